@@ -8,6 +8,7 @@ never 0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, get_args
 
@@ -290,6 +291,16 @@ class Noted(Struct, frozen=True, kw_only=True, tag="noted"):
     step: int
     what: str
     text: str
+
+
+DRAWN = "drawn"
+"""What a note is about that says what a system has drawn from clock and chance; its text ends with the journal's keys
+of that."""
+
+
+def drawn_keys(note: Noted) -> list[str]:
+    """The keys of what was drawn that a note names."""
+    return re.findall(r"\b[0-9a-f]{64}\b", note.text) if note.what == DRAWN else []
 
 
 Event = Entered | Called | Left | Noted

@@ -23,6 +23,7 @@ from ragrounds.agents.card import Card as Card
 from ragrounds.agents.card import Limits as Limits
 from ragrounds.agents.profile import Profile, read_profile, values
 from ragrounds.agents.systems import is_foreign, place
+from ragrounds.agents.systems.opening import REAL, module_named
 from ragrounds.agents.systems.settings import SETTINGS, TABLES, is_setting, with_setting
 from ragrounds.agents.trust import announce
 from ragrounds.errors import UserError, nearest, unknown
@@ -123,6 +124,8 @@ def read_card(name: str) -> Card:
         raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.hook.listing)
     try:
         card = _with_endpoint(msgspec.convert(parse_toml(text), Card), name)
+        if card.clock:
+            REAL.add(module_named(place.beside(name, card.system or card.graph)))
         if card.system:
             if card.graph:
                 raise UserError(f"The agent {name!r}: graph and system are two words for one thing; name one.")
@@ -216,6 +219,8 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
         UserError: unknown agent, key or profile (the nearest known is offered), or a value of the wrong type.
     """
     spec = parse(text) if isinstance(text, str) else text
+    if spec.parameters.get("clock") == "real":
+        REAL.add(module_named(spec.name))
     card = read_card(spec.name)
     own: dict[str, Value] = {**card.parameters, **card.switches}
     known = {**_siblings(spec.name, card), **own}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct, field
 
 from ragrounds.agents.systems.endpoint_card import EndpointCard
@@ -78,6 +80,9 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a system of the user's own: what is answered where it asks a person, a text or ``module:function``."""
     model_field: str = ""
     """Of a system of the user's own: where ``--model`` goes, ``config.KEY`` or ``context.KEY``. Empty: nowhere."""
+    clock: Literal["", "real"] = ""
+    """Of a system of the user's own: ``real`` has its own files draw from clock and chance anew each time. Empty: what
+    they drew is given back where the same is asked again."""
     record: tuple[str, ...] = ()
     """Of a system of the user's own: how addresses begin whose calls are recorded and replayed though they are no model
     calls of a known form, such as those of a web search."""

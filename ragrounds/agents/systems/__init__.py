@@ -121,7 +121,7 @@ def open_system(card: Card) -> System:
             person=cast("Callable[[object], object] | None", person),
             served=place.app_of(card.graph) is not None,
         )
-        with watched():
+        with watched(card.graph):
             _OPENED[key] = ((found, person), adapted(found, wiring))
     return _OPENED[key][1]
 

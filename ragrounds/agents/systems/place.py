@@ -21,7 +21,7 @@ from msgspec import Struct
 from ragrounds.agents.systems.apart import check_apart
 from ragrounds.agents.systems.code import OwnSource, reading_of
 from ragrounds.agents.systems.live_objects import object_source
-from ragrounds.agents.systems.opening import watched
+from ragrounds.agents.systems.opening import OPENED, module_named, watched
 from ragrounds.agents.trust import say_whose
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
@@ -98,7 +98,7 @@ def named_object(name: str) -> object:
         )
     _forget_changed(name)
     target = target_of(name)
-    module = module_of(target)
+    module = module_of(target, name)
     _read_then[name] = reading(name)  # importing it may set variables
     found: object = module
     wanted = "" if _is_file(target) else target.rpartition(":")[2]
@@ -296,6 +296,7 @@ def _forget_changed(name: str) -> None:
     own = {path for _, path in read.own}
     say_whose(name, read.digest, own)
     if _read_then.get(name, read.digest) != read.digest:
+        OPENED.pop(module_named(name), None)
         for module, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)
             if file and module != HERE and not module.startswith("ragrounds.") and Path(file) in own:
@@ -304,17 +305,17 @@ def _forget_changed(name: str) -> None:
 
 def prompts(name: str) -> tuple[str, ...]:
     """``PROMPTS`` of the file: names of prompts that a graph renders through the context."""
-    return () if object_at(name) is not None else tuple(getattr(module_of(target_of(name)), "PROMPTS", ()))
+    return () if object_at(name) is not None else tuple(getattr(module_of(target_of(name), name), "PROMPTS", ()))
 
 
-def module_of(name: str) -> ModuleType:
-    """The module that a place is in, imported.
+def module_of(target: str, name: str) -> ModuleType:
+    """The module that a target is in, imported; `name` is the place that leads to it.
 
     Raises:
         UserError: there is none, or it fails.
     """
-    with watched():
-        return imported_module(name if _is_file(name) else name.rpartition(":")[0])
+    with watched(name):
+        return imported_module(target if _is_file(target) else target.rpartition(":")[0])
 
 
 def function_at(name: str) -> Callable[..., object]:

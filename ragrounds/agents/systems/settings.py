@@ -20,7 +20,7 @@ from ragrounds.text import typed_value
 
 TABLES = ("input", "config", "context")
 """Fields of a card that are tables: ``config.KEY`` in an agent's text."""
-TEXTS = ("output", "choice", "on_interrupt", "model_field")
+TEXTS = ("output", "choice", "on_interrupt", "model_field", "clock")
 SETTINGS = (*(f"{table}.KEY" for table in TABLES), *TEXTS)
 _SECRET = re.compile(r"(?:_|\.|^)(?:api_?key|token|secret|password)$", re.IGNORECASE)
 _JSON = "json"
@@ -39,6 +39,8 @@ def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
     Raises:
         UserError: the value looks like a key.
     """
+    if key == "clock" and value not in ("", "real"):
+        raise UserError(f"clock={value}: expected real, or nothing for a clock that is recorded.")
     if key in TEXTS:
         return getattr(card, key), replace(card, **{key: str(value).lower() if isinstance(value, bool) else str(value)})
     table, _, path = key.partition(".")

@@ -19,6 +19,7 @@ from ragrounds.contracts import Closing, FinishedAttempt, System
 from ragrounds.errors import NotReplayed, StopRun, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.drawn_values import drawn_by
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.thread_bridge import grow_threads
@@ -115,6 +116,8 @@ class AttemptRunner:
         """
         run, card = planned.run, planned.agent.card
         opened = self._runs[run.id]
+        payer = attempt_payer(run, item.question.id, item.epoch)
+        drawn = drawn_by(planned.agent, item.question, item.epoch, payer)
         context = AttemptContext(
             item=item.question,
             epoch=item.epoch,
@@ -128,7 +131,8 @@ class AttemptRunner:
             limits=opened.caps,
             recorded=card.record,
             question_only=card.question_only,
-            payer=attempt_payer(run, item.question.id, item.epoch),
+            payer=payer,
+            drawn=await drawn.load(self._journal) if drawn else None,
             gold=item.gold.documents if card.oracle else None,
             guard=LeakGuard(
                 frozenset(item.gold.withheld) if card.guard else frozenset(),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, cast
 
 import msgspec
 from msgspec import Struct
@@ -42,8 +42,10 @@ from ragrounds.contracts import (
 )
 from ragrounds.errors import GaveUp, UserError, nearest
 from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
+from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.nested_context import NestedContext
 from ragrounds.evals.engine.thread_bridge import ThreadBridge
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, used_price
@@ -106,6 +108,8 @@ class AttemptContext(AttemptLog):
     """How addresses begin whose calls a foreign system's recorder keeps though they are of no known form."""
     guard: LeakGuard = field(default_factory=LeakGuard)
     """What no search for this question may find."""
+    drawn: DrawnValues | None = None
+    """What a foreign system draws from clock and chance; ``None``: that is not recorded."""
     _occurrences: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
     _options_read: bool = False
@@ -236,6 +240,8 @@ class AttemptContext(AttemptLog):
             request_price=request_price,
         )
         self.flies(1)
+        if self.drawn is not None:
+            self.drawn.flush(cast("StoreJournal", self.journal), lambda: msgspec.json.encode(entry.request))
         try:
             answer, cached = await self.journal.once(entry, make, kind)
         except CallFailed as error:

@@ -22,10 +22,11 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.run_facts import OPTIONS_SEARCHED, was_heard
 from ragrounds.models.langchain import read_usage
 from ragrounds.models.prices import listed_price
+from ragrounds.recorder.clock import drawing
 from ragrounds.recorder.forms import heard
 from ragrounds.recorder.watch import installed, keep_watching
 from ragrounds.recorder.wire import WATCHER, Unsent
-from ragrounds.records import Answer, Called, Passage, Question, Reply, Usage
+from ragrounds.records import DRAWN, Answer, Called, Passage, Question, Reply, Usage
 from ragrounds.text import safe
 
 R = TypeVar("R", bound=Reply)
@@ -186,18 +187,22 @@ async def run_system(system: System, context: AttemptContext, journal: StoreJour
         AttemptEnded: a cap is reached, or the system asked a person and nobody is there.
         StopRun: the journal cannot be written, or a replay does not hold a call.
     """
-    seconds = context.limits.seconds
+    seconds, drawn = context.limits.seconds, context.drawn
     try:
-        async with asyncio.timeout(seconds) as clock:
-            if system.takes_context:
-                return await system.answer(context.item, AttemptObservation(context, None, journal))
-            return await watched_answer(system, context, AttemptRecorder(context, journal), journal)
+        async with asyncio.timeout(seconds) as cap:
+            with drawing(drawn.values if drawn else None):
+                if system.takes_context:
+                    return await system.answer(context.item, AttemptObservation(context, None, journal))
+                return await watched_answer(system, context, AttemptRecorder(context, journal), journal)
     except TimeoutError as error:
-        if not clock.expired():  # a time-out of the system's own
+        if not cap.expired():  # a time-out of the system's own
             raise
         raise AttemptEnded("capped", f"the attempt's cap of {seconds or 0:g} seconds is reached") from error
     except AskedPerson as asked:
         raise AttemptEnded("paused", f"the system asked a person: {' '.join(str(asked).split())[:300]}") from asked
+    finally:
+        if drawn and (said := drawn.end(journal)):
+            context.note(DRAWN, said)
 
 
 async def watched_answer(

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
-from ragrounds.agents.systems.opening import OPENING
+from ragrounds.agents.systems.opening import OPENED, OPENING
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.drawn_values import OPENINGS, DrawnValues
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
@@ -24,6 +25,7 @@ from ragrounds.records import Question
 if TYPE_CHECKING:
     from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 
+R = TypeVar("R")
 _NOTHING = Question(id="opening", benchmark="opening/opening", text="")
 
 
@@ -37,10 +39,11 @@ class OpeningRecorder:
         self._journal: StoreJournal | None = None
         self._recorder: AttemptRecorder | None = None
         self._context: AttemptContext | None = None
+        self._drawn: dict[str, DrawnValues] = {}
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Watch what the block asks.
+    def watched(self, module: str) -> Iterator[None]:
+        """Watch what the block asks, and draws from clock and chance, while it opens what is in a file or module.
 
         Raises:
             StopRun: a replay does not hold a call.
@@ -49,10 +52,12 @@ class OpeningRecorder:
         from ragrounds.recorder.watch import installed
         from ragrounds.recorder.wire import WATCHER, Unsent
 
-        if WATCHER.get() is not None:  # inside an attempt, or inside another import
+        ended = self._loop is not None and self._loop.is_closed()
+        if WATCHER.get() is not None or ended:  # inside an attempt, or inside another import
             yield
             return
         recorder = self._started()
+        self._run(self._draw(module))
         with installed(closed=recorder.closed):
             before = WATCHER.set(recorder)
             try:
@@ -61,6 +66,7 @@ class OpeningRecorder:
                 raise (recorder.stop or StopRun(str(refused))) from refused
             finally:
                 WATCHER.reset(before)
+                self._run(self._drew(module))
         if recorder.stop is not None:
             raise recorder.stop
 
@@ -90,7 +96,7 @@ class OpeningRecorder:
         """End the thread."""
         if self._loop is None or self._thread is None:
             return
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -106,8 +112,25 @@ class OpeningRecorder:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="ragrounds-opening", daemon=True)
             self._thread.start()
-            self._recorder = asyncio.run_coroutine_threadsafe(self._make(), self._loop).result()
+            self._recorder = self._run(self._make())
         return self._recorder
+
+    def _run(self, work: Coroutine[object, object, R]) -> R:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _draw(self, module: str) -> None:
+        """Have what the module draws recorded, and given what it drew before."""
+        assert self._journal is not None
+        assert self._context is not None
+        if module in OPENED and module not in self._drawn:
+            drawn = DrawnValues(module, "opening", ("opening", module))
+            self._drawn[module] = OPENINGS[module] = await drawn.open(self._journal, OPENED[module])
+        self._context.drawn = self._drawn.get(module)
+
+    async def _drew(self, module: str) -> None:
+        if (drawn := self._drawn.get(module)) is not None and self._journal is not None:
+            drawn.flush(self._journal)
 
     async def _make(self) -> AttemptRecorder:
         from ragrounds.evals.engine.recording.recorder import AttemptRecorder

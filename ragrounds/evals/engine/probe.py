@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from ragrounds.agents.agent import Agent
 from ragrounds.contracts import System
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.drawn_values import drawn_by
 from ragrounds.evals.engine.foreign_system import watched_answer
 from ragrounds.evals.engine.recording.recorder import AttemptRecorder, ProbedCall
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
+from ragrounds.recorder.clock import drawing
 from ragrounds.records import Question
 
 SECONDS = 60.0
@@ -38,8 +40,9 @@ async def probe(system: System, agent: Agent, store: Store, question: Question) 
             limits=agent.caps,
             recorded=agent.card.record,
         )
+        drawn = drawn_by(agent, question, 0)
         recorder = AttemptRecorder(context, journal, probe=True)
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), drawing((await drawn.load(journal)).values if drawn else None):
             async with asyncio.timeout(SECONDS):
                 await watched_answer(system, context, recorder, journal)
         return tuple(recorder.probed)

@@ -41,7 +41,7 @@ _NOT_COUNTED = frozenset(
 )
 _ELSEWHERE = frozenset(
     "graph summary as source searches question_only guard guard_near oracle parameters switches profile models "
-    "retriever corpus prompts limits nests config context system endpoint".split()
+    "retriever corpus prompts limits nests config context system endpoint clock".split()
 )
 """What of an agent's file changes no reply of such a system, or stands in its identity already."""
 _MOST_SAID = 3

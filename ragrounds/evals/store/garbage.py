@@ -40,7 +40,7 @@ from ragrounds.evals.store.database import (
 )
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
 from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row
-from ragrounds.records import AnswerStatus, Called, Run, Status
+from ragrounds.records import AnswerStatus, Called, Noted, Run, Status, drawn_keys
 
 BATCH = 500
 """Rows read or written at a time."""
@@ -135,6 +135,7 @@ class Marks:
         elif table is schema.attempts:
             body = msgspec.convert(plain, AttemptBody, strict=False)
             made = [(event.call.key, event.call.error) for event in body.events if isinstance(event, Called)]
+            made += [(key, "") for event in body.events if isinstance(event, Noted) for key in drawn_keys(event)]
         else:
             made = []
         # Those that failed, and imported ones, are not in the journal.

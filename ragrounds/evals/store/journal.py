@@ -229,9 +229,11 @@ class StoreJournal:
     so that work that was broken off is not paid for twice.
     """
 
-    def __init__(self, store: Store, mode: Mode = "reuse") -> None:
+    def __init__(self, store: Store, mode: Mode = "reuse", taken: set[str] | None = None) -> None:
         self._store = store
         self.mode = mode
+        self._taken = set[str]() if taken is None else taken
+        """Keys of what was drawn here."""
         self._in_flight: dict[str, asyncio.Future[Any]] = {}
         self._committing: dict[str, asyncio.Future[bool]] = {}
         self._reading: sa.Connection | None = None
@@ -253,7 +255,7 @@ class StoreJournal:
 
     def another(self) -> StoreJournal:
         """A journal of the same store and mode, for another thread."""
-        return StoreJournal(self._store, self.mode)
+        return StoreJournal(self._store, self.mode, self._taken)
 
     def count(self, other: StoreJournal) -> None:
         """Count what another has counted until now as this one's."""
@@ -325,6 +327,42 @@ class StoreJournal:
         kept = self._store.writer.put(lambda: _rows(entry, storable(response), now(), 0.0, b""))
         kept.add_done_callback(lambda done: done.cancelled() or done.exception())  # the attempt's own row says it too
 
+    async def drawn(self, entry: Entry, kind: type[T]) -> tuple[T, bytes, float] | None:
+        """What was drawn under a key, by whom and when; ``None``: nothing is recorded there."""
+        while True:
+            try:
+                found = self._find(entry.key, kind)
+            except _ConnectionLost:
+                await self._reconnect()
+                continue
+            if found is not None:
+                return found[0], found[1] or b"", found[2]
+            arrived = self._arrivals.take(entry.key)
+            if arrived is None:
+                return None
+            return await self._adopt(entry, arrived, kind), arrived.payer, arrived.at
+
+    def draw(self, entry: Entry, response: Struct) -> bool:
+        """Record what later calls rest on, unless there is something under its key. It survives the process from here
+        on, and is on the disk before whatever is written after it."""
+        try:
+            known = entry.key in self._taken or self._find(entry.key, type(response)) is not None
+        except _ConnectionLost:  # the writer adds what is not there
+            known = False
+        if known:
+            return False
+        self._taken.add(entry.key)
+        at = now()
+        self._arrivals.note(entry.key, entry.payer, at, 0.0, response)
+        kept = self._store.writer.put(lambda: _rows(entry, response, at, 0.0, entry.payer))
+        kept.add_done_callback(self._committed)
+        return True
+
+    def _committed(self, commit: asyncio.Future[bool]) -> None:
+        """A response that was noted is committed, or was not."""
+        if not commit.exception():
+            self._arrivals.committed()
+
     async def _get_once(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
         """Get a response while others that ask the same wait for it."""
         in_flight: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -368,8 +406,7 @@ class StoreJournal:
 
             def _settle(commit: asyncio.Future[bool]) -> None:
                 del self._committing[entry.key]
-                if not commit.exception():
-                    self._arrivals.committed()
+                self._committed(commit)
 
             committing.add_done_callback(_settle)
         known = await asyncio.shield(committing)  # whether another process had recorded it before
@@ -434,7 +471,7 @@ class StoreJournal:
                 self._reading = await asyncio.to_thread(again, partial(autocommit, self._store.engine))
                 self._lost = False
 
-    def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None] | None:
+    def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None, float] | None:
         if self._lost:
             raise _ConnectionLost
         if not self._lookup[0]:
@@ -457,7 +494,7 @@ class StoreJournal:
         if row is None:
             return None
         check_call(row[1:])
-        return unpack(row[0], kind, self._store.texts), row[_PAYER]
+        return unpack(row[0], kind, self._store.texts), row[_PAYER], row[_AT]
 
     def close(self) -> None:
         """Close the reading connection and the file of uncommitted responses."""
@@ -475,7 +512,7 @@ class _ConnectionLost(Exception):
 
 _COLUMNS = summed_columns(schema.calls)
 _FIND = sa.select(schema.calls.c.response, *_COLUMNS).where(schema.calls.c.key == sa.bindparam("key"))
-_PAYER = 1 + _COLUMNS.index(schema.calls.c.payer)
+_PAYER, _AT = (1 + _COLUMNS.index(column) for column in (schema.calls.c.payer, schema.calls.c.at))
 
 
 def _rows(entry: Entry, response: Struct, at: float, seconds: float, payer: bytes) -> list[Row]:

@@ -170,6 +170,8 @@ class AttemptRecorder:
             self._check_probe(started)
             return started.read(await send(self._watched_size(started.call)))
 
+        if (drawn := self._context.drawn) is not None and not self.probing:
+            drawn.flush(journal, lambda: request.body)
         try:
             reply, cached = await journal.once(started.entry, make, RecordedReply)
         except BaseException as error:

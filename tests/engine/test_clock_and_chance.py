@@ -1,0 +1,141 @@
+"""What a system's own files draw from clock and chance is given back: on resume, asked again, and in a replay."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Noted
+from tests.servers.any_form import AnyForm, any_form
+
+SYSTEM = '''
+"""In the manner of LangChain's react-agent template: the clock is in the system prompt."""
+import os
+import random
+from datetime import UTC, date, datetime
+
+import httpx
+
+from clocked_names import name
+
+STARTED = datetime.now()
+PROMPT = f"Begun {STARTED.isoformat()}. System time: {{system_time}}"
+
+
+def asked(*messages):
+    body = {"model": "m", "messages": [{"role": "system", "content": one} for one in messages]}
+    answer = httpx.post(f"{os.environ['SERVED_AT']}/chat/completions", json=body, timeout=60)
+    return answer.json()["choices"][0]["message"]["content"]
+
+
+def ask(question: str) -> str:
+    unseen = name()
+    example = random.choice(["one", "two", "three", "four", "five", "six", "seven", "eight"])
+    plan = asked(PROMPT.format(system_time=datetime.now(tz=UTC).isoformat()), example, question)
+    return asked(f"{date.today()} {name()} {random.random()}", plan, question)
+'''
+HELPER = """
+def name():
+    from uuid import uuid4 as fresh
+    return f"request {fresh()}"
+"""
+
+
+def said(body: dict[str, object]) -> str:
+    """A reply that no two requests share."""
+    return f"{hashlib.sha256(json.dumps(body).encode()).hexdigest()[:8]}: the answer is B"
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    with any_form() as server:
+        server.says = said
+        monkeypatch.setenv("SERVED_AT", server.url)
+        (tmp_path / "clocked.py").write_text(SYSTEM)
+        (tmp_path / "clocked_names.py").write_text(HELPER)
+        yield server
+
+
+def started(tmp_path: Path, *options: str, agent: str = "./clocked.py:ask") -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ragrounds", "run", "--agent", agent, "--limit", "4", "--display", "none"]
+    environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / "home")}
+    return subprocess.Popen([*command, *options], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    return said
+
+
+def answers(tmp_path: Path, run: int = -1) -> dict[str, str]:
+    with Store(tmp_path / "home") as store:
+        return {one.question_id: one.text for one in store.attempts(store.runs()[run])}
+
+
+def killed(tmp_path: Path, server: AnyForm, *options: str, after: int = 5, agent: str = "./clocked.py:ask") -> None:
+    """Kill a run while one call is at the server and `after` have been answered."""
+    answer, process = server.says, started(tmp_path, "--concurrency", "1", *options, agent=agent)
+    server.says = lambda body: answer(body) if len(server.asked) <= after else time.sleep(2) or answer(body)
+    while len(server.asked) <= after:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    server.says = answer
+
+
+@pytest.mark.slow
+def test_a_killed_run_pays_no_finished_call_again_and_a_replay_hits_every_call(system, tmp_path):
+    killed(tmp_path, system)
+    told = ended(started(tmp_path))
+    bodies = [json.dumps(body) for _, body in system.asked]
+    assert (len(bodies), len(set(bodies))) == (9, 8), "only what was in flight is asked again"
+    assert "other words" not in told
+    first = answers(tmp_path)
+    assert len(set(first.values())) == 4
+    with Store(tmp_path / "home") as store:
+        (attempt, *_) = store.attempts(store.runs()[-1])
+        (note,) = [one.text for one in attempt.events if isinstance(one, Noted) and one.what == "drawn"]
+    assert note.startswith("5 values of clock and chance"), "no call holds the first name"
+    ended(started(tmp_path, "--new"))
+    system.close()
+    ended(started(tmp_path, "--new", "--journal", "replay"))
+    assert len(system.asked) == 9
+    assert answers(tmp_path) == answers(tmp_path, 1) == first
+
+
+@pytest.mark.slow
+def test_fresh_draws_anew_and_is_resumed_all_the_same(system, tmp_path):
+    ended(started(tmp_path))
+    killed(tmp_path, system, "--new", "--journal", "fresh", after=8 + 5)
+    ended(started(tmp_path, "--journal", "fresh"))
+    assert len(system.asked) == 17, "only what was in flight is asked again"
+    assert not {*answers(tmp_path, 0).values()} & {*answers(tmp_path, 1).values()}
+
+
+@pytest.mark.slow
+def test_the_real_clock_pays_again(system, tmp_path):
+    killed(tmp_path, system, agent="./clocked.py:ask[clock=real]")
+    ended(started(tmp_path, agent="./clocked.py:ask[clock=real]"))
+    assert len({json.dumps(body) for _, body in system.asked}) > 9
+
+
+def test_two_agents_that_differ_in_a_cap_alone_draw_each_for_itself(system, home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    agents = ["./clocked.py:ask", "./clocked.py:ask[limits.calls=9]"]
+    rr.run(agents=agents, limit=2)
+    asked = len(system.asked)
+    again = rr.run(agents=agents, limit=2, new=True)
+    assert len(system.asked) == asked
+    assert again.reused == 8
