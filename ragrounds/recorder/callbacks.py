@@ -16,7 +16,7 @@ from uuid import UUID
 
 from .answers import at_path
 from .loading import when_loaded
-from .observer import PROVIDER, Observer
+from .observer import PROVIDER, STEP, Observer, step_here
 from .passages import of_documents, of_tool, text_of
 from .wire import MODEL_CALL
 
@@ -99,7 +99,8 @@ class _Callbacks:
 
     def __init__(self, seen: Observer) -> None:
         self._seen = seen
-        self._asked: set[UUID] = set()
+        self._asked: dict[UUID, str] = {}
+        """Calls to models that go on → the step that was set for each; empty: it was known."""
         self._running: dict[UUID, _Running] = {}
         self._told: set[UUID] = set()
         """Tools inside which a retriever has told of its passages already."""
@@ -138,8 +139,12 @@ class _Callbacks:
             return
         kind = str((serialized or {}).get("name") or "unknown")
         provider, model = str(known.get("ls_provider") or ""), str(known.get("ls_model_name") or kind)
+        # Before Python 3.11 no context says in which node of LangGraph's a coroutine runs.
+        step = "" if step_here() else str(known.get("langgraph_checkpoint_ns") or "")
+        if step:
+            STEP.set(step)
         self._seen.model_started(str(run_id), provider, model, kind)
-        self._asked.add(run_id)
+        self._asked[run_id] = step
         MODEL_CALL.set(str(run_id))
 
     def on_llm_start(
@@ -176,9 +181,11 @@ class _Callbacks:
 
     def _ended(self, run_id: UUID) -> bool:
         """Whether a call was told of that ends now."""
-        if run_id not in self._asked:
+        step = self._asked.pop(run_id, None)
+        if step is None:
             return False
-        self._asked.discard(run_id)
+        if step and STEP.get() == step:
+            STEP.set("")
         if MODEL_CALL.get() == str(run_id):
             MODEL_CALL.set("")
         return True

@@ -32,6 +32,8 @@ from .observer import Given, Observer
 MOST_ANSWERS = 50
 """Times that one attempt is answered where it asks a person: a graph that asks for ever is ended."""
 _STARTED, _ENDED = "__start__", "__end__"
+_UNNAMED = "?"
+"""The id of a question that has none: before LangGraph 0.4 a graph asks one at a time."""
 _STOPPED = "it stops there to be looked at"
 """What a graph asks that was compiled to stop before or after a node."""
 
@@ -84,12 +86,14 @@ class GraphSystem:
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
         self._keeps = bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt) or wiring.served
         self._answer_person = _person(wiring)
+        self._contexts = "context" in inspect.signature(graph.astream).parameters  # from LangGraph 0.6 on
 
     def _settle_state(self, builder: object, keys: list[str]) -> None:
         """The keys of a graph with a state."""
         name, own = self._wiring.name, self._wiring
-        taken = _keys_of(getattr(builder, "input_schema", None)) or keys
-        given = _keys_of(getattr(builder, "output_schema", None)) or keys
+        # Before LangGraph 0.5 the schemas are called by the second names.
+        taken = _keys_of(getattr(builder, "input_schema", None) or getattr(builder, "input", None)) or keys
+        given = _keys_of(getattr(builder, "output_schema", None) or getattr(builder, "output", None)) or keys
         self.input = own.input or guessed([key for key in taken if key in keys or not keys], self.takes_context)
         if not self.input and len(taken) == 1 and not self.takes_context:
             self.input = {taken[0]: "prompt"}
@@ -162,9 +166,10 @@ class GraphSystem:
         """
         graph, config = self._graph, self._config(seen)
         if self._keeps:
-            from langgraph.checkpoint.memory import InMemorySaver
+            from langgraph.checkpoint import memory
 
-            kept: dict[str, object] = {"checkpointer": InMemorySaver()}
+            saver = getattr(memory, "InMemorySaver", None) or memory.MemorySaver
+            kept: dict[str, object] = {"checkpointer": saver()}
             if self._wiring.served and getattr(graph, "store", None) is None:
                 from langgraph.store.memory import InMemoryStore
 
@@ -211,19 +216,19 @@ class GraphSystem:
             if id:
                 answers[id] = answer(value)
                 seen.note("person", f"asked: {_shown(value)}\nanswered: {_shown(answers[id])}")
-        return Command(resume=answers) if answers else None
+        return Command(resume=answers.get(_UNNAMED, answers)) if answers else None
 
     async def _streamed(
         self, graph: Streaming, given: object, config: object, seen: Observer
     ) -> tuple[object, list[tuple[str, object]]]:
         """Run until the graph ends or asks; give its last state, and what it asked a person, each with its id."""
-        modes = ["tasks", *([] if self._settled else ["values"]), *(["updates"] if self._stops else [])]
+        modes = [_tasks_mode(), *([] if self._settled else ["values"]), *(["updates"] if self._stops else [])]
         state: object = {}
         written: dict[str, object] = {}
         asked: dict[str, object] = {}
         nests = self._wiring.nests
         # Fields that have defaults get them, as on a LangGraph server: without a context they would not.
-        options = {"context": seen.context if self.takes_context else self._wiring.context}
+        options = {"context": seen.context if self.takes_context else self._wiring.context} if self._contexts else {}
         stream = graph.astream(given, config, stream_mode=modes, subgraphs=nests, **options)
         async for streamed in stream:
             space, mode, event = streamed if nests else ((), *streamed)
@@ -232,10 +237,12 @@ class GraphSystem:
                     asked.setdefault("", _STOPPED)
             elif mode == "values":
                 state = event if not space else state
-            elif "result" in event:
+            elif mode == "debug" and event["type"] not in ("task", "task_result"):
+                continue
+            elif "result" in (event := event["payload"] if mode == "debug" else event):
                 # A question of a graph inside is told by each graph around it too, with the same id.
-                asked |= {str(one["id"]): one.get("value") for one in event.get("interrupts") or ()}
-                result = event["result"] if isinstance(event["result"], dict) else {}
+                asked |= {str(one.get("id", _UNNAMED)): one.get("value") for one in event.get("interrupts") or ()}
+                result = _written(event["result"])
                 # What a graph of our context writes holds our records, and goes no further than this process.
                 wrote = result if self.takes_context else plain(result)
                 seen.left(event["id"], event["name"], cast("Mapping[str, object]", wrote), str(event["error"] or ""))
@@ -284,6 +291,21 @@ def _keys_of(schema: object) -> list[str]:
         return list(typing.get_type_hints(schema))
     except Exception:  # a name of a type that is imported for type checkers alone
         return list(fields)
+
+
+def _tasks_mode() -> str:
+    """The stream mode that tells of tasks: before LangGraph 0.6, what a debugger is told."""
+    from langgraph import types
+
+    return "tasks" if "tasks" in typing.get_args(getattr(types, "StreamMode", None)) else "debug"
+
+
+def _written(result: object) -> dict[str, object]:
+    """What a task wrote; before LangGraph 0.6 it is told as pairs."""
+    if isinstance(result, dict):
+        return result
+    pairs = result if isinstance(result, (list, tuple)) else ()
+    return {str(one[0]): one[1] for one in pairs if isinstance(one, (list, tuple)) and len(one) == 2}
 
 
 def _shown(value: object) -> str:

@@ -10,7 +10,7 @@ from ragrounds.agents.systems import drawable, open_system
 from ragrounds.errors import UserError
 from ragrounds.graphs import diagram
 from ragrounds.recorder.function import in_thread
-from ragrounds.records import Called
+from ragrounds.records import Called, Entered, Left
 from tests.graphs.playing import LONG, play
 
 FORMS = """
@@ -363,6 +363,18 @@ async def test_the_steps_are_those_that_the_graph_allows_itself(forms):
 async def test_what_was_answered_stands_in_the_trace(forms):
     played = await play(f"{forms}:asking[on_interrupt=yes]", [])
     assert played.notes.count("person") == 2
+
+
+@pytest.mark.parametrize("name", ["nested", "asking[on_interrupt=yes]"])
+async def test_a_langgraph_that_streams_no_tasks_tells_the_same_by_what_a_debugger_is_told(forms, name, monkeypatch):
+    def told(attempt):
+        steps = [event for event in attempt.events if isinstance(event, Entered | Left)]
+        return attempt.text, [(step.node, step.parent) if isinstance(step, Entered) else step.changes for step in steps]
+
+    usual = told((await play(f"{forms}:{name}", [])).attempt)
+    monkeypatch.setattr("ragrounds.recorder.langgraph_graph._tasks_mode", lambda: "debug")
+    assert told((await play(f"{forms}:{name}", [])).attempt) == usual
+    assert usual[1]
 
 
 async def test_the_letter_comes_from_a_key_of_the_state(forms):
