@@ -80,6 +80,13 @@ class GaveUp(UserError):
         self.kind = kind
 
 
+class SystemFailed(Exception):
+    """What somebody's own system raised in its host, as a class of the name that it had there."""
+
+    trace = ""
+    """The traceback, as it was there."""
+
+
 class Interrupted(StopRun):
     """The user asked to stop; what is done is kept."""
 

@@ -14,6 +14,9 @@ STEP: ContextVar[str] = ContextVar("step", default="")
 """The step (its `task`, as :meth:`Observer.entered` got it) that this code runs in, where it is no LangGraph graph:
 calls made there are told of as made in that step. It may be a path of LangGraph's, as :func:`step_here` gives it."""
 
+AGO: ContextVar[float] = ContextVar("ago", default=0.0)
+"""Seconds since what is told of in this context: events of another process come some together."""
+
 
 class Given(NamedTuple):
     """What a system answered."""

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol
 
+from .unpacking import too_large
+
 PACKED = frozenset({"content-encoding", "transfer-encoding", "content-length", "set-cookie", "connection"})
 """Headers that are not true of an unpacked body any more, or that concern the connection."""
 
@@ -42,8 +44,27 @@ class Unsent(BaseException):
     """
 
 
-Grown = Callable[[int], None]
-"""Told of the bytes of an answer that were read so far; raises where no more is to be read."""
+class Grown:
+    """Is told of the bytes of an answer that were read so far."""
+
+    def __init__(self, longest: int, over: Callable[[], bool]) -> None:
+        self.longest = longest
+        """Bytes that are read at most."""
+        self._over = over
+
+    def __call__(self, size: int) -> None:
+        """Look at the bytes that were read so far.
+
+        Raises:
+            BadReply: they are more than are read.
+            Unsent: the attempt is over.
+        """
+        if size > self.longest:
+            raise too_large(self.longest, "unpacked")
+        if self._over():
+            raise Unsent("the attempt that this call belongs to is over")
+
+
 Send = Callable[[Grown], Awaitable[WireResponse]]
 """Sends a request, and reads its answer whole."""
 BlockingSend = Callable[[Grown], WireResponse]
@@ -52,8 +73,15 @@ BlockingSend = Callable[[Grown], WireResponse]
 class Watcher(Protocol):
     """Whoever decides what becomes of the calls of one attempt."""
 
-    async def exchange(self, request: WireRequest, send: Send) -> WireResponse | None:
-        """The answer to a call, recorded or sent; ``None``: it is none of ours, and is to go its way unread."""
+    @property
+    def closed(self) -> bool:
+        """Whether nothing may leave the process: this is a replay, or a probe."""
+
+    async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
+        """The answer to a call, recorded or sent; ``None``: it is none of ours, and is to go its way unread.
+
+        `waits`: it may wait until other calls of the attempt have ended; who asks does not hold these up.
+        """
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         """The same for a client without async."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +27,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.plugins import imported_module, say_once
 from ragrounds.recorder.answers import at_path
+from ragrounds.recorder.targets import lacking
 
 HERE = "__main__"
 """The module of what was given as an object."""
@@ -104,31 +105,9 @@ def named_object(name: str) -> object:
     wanted = "" if _is_file(target) else target.rpartition(":")[2]
     for part in wanted.split("."):
         if not part or not hasattr(found, part):
-            raise _nothing(name, part, found, module)
+            raise UserError(lacking(name, part, found, module))
         found = getattr(found, part)
     return found
-
-
-def _nothing(name: str, wanted: str, holder: object, module: ModuleType) -> UserError:
-    """Nothing of that name is there: say what is."""
-    held = {key: value for key, value in vars(holder).items() if not key.startswith("_")}
-    graphs = [key for key, one in held.items() if not isinstance(one, type) and hasattr(one, "get_graph")]
-    graphs += [key for key, one in held.items() if not isinstance(one, type) and hasattr(one, "compile")]
-    own = [key for key, one in held.items() if callable(one) and getattr(one, "__module__", "") == module.__name__]
-    known = list(dict.fromkeys([*graphs, *own]))
-    shown = [key for key in known if _may_answer(key, held[key])]
-    there = f"It has: {', '.join(shown[:20])}." if shown else "It has no graph and no function of its own."
-    if not wanted:
-        return UserError(f"{name}: which one? Expected {name}:NAME. {there}")
-    return UserError(f"{name}: there is no {wanted!r}.{nearest(wanted, known)} {there}")
-
-
-def _may_answer(name: str, one: object) -> bool:
-    """Whether it may be a system: no module, no class (of a state), and no second name of a function, such as the
-    variable of a loop."""
-    if isinstance(one, type | ModuleType):
-        return False
-    return not isinstance(one, FunctionType) or one.__name__ in (name, "<lambda>")
 
 
 def give(made: Sequence[object]) -> list[str]:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
 from ragrounds.contracts import Closing, FinishedAttempt, System
-from ragrounds.errors import NotReplayed, StopRun, UserError
+from ragrounds.errors import NotReplayed, StopRun, SystemFailed, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.drawn_values import drawn_by
@@ -284,7 +284,8 @@ async def _attempt(
         status, reason = "failed", f"{type(error).__name__}: {error}"
         if context.last_failure and context.last_failure not in reason:
             reason += f" (a call had failed: {context.last_failure})"
-        context.note("traceback", "".join(traceback.format_exception(error)))
+        own = error.trace if isinstance(error, SystemFailed) else ""
+        context.note("traceback", own or "".join(traceback.format_exception(error)))
     finally:
         context.close()
     text = answer if isinstance(answer, str) else ""

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ragrounds.agents.agent import Limits
-from ragrounds.recorder.observer import STEP, step_here
+from ragrounds.recorder.observer import AGO, STEP, step_here
 from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
 MAX_STEPS = 1000
@@ -109,9 +109,9 @@ class AttemptLog:
             return known[0]
         number = len(self._steps)
         around = self._steps.get(inside or STEP.get())
-        self._steps[task] = (number, node, time.perf_counter())
+        self._steps[task] = (number, node, time.perf_counter() - AGO.get())
         parent = around[0] if around else -1
-        self.events.append(Entered(step=number, node=node, at=round(time.time(), 3), parent=parent))
+        self.events.append(Entered(step=number, node=node, at=round(time.time() - AGO.get(), 3), parent=parent))
         return number
 
     def left(self, task: str, node: str, changes: object, error: str = "") -> None:
@@ -121,7 +121,7 @@ class AttemptLog:
         is reached, what nodes write is left out, and a note says so.
         """
         number = self.entered(task, node)
-        seconds = time.perf_counter() - self._steps[task][2]
+        seconds = time.perf_counter() - AGO.get() - self._steps[task][2]
         written = changes if isinstance(changes, Mapping) else {}
         plain = {str(key): msgspec.to_builtins(value, enc_hook=_plain) for key, value in written.items()}
         self._trace_left -= _size(plain, self._trace_left)
@@ -171,7 +171,8 @@ class AttemptLog:
         step, node = self._step()
         with self.lock:
             self._begun += 1
-            begun = StartedCall(step, node, time.time(), time.perf_counter(), self._begun, kind, actor, what)
+            at, start = time.time() - AGO.get(), time.perf_counter() - AGO.get()
+            begun = StartedCall(step, node, at, start, self._begun, kind, actor, what)
             self.doing[begun.number] = begun
         return begun
 
@@ -205,7 +206,7 @@ class AttemptLog:
             actor=actor,
             model=model[:_NAME],
             at=round(begun.at, 3),
-            seconds=round(time.perf_counter() - begun.start, 4),
+            seconds=round(time.perf_counter() - AGO.get() - begun.start, 4),
             cached=cached,
             usage=usage,
             cost_uncached=price,

@@ -26,7 +26,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.http import REPLY, BadReply, read_json, too_large
+from ragrounds.http import REPLY, BadReply, read_json
 from ragrounds.models.faults import Transient
 from ragrounds.models.prices import listed_price
 from ragrounds.models.reply_parts import believed, request_usage
@@ -145,14 +145,15 @@ class AttemptRecorder:
         self.probed: list[ProbedCall] = []
         """The model calls in order, of a probe."""
 
-    async def exchange(self, request: WireRequest, send: Send) -> WireResponse | None:
+    async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
         """The answer to a call (contract: Watcher).
 
         Raises:
             Unsent: it may not be made.
         """
-        if asyncio.get_running_loop() is not self._loop:
-            return await self._from_other_loop(request, send)
+        # Who holds other calls up in a host must not wait for an equal one among them, on a journal that both ask.
+        if not waits or asyncio.get_running_loop() is not self._loop:
+            return await self._from_other_loop(request, send, waits)
         return await self._exchange(request, send, self._journal)
 
     async def _exchange(
@@ -239,15 +240,7 @@ class AttemptRecorder:
     def _watched_size(self, call: ModelCall) -> Grown:
         """What an answer is read by: no more of it than is recorded, and nothing once the attempt is over."""
         longest = LONGEST_VECTORS if call.form.role == "embedding" else REPLY.size
-
-        def grown(size: int) -> None:
-            """Look at the bytes that were read so far."""
-            if size > longest:
-                raise too_large(longest, "unpacked")
-            if self.over:
-                raise Unsent("the attempt that this call belongs to is over")
-
-        return grown
+        return Grown(longest, lambda: self.over)
 
     def _check_probe(self, started: _Started) -> None:
         """End a probe at the first call that would be sent."""
@@ -426,11 +419,11 @@ class AttemptRecorder:
         except concurrent.futures.CancelledError as closed:
             raise Unsent("the journal was closed before this call had ended") from closed
 
-    async def _from_other_loop(self, request: WireRequest, send: Send) -> WireResponse | None:
+    async def _from_other_loop(self, request: WireRequest, send: Send, waits: bool = True) -> WireResponse | None:
         if self.cut_off:
             raise Unsent("the attempt that this call belongs to was cut off")
         relay, side = _Relay(), side_of(self._journal)
-        done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side), side.loop)
+        done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side, waits), side.loop)
         done.add_done_callback(relay.settle)
         if await asyncio.wrap_future(relay.wanted):
             try:
@@ -446,7 +439,7 @@ class _Relay:
     def __init__(self) -> None:
         self.wanted: concurrent.futures.Future[bool] = concurrent.futures.Future()
         self.sent: concurrent.futures.Future[WireResponse] = concurrent.futures.Future()
-        self.grown: Grown = lambda size: None
+        self.grown: Grown
 
     async def send(self, grown: Grown) -> WireResponse:
         """Have the caller send, and wait for what came."""

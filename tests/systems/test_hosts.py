@@ -1,0 +1,432 @@
+"""Hosts: systems in processes of their own, whose calls are recorded here, and which end with us however that comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ragrounds.agents.agent import Limits
+from ragrounds.agents.systems import host_work
+from ragrounds.agents.systems.host_frames import SystemRaised
+from ragrounds.agents.systems.hosts import HostedSystem, HostEnded, HostPlace, end_hosts, environment
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.foreign_system import run_system
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.models.prices import Price
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Called, Entered, Left, Noted, Question
+from tests.recorder.test_alone import oldest_python
+from tests.servers.any_form import AnyForm, any_form
+
+SYSTEM = """
+import asyncio, ctypes, os, sys, subprocess, threading, time, urllib.request, json
+
+def echo(prompt): print("printed"); return "(B) " + prompt
+def where(prompt): return json.dumps([os.getpid(), sys.version_info[:2], os.getcwd(), sys.path, dict(os.environ)])
+def fails(prompt): raise KeyError("nothing here")
+def leaves(prompt): os._exit(3)
+def crashes(prompt): ctypes.string_at(0)
+async def holds(prompt):
+    while True:
+        try: await asyncio.sleep(9)
+        except BaseException: pass
+def children(prompt):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    return f"{os.getpid()} {child.pid}"
+def ends(prompt): sys.exit("enough")
+async def waits(prompt): await asyncio.sleep(float(prompt.split()[0])); return prompt
+"""
+ASKING = """
+import asyncio, os
+import httpx
+PLACE, KEY = os.environ["PLACE"], "sk-abcDEF1234567890abcDEF12"
+
+def body(prompt): return {"model": "m", "messages": [{"role": "user", "content": prompt}]}
+def text(answer): return answer["choices"][0]["message"]["content"]
+
+def sync(prompt):
+    import openai
+    client = openai.OpenAI(base_url=PLACE, api_key=KEY, max_retries=2)
+    return client.chat.completions.create(**body(prompt)).choices[0].message.content
+
+shared = httpx.AsyncClient()
+async def kept(prompt): return text((await shared.post(PLACE + "/chat/completions", json=body(prompt))).json())
+
+async def blocking(prompt):  # a client without async, on the loop itself
+    return text(httpx.post(PLACE + "/chat/completions", json=body(prompt)).json())
+
+async def many(prompt):
+    async with httpx.AsyncClient() as client:
+        sent = [client.post(PLACE + "/chat/completions", json=body(f"{prompt} {n}")) for n in range(8)]
+        return " ".join(text(one.json()) for one in await asyncio.gather(*sent))
+
+async def timed_out(prompt):
+    async with httpx.AsyncClient() as client:
+        try: await asyncio.wait_for(client.post(PLACE + "/chat/completions", json=body(prompt)), 0.2)
+        except asyncio.TimeoutError: return "too late"
+
+def unknown(prompt): return httpx.get(PLACE + "/page").text
+"""
+
+
+class Made(NamedTuple):
+    """What came of an attempt."""
+
+    text: str
+    error: BaseException | None
+    context: AttemptContext
+
+    @property
+    def calls(self) -> list[Any]:
+        return [event.call for event in self.context.events if isinstance(event, Called)]
+
+    @property
+    def notes(self) -> list[str]:
+        return [f"{event.what}: {event.text}" for event in self.context.events if isinstance(event, Noted)]
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    yield
+    end_hosts()
+
+
+@pytest.fixture
+def served() -> Iterator[AnyForm]:
+    with any_form() as server:
+        yield server
+
+
+@pytest.fixture
+def hosted(tmp_path: Path) -> Callable[..., HostedSystem]:
+    def make(name: str, code: str = SYSTEM, *, python: str = sys.executable, folder: str = "own", **variables: str):
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        (place / "mine.py").write_text(code)
+        started = HostPlace(python, str(place), str(tmp_path), environment(variables))
+        return HostedSystem(
+            f"./mine.py:{name}", f"{place / 'mine.py'}:{name}", started, wiring={"name": f"./mine.py:{name}"}
+        )
+
+    return make
+
+
+@pytest.fixture
+def attempts(home: Path) -> Callable[..., list[Made]]:
+    def make(system: Any, *prompts: str, mode: Any = "reuse", limits: Limits | None = None) -> list[Made]:
+        async def once() -> list[Made]:
+            with Store(home) as store:
+                journal = StoreJournal(store, mode)
+
+                async def one(prompt: str) -> Made:
+                    context = AttemptContext(
+                        item=Question(id=f"q {prompt}", benchmark="a/b", text=prompt),
+                        epoch=0,
+                        parameters={},
+                        models={},
+                        searcher=None,
+                        prompts=PromptFolder(None, ""),
+                        journal=journal,
+                        limits=limits or Limits(),
+                        prices={"openai:m": Price(input=1.0, output=10.0)},
+                    )
+                    try:
+                        return Made((await run_system(system, context, journal)).text, None, context)
+                    except Exception as error:
+                        return Made("", error, context)
+
+                try:
+                    return await asyncio.gather(*map(one, prompts))
+                finally:
+                    journal.close()
+
+        return asyncio.run(once())
+
+    return make
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def gone(*pids: int) -> bool:
+    until = time.monotonic() + 5
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not any(map(alive, pids))
+
+
+def test_a_system_runs_in_one_process_of_its_own(hosted, attempts, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path))
+    monkeypatch.setenv("A_KEY_OF_THEIRS", "k")
+    first, again = attempts(hosted("where", OWN="x", A_KEY_OF_THEIRS="other"), "one", "two")
+    pid, _, working, path, variables = json.loads(first.text)
+    assert json.loads(again.text)[0] == pid != os.getpid()
+    assert (working, path[0]) == (str(tmp_path), str(tmp_path / "own"))
+    assert not any("recorder" in place for place in path)
+    assert (variables["OWN"], variables["A_KEY_OF_THEIRS"]) == ("x", "k")  # what is set comes first
+    assert "RAGROUNDS_HOME" not in variables
+    assert gone(*[] if end_hosts() else [pid])
+
+
+def test_what_it_prints_is_no_result(hosted, attempts, capfd) -> None:
+    assert attempts(hosted("echo"), "a question")[0].text == "(B) a question"
+    end_hosts()
+    printed = capfd.readouterr()
+    assert (printed.out, "printed" in printed.err) == ("", True)
+
+
+def test_two_versions_of_a_package_are_two_systems(hosted, attempts, tmp_path) -> None:
+    code = "from helper import WHICH\nasync def ask(prompt): return WHICH"
+    made = []
+    for version in ("one", "two"):
+        system = hosted("ask", code, folder=version)
+        (tmp_path / version / "helper.py").write_text(f"WHICH = {version!r}")
+        made += [one.text for one in attempts(system, "?")]
+    assert made == ["one", "two"]
+
+
+@pytest.mark.parametrize("name", ["sync", "kept", "blocking"])
+def test_a_call_is_recorded_replayed_and_counted_as_in_our_process(name, hosted, attempts, served) -> None:
+    system = hosted(name, ASKING, PLACE=served.url)
+    first = attempts(system, "one", "two")
+    assert [made.text for made in first] == ["The answer is B"] * 2, first[0].error
+    assert [(call.kind, call.cached, call.usage.input) for made in first for call in made.calls] == [
+        ("model", False, 7)
+    ] * 2
+    again = attempts(system, "one", "two", mode="replay")
+    assert [(made.text, made.calls[0].cached) for made in again] == [("The answer is B", True)] * 2
+    missed = attempts(system, "three", mode="replay")[0]
+    assert isinstance(missed.error, StopRun), missed
+    assert len(served.asked) == 2
+
+
+def test_a_client_of_module_level_serves_runs_of_several_loops(hosted, attempts, served) -> None:
+    system = hosted("kept", ASKING, PLACE=served.url)
+    for prompt in ("one", "two", "three"):  # each on a loop of its own here; there it is one
+        assert attempts(system, prompt)[0].text == "The answer is B"
+
+
+def test_faults_are_those_of_one_call_and_its_client_tries_again(hosted, attempts, served) -> None:
+    served.fails = [500, 429]
+    made = attempts(hosted("sync", ASKING, PLACE=served.url), "one")[0]
+    assert made.text == "The answer is B"
+    assert [fault.status for fault in made.calls[0].faults] == [500, 429]
+
+
+def test_calls_side_by_side_are_held_to_the_cap(hosted, attempts, served) -> None:
+    made = attempts(hosted("many", ASKING, PLACE=served.url), "x", limits=Limits(calls=3))[0]
+    assert isinstance(made.error, AttemptEnded)
+    assert made.error.status == "capped"
+    assert len(served.asked) == 3
+
+
+def test_a_call_that_its_caller_gives_up_is_given_up_here(hosted, attempts, served) -> None:
+    served.gate.clear()
+    made = attempts(hosted("timed_out", ASKING, PLACE=served.url), "x")[0]
+    assert made.text == "too late"
+    assert made.context.in_flight == 0
+
+
+def test_what_is_no_model_call_passes_is_counted_and_ends_a_replay(hosted, attempts, served) -> None:
+    system = hosted("unknown", ASKING, PLACE=served.url)
+    made = attempts(system, "x")[0]
+    assert (made.text, made.context.missed) == ("page", 1)
+    assert isinstance(attempts(system, "x", mode="replay")[0].error, StopRun)
+    assert len(served.asked) == 1
+
+
+def test_an_exception_keeps_its_name_and_traceback(hosted, attempts) -> None:
+    error = attempts(hosted("fails"), "x")[0].error
+    assert (type(error).__name__, str(error)) == ("KeyError", "'nothing here'")
+    assert 'raise KeyError("nothing here")' in error.trace
+    assert type(attempts(hosted("ends"), "x")[0].error).__name__ == "SystemExit"
+    known = SystemRaised(
+        attempt=1, type="GraphRecursionError", module="", text="x", trace="", refused=False, unsent=False
+    )
+    assert type(known.error).__module__ == "langgraph.errors"
+
+
+def test_steps_and_searches_are_told_with_the_time_they_took(hosted, attempts) -> None:
+    code = """
+import time
+from typing import TypedDict
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langgraph.graph import END, START, StateGraph
+class State(TypedDict):
+    question: str
+    answer: str
+class Found(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager): return [Document("text", id="d", metadata={})]
+def look(state): time.sleep(0.3); Found().invoke(state["question"]); return {}
+def say(state): return {"answer": "(B)"}
+graph = StateGraph(State)
+graph.add_node(look); graph.add_node(say)
+graph.add_edge(START, "look"); graph.add_edge("look", "say"); graph.add_edge("say", END)
+"""
+    made = attempts(hosted("graph", code), "x")[0]
+    assert made.text == "(B)", made.error
+    entered = [event for event in made.context.events if isinstance(event, Entered)]
+    left = [event for event in made.context.events if isinstance(event, Left)]
+    assert [event.node for event in entered] == ["look", "say"]
+    assert left[0].seconds >= 0.3 > left[1].seconds
+    (call,) = made.calls
+    assert (call.kind, call.node, call.passages) == ("search", "look", ("d",))
+    assert entered[0].at <= call.at
+
+
+def test_an_attempt_that_is_cut_off_does_not_end_the_others(hosted, attempts) -> None:
+    system = hosted("holds")
+    began = time.monotonic()
+    assert isinstance(attempts(system, "x", limits=Limits(seconds=0.5))[0].error, AttemptEnded)
+    assert time.monotonic() - began < 5
+    assert attempts(hosted("echo"), "after")[0].text == "(B) after"
+
+
+@pytest.mark.parametrize(("name", "how"), [("leaves", "ended with exit code 3"), ("crashes", "was ended by SIGSEGV")])
+def test_a_host_that_dies_fails_what_it_had_in_hand_and_is_started_again(name, how, hosted, attempts) -> None:
+    failed = attempts(hosted(name), "x")[0].error
+    assert isinstance(failed, HostEnded)
+    assert str(failed) == f"the process that ./mine.py:{name} runs in {how}"
+    assert attempts(hosted("echo"), "after")[0].text == "(B) after"
+
+
+def test_a_host_that_always_dies_is_not_started_for_ever(hosted, attempts) -> None:
+    system = hosted("leaves")
+    errors = [str(attempts(system, "x")[0].error) for _ in range(5)]
+    assert errors[2].endswith("ended with exit code 3")
+    assert errors[4].endswith("ended with exit code 3, 3 times in a row: no other is begun")
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "said"),
+    [
+        ("import nothing_of_that_name", "ask", "importing .*No module named 'nothing_of_that_name' .mine.py, line 1"),
+        ("def ask(:", "ask", "SyntaxError"),
+        ("def answer(prompt): return 1", "ask", "there is no 'ask'.*It has: answer"),
+        ("import os; os._exit(4)", "ask", "the process that ./mine.py:ask runs in ended with exit code 4"),
+        ("import sys; sys.exit(1)", "ask", "tried to end the process while it was imported"),
+        ("ask = 3", "ask", "gave int; expected a StateGraph"),
+    ],
+)
+def test_what_cannot_be_opened_is_one_line(code, name, said, hosted) -> None:
+    with pytest.raises(UserError, match=said) as refused:
+        hosted(name, code).open()
+    assert "\n" not in str(refused.value)
+
+
+def test_an_interpreter_that_is_none_is_one_line(hosted, tmp_path) -> None:
+    with pytest.raises(UserError, match=r"'/nowhere/python' cannot be started in .*: No such file"):
+        hosted("echo", python="/nowhere/python").open()
+    other = tmp_path / "other"
+    other.write_text("#!/bin/sh\nexit 7\n")
+    other.chmod(0o755)
+    with pytest.raises(UserError, match="ended with exit code 7"):
+        hosted("echo", python=str(other)).open()
+
+
+def test_an_older_python_serves(hosted, attempts) -> None:
+    python = oldest_python()
+    if not python:
+        pytest.skip("no python3.9 and no python3.10 here")
+    _, version, _, _, _ = json.loads(attempts(hosted("where", python=python), "x")[0].text)
+    assert version < list(sys.version_info[:2])
+
+
+def test_nothing_is_left_of_a_host_and_its_children(hosted, attempts) -> None:
+    pids = [*map(int, attempts(hosted("children"), "x")[0].text.split())]
+    assert all(map(alive, pids))
+    end_hosts()
+    assert gone(*pids)
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["at rest", "held up in C"])
+def test_nothing_is_left_where_we_are_killed(busy, tmp_path) -> None:
+    held = "    import re; re.match(r'(a+)+$', 'a' * 60 + 'b')\n"
+    (tmp_path / "mine.py").write_text(
+        "import os, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "def ask(prompt):\n    print(os.getpid(), child.pid, flush=True)\n"
+        f"{held if busy else ''}    return ''\n"
+    )
+    ours = f"""
+import asyncio, os, time
+from types import SimpleNamespace
+from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
+from ragrounds.records import Question
+place = HostPlace({sys.executable!r}, {str(tmp_path)!r}, {str(tmp_path)!r}, environment({{}}))
+system = HostedSystem("ask", {str(tmp_path / "mine.py:ask")!r}, place, wiring={{"name": "ask"}})
+seen = SimpleNamespace(thread="t", max_steps=10)
+asyncio.run(system.answer(Question(id="q", benchmark="a/b", text="?"), seen))
+time.sleep(60)
+"""
+    process = subprocess.Popen([sys.executable, "-c", ours], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    pids = [int(word) for word in process.stderr.readline().split()]
+    assert all(map(alive, pids))
+    process.kill()
+    process.wait()
+    assert gone(*pids)
+
+
+# What a host may not send
+
+HOSTILE = """
+import json, os, socket, struct, sys
+line = next(s for s in (socket.socket(fileno=fd) for fd in [int(sys.argv[1])]))
+def send(header, body=b"", lengths=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    line.sendall(struct.pack("!II", *(lengths or (len(text), len(body)))) + text + body)
+def read():
+    size, body = struct.unpack("!II", line.recv(8, socket.MSG_WAITALL))
+    return json.loads(line.recv(size, socket.MSG_WAITALL))
+opened = read()
+send({"frame": "opened", "id": opened["id"], "kind": "function", "takes_context": False, "ours": False})
+asked = read()
+n = asked["attempt"]
+tell = {"frame": "tell", "attempt": n, "named": {}, "step": "", "model_call": "", "at": 0.0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sends", "said"),
+    [
+        ("send(b'', lengths=(1 << 31, 0))", "a frame of 2,147,483,648 bytes is more than any may have"),
+        ("send(b'{')", "truncated|unexpected|malformed"),
+        ("send({'frame': 'rule'})", "Invalid value 'rule'"),
+        ("send({'frame': 'answered', 'attempt': n, 'text': 5, 'choice': '', 'passages': []})", r"Expected `str`"),
+        ("send({'frame': 'answered', 'attempt': 99, 'text': '', 'choice': '', 'passages': []})", "no attempt 99"),
+        ("send({**tell, 'what': '__init__', 'args': []})", "there is no event '__init__'"),
+        ("send({**tell, 'what': 'entered', 'args': [1, 2]})", "entered: Expected `str`"),
+        ("for _ in range(102): send({**tell, 'what': 'note', 'args': ['a', 'b']})", "101 events of one attempt"),
+        ("send({'frame': 'answered', 'attempt': n, 'text': '', 'choice': '', 'passages': [{}]})", "required field"),
+    ],
+)
+def test_a_hostile_host_is_ended_with_a_line(sends, said, attempts, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(host_work, "_MOST_TOLD", 100)
+    script = tmp_path / "python"
+    script.write_text(f"#!{sys.executable}\n{HOSTILE.replace('sys.argv[1]', 'sys.argv[2]')}\n{sends}\nread()\n")
+    script.chmod(0o755)
+    place = HostPlace(str(script), str(tmp_path), str(tmp_path), environment({}))
+    system = HostedSystem("./bad.py:ask", "/bad.py:ask", place, wiring={"name": "ask"})
+    error = attempts(system, "x")[0].error
+    assert isinstance(error, HostEnded)
+    assert "sent what no host may" in str(error)
+    assert re.search(said, str(error)), error
