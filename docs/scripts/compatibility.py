@@ -27,108 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from compatibility_rows import ROOT, Cell, Foreign, Measure, Row
 from compatibility_servers import ServerMeasure, gpu, servers
+from compatibility_systems import GRAPHS, SYSTEMS
 
 PAGE = ROOT / "perf" / "compatibility.md"
-GRAPHS = ("langgraph", "langchain", "langchain-openai", "openai>=3")
-LANGGRAPH = ("langgraph", "langchain-core", "openai")
-GENERATION = 'input = { question = "prompt" }\noutput = "generation"\n'
-LLAMA = ("llama-index-llms-openai", "llama-index-embeddings-openai")
-ENDPOINT = """
-[endpoint]
-url = "http://127.0.0.1:{port}/ask"
-form = "json"
-price = { input = 2.0, output = 8.0 }
-request = { query = "{prompt}" }
-answer = "result.text"
-passages = { list = "sources", text = "body", title = "heading", id = "ref" }
-usage = { input = "usage.tokens_in", output = "usage.tokens_out" }
-"""
-OPENAI_ENDPOINT = """
-[endpoint]
-url = "http://127.0.0.1:{port}/v1"
-form = "openai"
-model = "gpt-4o-mini"
-price = { input = 2.0, output = 8.0 }
-"""
-SYSTEMS = (
-    Foreign(
-        "react_agent",
-        "LangGraph `create_react_agent`",
-        "react_agent.py:graph",
-        GRAPHS,
-        ("langgraph-prebuilt", "openai"),
-    ),
-    Foreign("agent", "LangChain `create_agent`", "agent.py:graph", GRAPHS, ("langchain", "langchain-openai")),
-    Foreign("deep_agent", "deepagents", "deep_agent.py:graph", (*GRAPHS, "deepagents"), ("deepagents",)),
-    Foreign(
-        "supervisor",
-        "langgraph-supervisor",
-        "supervisor.py:graph",
-        (*GRAPHS, "langgraph-supervisor"),
-        ("langgraph-supervisor",),
-    ),
-    Foreign("swarm", "langgraph-swarm", "swarm.py:graph", (*GRAPHS, "langgraph-swarm"), ("langgraph-swarm",)),
-    Foreign(
-        "open_deep_research",
-        "open_deep_research",
-        "open_deep_research.deep_researcher:deep_researcher",
-        ("open_deep_research",),
-        ("open-deep-research", "openai"),
-        card='output = "final_report"\n',
-        environment={"SEARCH_API": "openai"},
-        searches=False,
-    ),
-    Foreign("agentic_rag", "agentic RAG (recipe)", "agentic_rag.py:graph", GRAPHS, LANGGRAPH),
-    Foreign("corrective_rag", "corrective RAG (recipe)", "corrective_rag.py:app", GRAPHS, LANGGRAPH, GENERATION),
-    Foreign("self_rag", "self-RAG (recipe)", "self_rag.py:workflow", GRAPHS, LANGGRAPH, GENERATION),
-    Foreign("adaptive_rag", "adaptive RAG (recipe)", "adaptive_rag.py:build", GRAPHS, LANGGRAPH, GENERATION),
-    Foreign(
-        "langgraph_app", "app with a langgraph.json", "langgraph_app/langgraph.json:notes", GRAPHS, LANGGRAPH, bare="-"
-    ),
-    Foreign(
-        "llama_engine",
-        "LlamaIndex query engine",
-        "llama_engine.py:engine",
-        LLAMA,
-        ("llama-index-core", "llama-index-llms-openai", "openai"),
-    ),
-    Foreign(
-        "llama_workflow",
-        "LlamaIndex workflow",
-        "llama_workflow.py:ask",
-        LLAMA,
-        ("llama-index-core", "llama-index-workflows"),
-        card='input = { query = "prompt" }\n',
-    ),
-    Foreign(
-        "openai_function",
-        "function with OpenAI's client",
-        "openai_function.py:answer",
-        GRAPHS,
-        ("openai", "httpx2"),
-        searches=False,
-    ),
-    Foreign(
-        "openai_responses",
-        "coroutine with OpenAI's responses",
-        "openai_function.py:respond",
-        GRAPHS,
-        ("openai",),
-        searches=False,
-    ),
-    Foreign(
-        "openai_2",
-        "the same function, openai below 3",
-        "openai_function.py:answer",
-        LLAMA,
-        ("openai", "httpx"),
-        searches=False,
-    ),
-    Foreign("endpoint", "JSON endpoint", "", GRAPHS, (), card=ENDPOINT, bare="-"),
-    Foreign(
-        "openai_endpoint", "OpenAI-compatible agent", "", GRAPHS, (), card=OPENAI_ENDPOINT, bare="-", searches=False
-    ),
-)
 UNDER_SERVERS = ("openai_function", "agent")
 COLUMNS = {
     "unchanged": "lines changed",
@@ -145,15 +46,23 @@ COLUMNS = {
 class Environments:
     """Environments with ragrounds and what a system needs, made once for each list of packages."""
 
-    def __init__(self, folder: Path, given: Path | None) -> None:
-        self._folder, self._given = folder, given
+    def __init__(self, folder: Path, given: Path | None, clones: Path) -> None:
+        self._folder, self._given, self._clones = folder, given, clones
         self._uv = shutil.which("uv") or ""
+
+    def clone(self, repository: str) -> Path:
+        """A repository of GitHub, in a folder of its name; what lies there is taken as it is."""
+        place = self._clones / repository.rpartition("/")[2]
+        if not place.exists():
+            address = f"https://github.com/{repository}"
+            subprocess.run(["git", "clone", "-q", "--depth", "1", address, place], check=True)
+        return place.absolute()
 
     def python(self, packages: Sequence[str], *, ours: bool = True) -> Path:
         """The Python of the environment that holds `packages`, and ragrounds where it is `ours`."""
         if self._given is not None and ours:
             return self._given
-        place = self._folder / hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
+        place = self._folder / hashlib.sha256("\n".join([*packages, f"{ours}"]).encode()).hexdigest()[:12]
         python = place / "bin" / "python"
         if not (place / "made").exists():
             self._make(place, python, packages, ours)
@@ -167,8 +76,8 @@ class Environments:
             done("-m", "venv", str(tools))
             subprocess.run([tools / "bin" / "pip", "install", "-q", "uv"], check=False, capture_output=True)
             self._uv = str(tools / "bin" / "uv") if (tools / "bin" / "uv").exists() else "-"
-        # pip for servers: it finds a torch without CUDA where one lies ready.
-        if self._uv == "-" or not ours:
+        # pip for servers of models: it finds a torch without CUDA where one lies ready.
+        if self._uv == "-" or any(name.startswith(("torch", "vllm")) for name in packages):
             installer = [python, "-m", "pip", "install", "-q"]
         else:
             installer = [self._uv, "pip", "install", "-q", "--link-mode", "copy", "--python", python]
@@ -193,8 +102,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="keys of rows, with commas between")
     parser.add_argument("--questions", type=int, default=4, help="of the sample benchmark")
     parser.add_argument("--venvs", type=Path, help="where environments are kept from one call to the next")
+    parser.add_argument("--python", type=Path, help="an environment that holds ragrounds and what its guests need")
+    parser.add_argument("--clones", type=Path, help="where repositories of rows are, or are cloned to")
     parser.add_argument(
-        "--python", type=Path, help="an environment that holds what the rows need; nothing is installed"
+        "--beside", action="store_true", help="what has an environment of its own is installed beside ragrounds"
     )
     parser.add_argument("--folder", type=Path, help="where runs, logs and rows are kept; the page has all rows there")
     parser.add_argument("--jobs", type=int, default=2, help="rows at the same time")
@@ -214,7 +125,8 @@ def main() -> None:
         folder = options.folder or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         given = None if options.python is None else options.python.absolute()
-        environments = Environments((options.venvs or folder / "venvs").absolute(), given)
+        clones = options.clones or folder / "clones"
+        environments = Environments((options.venvs or folder / "venvs").absolute(), given, clones)
         told: dict[str, str] = {}
         wanted = [one for one in SYSTEMS if (not chosen or one.key in chosen) and not options.page]
         made_rows = [begun_row(foreign, environments, folder.absolute(), options, told) for foreign in wanted]
@@ -236,12 +148,19 @@ def begun_row(
     foreign: Foreign, environments: Environments, folder: Path, options: argparse.Namespace, told: dict[str, str]
 ) -> Measure | Row:
     """What measures a row; where its packages cannot be installed, a row that says so."""
+    clone = None
     try:
-        python = environments.python(foreign.packages)
+        if repository := foreign.repository or foreign.notebook.partition(":")[0]:
+            clone = environments.clone(repository)
+        wanted = [package.replace("{clone}", str(clone)) for package in foreign.packages]
+        apart = foreign.own and not options.beside
+        theirs = environments.python(wanted, ours=not apart)
+        python = environments.python(GRAPHS) if apart else theirs
     except subprocess.CalledProcessError as error:
-        return Row(foreign, {name: Cell(None, f"not installed ({error})") for name in COLUMNS})
-    told[foreign.key] = versions(python, foreign.shown) if foreign.shown else ""
-    return Measure(foreign, python, folder, options.questions, options.streamed)
+        return Row(foreign, {"calls": Cell(None, f"not installed ({error})")})
+    told[foreign.key] = versions(theirs, foreign.shown) if foreign.shown else ""
+    own = theirs if apart else None
+    return Measure(foreign, python, folder, options.questions, options.streamed, theirs=own, clone=clone)
 
 
 def finished_row(begun: Measure | Row, columns: Sequence[str], folder: Path, told: dict[str, str]) -> Row:

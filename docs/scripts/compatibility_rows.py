@@ -14,16 +14,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
-import threading
 import time
-import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Self
 
+from compatibility_counting import AgentServer, GrpcServer, Server, environment, trap
 from compatibility_seed import LIMIT, ROOT, Facts, Seed, Sprout
 
 FOREIGN = ROOT / "docs" / "foreign"
@@ -51,12 +48,29 @@ class Foreign:
     """Variables of the system's own."""
     searches: bool = True
     """It looks things up: passages are expected."""
+    apart: bool = False
+    """It stands in an environment of its own, which `--python` names."""
+    repository: str = ""
+    """``owner/name`` on GitHub: the place is in its clone, as it was cloned; it stands apart."""
+    notebook: str = ""
+    """``owner/name:path`` of a notebook that the file runs (NOTEBOOK)."""
+    site: str = ""
+    """A line that its environment runs as it starts: an address that no variable sets."""
+    priced: bool = True
+    """Its replies say their tokens; ``False``: a stream that it did not ask to."""
+    heard: bool = True
+    """Its calls can be recorded; ``False``: that they were not is said, and no replay goes through."""
 
     @property
     def file(self) -> Path | None:
         """Its file in docs/foreign, where it has one there."""
         path = FOREIGN / self.place.rpartition(":")[0]
         return path if path.is_file() else None
+
+    @property
+    def own(self) -> bool:
+        """Whether it has an environment of its own."""
+        return self.apart or bool(self.repository)
 
 
 @dataclasses.dataclass
@@ -84,133 +98,32 @@ class Row:
         return [name for name, cell in self.cells.items() if not cell.holds]
 
 
-class Server:
-    """A model server in a process of its own, which can be ended and begun again at the same port."""
-
-    model = "gpt-4o-mini"
-    """The name that is asked for."""
-    latency = 0.0
-
-    def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def command(self) -> list[str | Path]:
-        """What starts it."""
-        raise NotImplementedError
-
-    def answered(self) -> int:
-        """Requests that it has answered whole."""
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """Listen, at the same port as before."""
-        nowhere = subprocess.DEVNULL
-        self._process = subprocess.Popen(
-            self.command(), cwd=ROOT, stdout=self.log(), stderr=nowhere, env=environment(), start_new_session=True
-        )
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end and self._process.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return
-            time.sleep(0.05)
-        raise RuntimeError(f"{type(self).__name__} does not listen (exit code {self._process.poll()})")
-
-    def log(self) -> int | IO[bytes]:
-        """Where what it prints goes."""
-        return subprocess.DEVNULL
-
-    def stop(self) -> None:
-        """End it, with what it started."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
-
-    def settled(self) -> int:
-        """Requests answered, once nothing is in hand any more."""
-        before = -1
-        while before != (now := self.answered()):
-            before = now
-            time.sleep(self.latency + 0.3)
-        return now
-
-    def tokens(self) -> dict[str, int] | None:
-        """What it counts itself; ``None``: it does not tell."""
-        return None
-
-
-class AgentServer(Server):
-    """`tests.servers.agent_server`: ours, scripted."""
-
-    def __init__(self, python: Path, latency: float = 0.0) -> None:
-        super().__init__()
-        self._python, self.latency = python, latency
-
-    def command(self) -> list[str | Path]:
-        """What starts it."""
-        words = ["-m", "tests.servers.agent_server", "--port", str(self.port), "--latency", str(self.latency)]
-        return [self._python, *words]
-
-    def stats(self) -> dict[str, object]:
-        """What it was asked and answered."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://127.0.0.1:{self.port}/stats", timeout=10) as answer:
-            return dict(json.load(answer))
-
-    def answered(self) -> int:
-        """Requests that it has answered whole."""
-        return int(str(self.stats()["answered"]))
-
-    def tokens(self) -> dict[str, int]:
-        """Tokens in and out, and of texts for vectors."""
-        counted = self.stats()["tokens"]
-        assert isinstance(counted, dict)
-        return counted
-
-
-@contextlib.contextmanager
-def trap(port: int) -> Iterator[list[str]]:
-    """Listen where the server was, answer nothing, and keep who came."""
-    came: list[str] = []
-    with socket.create_server(("127.0.0.1", port)) as listening:
-        listening.settimeout(0.2)
-        over = threading.Event()
-
-        def _listen() -> None:
-            while not over.is_set():
-                with contextlib.suppress(TimeoutError):
-                    connection, peer = listening.accept()
-                    came.append(str(peer))
-                    connection.close()
-
-        thread = threading.Thread(target=_listen, daemon=True)
-        thread.start()
-        try:
-            yield came
-        finally:
-            over.set()
-            thread.join()
-
-
 class Measure:
     """Runs one system in every way that a column asks about."""
 
-    def __init__(self, foreign: Foreign, python: Path, folder: Path, questions: int, streamed: bool = False) -> None:
+    def __init__(
+        self,
+        foreign: Foreign,
+        python: Path,
+        folder: Path,
+        questions: int,
+        streamed: bool = False,
+        *,
+        theirs: Path | None = None,
+        clone: Path | None = None,
+    ) -> None:
         self.foreign, self.python, self.questions, self.streamed = foreign, python, questions, streamed
+        self.theirs, self.clone = theirs, clone
         self.folder = folder / foreign.key
         self.copy = self.folder / "foreign"
+        self.source = clone if clone is not None and foreign.repository else FOREIGN
         shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.copytree(FOREIGN, self.copy, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(self.source, self.copy, ignore=shutil.ignore_patterns("__pycache__", ".git"))
+        if foreign.site:
+            (self.folder / "site").mkdir()
+            line = f"try:\n    {foreign.site}\nexcept ImportError:\n    pass\n"
+            (self.folder / "site" / "sitecustomize.py").write_text(line)
+        self._packages = packages(theirs)
         self.cells: dict[str, Cell] = {}
         self._server: Server | None = None
         self._seed: Seed | None = None
@@ -241,20 +154,25 @@ class Measure:
     def _whole(self) -> Cell:
         """All questions, with an empty store: what the server counted beside what was seen."""
         before = self.server.settled()
-        self._opening = opening_cost(self._run("whole"))
+        self.told = self._run("whole")
+        self._opening = opening_cost(self.told)
         counted = self.server.settled() - before
         self.facts = facts = self._facts("whole")
         if facts.statuses != {"completed": self.questions}:
             return Cell(False, f"{facts.statuses} {facts.reasons}")
         missed = f", {facts.unrecorded} not recorded" if facts.unrecorded else ""
         self.counted = counted
+        if not self.foreign.heard:
+            said = bool(re.search(UNHEARD, self.told))
+            return Cell(facts.models == 0 < counted and said, f"0 of {counted}, said: {'yes' if said else 'no'}")
         return Cell(facts.models == counted > 0 and not missed, f"{facts.models} = {counted}{missed}")
 
     def _again(self) -> Cell:
         """The same command: nothing is asked again."""
-        before = self.server.settled()
+        before = self.server.touched()
         self._run("whole")
-        return Cell((sent := self.server.settled() - before) == 0, f"{sent} sent")
+        self.server.settled()
+        return Cell((sent := self.server.touched() - before) == 0, f"{sent} sent")
 
     def _passages(self) -> Cell:
         facts = self.facts
@@ -264,6 +182,10 @@ class Measure:
 
     def _cost(self) -> Cell:
         """Dollars in the ledger beside what the server counted, at the same prices."""
+        if not self.foreign.heard:
+            return Cell(self.facts.cost is None, "unknown, as nothing was heard")
+        if not self.foreign.priced:
+            return Cell(self.facts.cost is None, "unknown: its streams say no tokens")
         if self.facts.cost is None or self._opening is None:
             return Cell(False, "unknown")
         tokens = self.server.tokens()
@@ -279,6 +201,8 @@ class Measure:
 
     def _caps(self) -> Cell:
         """Capped one call before the cheapest attempt's end: no attempt makes more calls than it may."""
+        if not self.foreign.heard:
+            return Cell(True, "nothing is heard")
         # The only call of an attempt may not be made at all; what it then says it searched for is no call more.
         most = min(self.facts.calls) - 1 if self.facts.models > self.questions else 0
         before = self.server.settled()
@@ -295,10 +219,16 @@ class Measure:
         """Every attempt made anew from the journal, with nobody at the server's address but a socket that counts."""
         self.server.stop()
         try:
-            with trap(self.server.port) as came:
-                self._run("whole", "--journal", "replay", "--new")
+            front = getattr(self.server, "front", None)
+            with trap(self.server.port) as came, trap(front) if front else contextlib.nullcontext([]) as native:
+                done = self._finish(self._command("whole", "--journal", "replay", "--new"), "whole", check=False)
+            came += native
         finally:
             self.server.start()
+        if not self.foreign.heard:
+            return Cell(done.code != 0 and not came, f"refused, {len(came)} connections (exit code {done.code})")
+        if done.code:
+            return Cell(False, f"exit code {done.code}: {' '.join(done.stderr.split())[-300:]}")
         facts = self._facts("whole")
         same = facts.answers == self.facts.answers
         held = same and not came and facts.runs == 2
@@ -314,23 +244,27 @@ class Measure:
             process = self._start("killed")
             end = time.monotonic() + LIMIT
             while not process.ended and time.monotonic() < end:
-                if self.server.answered() >= max(1, total // 2) and self._holds_something("killed"):
+                enough = self._holds_something("killed") or not self.foreign.heard
+                if enough and self.server.answered() >= max(1, total // 2) + (not self.foreign.heard):
                     break
                 time.sleep(0.01)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
             process.wait(LIMIT)
             killed = process.code == -signal.SIGKILL
+            left = orphans(self.folder / "killed")
             before = self.server.settled()
-            kept = self._facts("killed").models
+            held = self._facts("killed")
+            kept = held.models if self.foreign.heard else held.statuses.get("completed", 0) * (total // self.questions)
             self._run("killed")
             asked = self.server.settled() - before
         self._server = undisturbed
         facts = self._facts("killed")
         same = facts.answers == self.facts.answers
-        held = killed and same and asked == total - kept and kept > 0
         words = f"{kept} kept, {asked} asked"
-        return Cell(held, words if held else f"{words} of {total}, killed {killed}, same answers {same}")
+        if killed and same and asked == total - kept and kept > 0 and not left:
+            return Cell(True, words)
+        return Cell(False, f"{words} of {total}, killed {killed}, same answers {same}, processes left: {left}")
 
     def _holds_something(self, home: str) -> bool:
         """Whether an answer has reached a store's journal, or the file beside it of those that are on their way."""
@@ -348,22 +282,41 @@ class Measure:
     def _unchanged(self) -> Cell:
         """The file that runs bare, and the file that was just run: lines that differ."""
         foreign = self.foreign
-        before = digests(FOREIGN)
+        before = digests(self.source)
         place = foreign.bare or foreign.place
         said = "an address, no file" if foreign.file is None else "0, not run bare"
         if place != "-":
             command = ["bare", self.copy / "bare.py", str(self._path(place)), "What lowers a high potassium?"]
-            done = self._finish(command, "bare")
+            if self.theirs is None:
+                given = self._finish(command, "bare").stdout
+            else:
+                told = subprocess.run(
+                    [self.theirs, *command[1:]],
+                    env=self._environment("bare"),
+                    cwd=self.folder,
+                    text=True,
+                    capture_output=True,
+                    check=False,
+                    timeout=LIMIT,
+                )
+                given = told.stdout
             said = "0"
-            if not done.stdout.strip():
+            if not given.strip():
                 return Cell(False, "bare, it answers nothing")
         knows = [name for name, text in texts(self.copy).items() if "ragrounds" in text]
-        return Cell(digests(self.copy) == before and not knows, said if not knows else f"known to {knows}")
+        if packages(self.theirs) != self._packages:
+            return Cell(False, "packages of its environment changed")
+        changed = [name for name, digest in before.items() if digests(self.copy).get(name) != digest]
+        return Cell(
+            not changed and not knows, said if not (knows or changed) else f"known to {knows}, changed {changed}"
+        )
 
     # How it is run.
 
     def serving(self, latency: float = 0.0) -> Server:
         """A server for the system to ask."""
+        if "{grpc}" in str(self.foreign.environment):
+            return GrpcServer(self.python, self.theirs or self.python, latency)
         return AgentServer(self.python, latency)
 
     @property
@@ -397,10 +350,23 @@ class Measure:
             "STREAM": "1" if self.streamed else "",
             "MODEL": self.server.model,
         }
-        return environment() | own | dict(self.foreign.environment)
+        root = f"http://127.0.0.1:{self.server.port}"
+        own |= {"ROOT_URL": root}
+        if self.foreign.site:
+            own |= {"PYTHONPATH": str(self.folder / "site")}
+        if self.foreign.notebook and self.clone:
+            own |= {"NOTEBOOK": str(self.clone / self.foreign.notebook.partition(":")[2])}
+        front = str(getattr(self.server, "front", ""))
+        given = {
+            name: value.replace("{root}", root).replace("{grpc}", front)
+            for name, value in self.foreign.environment.items()
+        }
+        return environment() | own | given
 
     def _command(self, home: str, *more: str, caps: str = "") -> list[str | Path]:
         words = ["run", "--agent", self._agent(caps), "--limit", str(self.questions), "--yes"]
+        if self.theirs is not None:
+            words += ["--python", str(self.theirs)]
         place = self.folder / home
         place.mkdir(exist_ok=True)
         (place / "prices.toml").write_text(
@@ -445,7 +411,15 @@ MODELS = (
     "openai:gpt-4.1-mini",
     "openai:text-embedding-3-small",
     "openai:agent",
+    "anthropic:claude-sonnet-4-5-20250929",
+    "anthropic:claude-3-5-sonnet-20240620",
+    "anthropic:claude-3-haiku-20240307",
+    "google_genai:gemini-2.0-flash",
+    "google_genai:gemini-2.5-flash",
+    "google_genai:gemini-2.5-pro",
 )
+UNHEARD = re.compile(r"not (?:recorded|heard|seen)|unseen|nothing was heard|unheard", re.IGNORECASE)
+"""How a run says that calls went by which it could not record."""
 
 
 def opening_cost(told: str) -> float | None:
@@ -456,19 +430,35 @@ def opening_cost(told: str) -> float | None:
     return None if found[1] is None else float(found[1])
 
 
-def environment() -> dict[str, str]:
-    """This process's variables, but for proxies: everything here is on loopback."""
-    proxies = {"http_proxy", "https_proxy", "all_proxy"}
-    return {key: value for key, value in os.environ.items() if key.lower() not in proxies} | {"NO_PROXY": "127.0.0.1"}
-
-
 def texts(folder: Path) -> dict[str, str]:
     """What the files of a folder say, but for what Python makes of them."""
     return {
-        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace")
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and not {"__pycache__", ".git"} & set(path.parts)
     }
+
+
+def packages(python: Path | None) -> dict[str, int]:
+    """What is installed beside a Python: each distribution's record, and when it was written."""
+    if python is None:
+        return {}
+    records = (python.parent.parent / "lib").glob("python*/site-packages/*.dist-info/RECORD")
+    return {record.parent.name: record.stat().st_mtime_ns for record in records}
+
+
+def orphans(home: Path, patience: float = 5.0) -> list[str]:
+    """Processes that still run for a store some seconds after their command was killed (Linux tells)."""
+    end = time.monotonic() + patience
+    while True:
+        left = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"RAGROUNDS_HOME={home}\0".encode() in (process / "environ").read_bytes():
+                    left.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:80])
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.2)
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from compatibility_rows import FOREIGN, AgentServer, Measure, Server
+from compatibility_counting import AgentServer, Server
+from compatibility_rows import FOREIGN, Measure
 
 KEY = "sk-loopback-needs-none"
 """What the proxy is told its key is."""

@@ -26,6 +26,7 @@ from tests.servers.account import serve
 
 WIDTH = 64
 """Numbers of a vector."""
+SOCKET = "WS /v1/socket"
 CREATED = 1_700_000_000
 SEARCHES = re.compile(r"search|retriev|look_?up|query_engine", re.IGNORECASE)
 AGENTS = re.compile(r"^(task|transfer_to_\w+|ConductResearch|delegate\w*)$")
@@ -166,7 +167,7 @@ class AgentServer:
         tools = {one["function"]["name"]: one["function"].get("parameters") or {} for one in body.get("tools") or ()}
         form = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
         turn = Turn(body["messages"], tools, body.get("tool_choice"), form)
-        usage = self._usage(body["model"], turn, ("prompt_tokens", "completion_tokens"))
+        usage = self.usage(body["model"], turn, ("prompt_tokens", "completion_tokens"))
         digest = hashlib.sha256(turn.asked.encode()).hexdigest()[:12]
         calls = [
             {"index": i, "id": f"call_{digest}_{i}", "type": "function", "function": {"name": n, "arguments": a}}
@@ -179,7 +180,7 @@ class AgentServer:
             choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
             return web.json_response({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
         counted = (body.get("stream_options") or {}).get("include_usage")
-        return await self._streamed(request, chunks(head, turn.text, calls, finish, usage if counted else None))
+        return await self.streamed(request, chunks(head, turn.text, calls, finish, usage if counted else None))
 
     async def responses(self, request: web.Request) -> web.StreamResponse:
         """The responses form."""
@@ -189,7 +190,7 @@ class AgentServer:
         tools = {one["name"]: one.get("parameters") or {} for one in body.get("tools") or () if "name" in one}
         form = ((body.get("text") or {}).get("format") or {}).get("schema")
         turn = Turn(messages, tools, body.get("tool_choice"), form)
-        usage = self._usage(body["model"], turn, ("input_tokens", "output_tokens"))
+        usage = self.usage(body["model"], turn, ("input_tokens", "output_tokens"))
         usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
         digest = hashlib.sha256(turn.asked.encode()).hexdigest()[:12]
         part = {"type": "output_text", "text": turn.text, "annotations": []}
@@ -203,7 +204,7 @@ class AgentServer:
         whole |= {"tools": body.get("tools") or [], "usage": usage, "error": None, "instructions": None}
         if not body.get("stream"):
             return web.json_response(whole)
-        return await self._streamed(request, events(whole), named=True)
+        return await self.streamed(request, events(whole), named=True)
 
     async def embeddings(self, request: web.Request) -> web.StreamResponse:
         """Vectors in which texts that share words lie near each other."""
@@ -227,26 +228,35 @@ class AgentServer:
         """An agent behind an address of its own form: a question and its choices in, an answer with sources out."""
         body = await request.json()
         turn = Turn([{"role": "user", "content": body["query"]}], {}, None, None)
-        usage = self._usage("agent", turn, ("tokens_in", "tokens_out"))
+        usage = self.usage("agent", turn, ("tokens_in", "tokens_out"))
         sources = [{"ref": "note-1", "heading": "A note", "body": f"A note on {words(body['query'])}."}]
         return web.json_response({"result": {"text": turn.text}, "sources": sources, "usage": usage})
 
-    def _usage(self, model: str, turn: Turn, names: tuple[str, str]) -> dict[str, Any]:
+    def usage(self, model: str, turn: Turn, names: tuple[str, str]) -> dict[str, Any]:
+        """A turn's tokens under a vendor's names for what came in and went out; they are counted."""
         given, written = len(turn.asked) // 4, max(1, len(turn.said) // 4)
         self.models[model] += 1
         self.tokens["input"] += given
         self.tokens["output"] += written
         return {names[0]: given, names[1]: written, "total_tokens": given + written}
 
-    async def _streamed(
-        self, request: web.Request, pieces: Iterator[dict[str, Any]], named: bool = False
+    async def told(self, question: str) -> str:
+        """The answer to a bare text that came by another way than a request; it is counted as one."""
+        self.asked[SOCKET] += 1
+        await asyncio.sleep(self.latency)
+        self.answered[SOCKET] += 1
+        return Turn([{"role": "user", "content": question}], {}, None, None).text
+
+    async def streamed(
+        self, request: web.Request, pieces: Iterator[dict[str, Any]], named: bool = False, ended: bool = True
     ) -> web.StreamResponse:
+        """A reply in pieces, with OpenAI's mark of its end where the pieces have no names and none is left out."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         for piece in pieces:
             name = f"event: {piece['type']}\n" if named else ""
             await response.write(f"{name}data: {json.dumps(piece)}\n\n".encode())
-        if not named:
+        if ended and not named:
             await response.write(b"data: [DONE]\n\n")
         return response
 
@@ -327,6 +337,8 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="a line for each whole answer")
     options = parser.parse_args()
     server = AgentServer(options)
+    from tests.servers.vendor_forms import VendorForms
+
     routes = {
         "POST /v1/chat/completions": server.chat,
         "POST /v1/responses": server.responses,
@@ -334,6 +346,7 @@ def main() -> None:
         "POST /ask": server.ask,
         "GET /v1/models": server.models_listed,
         "GET /stats": server.stats,
+        **VendorForms(server).routes(),
     }
     serve(routes, options.port, server.counted)
 

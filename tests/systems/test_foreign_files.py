@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -62,3 +64,44 @@ def test_the_text_of_a_langchain_message_can_be_stored() -> None:
     answer = answer_of(read_answer(given, asked(question), wiring, None))  # type: ignore[arg-type]
     assert type(answer.text) is str
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(answer), type=type(answer)).text == "It is (B)."
+
+
+def test_the_scripted_server_speaks_other_vendors_forms() -> None:
+    from tests.servers.vendor_forms import from_blocks, from_parts, lowered, message_events
+
+    blocks = [
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "search", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "a note"}]},
+    ]
+    parts = [
+        {"role": "user", "parts": [{"text": "Why?"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "search", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "search", "response": {}}}]},
+    ]
+    for messages in (list(from_blocks(blocks)), list(from_parts(parts))):
+        assert [one["role"] for one in messages] == ["user", "assistant", "tool"]
+        assert Turn(messages, {"search": {}}, None, None).calls == []  # it was called once
+    assert lowered({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}})["properties"]["a"]["type"] == "string"
+    used = {"type": "tool_use", "id": "1", "name": "search", "input": {"query": "sodium"}}
+    whole = {"content": [used], "stop_reason": "tool_use"}
+    pieces = [
+        one["delta"]["partial_json"]
+        for one in message_events(whole, {"output_tokens": 3})
+        if "index" in one and "delta" in one
+    ]
+    assert "".join(pieces) == '{"query": "sodium"}'
+
+
+def test_a_row_says_which_processes_a_killed_command_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "scripts"))
+    import compatibility_rows
+
+    sleeper = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+    environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path)}
+    with subprocess.Popen(sleeper, env=environment, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert len(compatibility_rows.orphans(tmp_path, 0.0)) == 1
+        child.kill()
+    assert compatibility_rows.orphans(tmp_path, 0.0) == []
