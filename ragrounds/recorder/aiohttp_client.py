@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from http import HTTPStatus
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from .wire import Grown, WireRequest, WireResponse, answered, bounded_async, passing, watcher
@@ -18,10 +16,8 @@ if TYPE_CHECKING:
     from yarl import URL
 
 
-def install() -> Iterator[Callable[[], None]]:
-    """Watch aiohttp's sessions, where it is installed. Gives what undoes it."""
-    if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
-        return
+def install(library: Any) -> Iterator[Callable[[], None]]:
+    """Watch aiohttp's sessions. Gives what undoes it."""
     import aiohttp
     from multidict import CIMultiDict, CIMultiDictProxy
 

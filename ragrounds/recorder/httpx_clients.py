@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from .wire import Grown, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
 
 
-def install(name: str) -> Iterator[Callable[[], None]]:
-    """Watch one of the two libraries, where it is installed. Gives what undoes it."""
-    if name not in sys.modules and find_spec(name) is None:
-        return
-    library: Any = import_module(name)  # one of the two, by the same names
+def install(library: Any) -> Iterator[Callable[[], None]]:
+    """Watch one of the two libraries, which have the same names. Gives what undoes it."""
     sync, asynchronous = library.HTTPTransport, library.AsyncHTTPTransport
     handle, handle_async = sync.handle_request, asynchronous.handle_async_request
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,11 +13,8 @@ _LONGEST = 128 << 20
 """Bytes that an answer may have once it is unpacked."""
 
 
-def install() -> Iterator[Callable[[], None]]:
-    """Watch the transports, where DSPy is loaded. Gives what undoes it."""
-    module: Any = sys.modules.get(PLACE)  # a foreign module without types
-    if module is None:
-        return
+def install(module: Any) -> Iterator[Callable[[], None]]:
+    """Watch the transports. Gives what undoes it."""
     yield _install_blocking(module)
     yield _install_async(module)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .wire import Grown, WireRequest, WireResponse, answered, bounded, passing, watcher
 
@@ -14,10 +12,8 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 
 
-def install() -> Iterator[Callable[[], None]]:
-    """Watch urllib3's pools, where it is installed. Gives what undoes it."""
-    if "urllib3" not in sys.modules and find_spec("urllib3") is None:
-        return
+def install(library: Any) -> Iterator[Callable[[], None]]:
+    """Watch urllib3's pools. Gives what undoes it."""
     import urllib3
 
     urlopen = urllib3.HTTPConnectionPool.urlopen

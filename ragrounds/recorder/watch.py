@@ -2,8 +2,8 @@
 
 The clients of httpx, httpx2, aiohttp, urllib3 (which is requests', too) and DSPy are replaced once, at class level, for
 as long as a system is watched; :mod:`threads` carries the context of a call into threads. What opens a connection or
-starts a process by other means is seen by an audit hook, and cannot be recorded. A forked child leaves the hooks: the
-threads that would answer it are not there.
+starts a program by other means is seen by an audit hook, and cannot be recorded. Forked children, and Python programs,
+ask by :mod:`children`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from functools import partial
+from importlib.machinery import ModuleSpec
+from types import FrameType, ModuleType
+from typing import Any
 
-from . import aiohttp_client, httpx_clients, lm15_client, threads, urllib3_client
-from .wire import GATE, OWN_TRAFFIC, PASSING, WATCHER
+from . import aiohttp_client, children, httpx_clients, lm15_client, threads, urllib3_client
+from .observer import STEP
+from .wire import GATE, OWN_TRAFFIC, PASSING
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _users = 0
 _undo: list[Callable[[], None]] = []
 _hooked = False
@@ -33,17 +37,10 @@ def installed(*, closed: bool = False) -> Iterator[None]:
 
     `closed`: of what belongs to no attempt, nothing leaves the process either.
     """
-    global _users, _hooked
+    global _users
+    keep_watching()
     with _lock:
-        _users += 1
         GATE.closed += closed
-        if _users == 1:
-            _undo.extend(_install())
-        if not _hooked:
-            _hooked = True
-            sys.addaudithook(_audit)  # nothing takes one away again
-            if hasattr(os, "register_at_fork"):
-                os.register_at_fork(after_in_child=_leave)
     try:
         yield
     finally:
@@ -56,35 +53,102 @@ def installed(*, closed: bool = False) -> Iterator[None]:
 
 
 def keep_watching() -> None:
-    """Leave the clients watched for good: a thread of an attempt that was cut off goes on, and is to be refused."""
-    global _users
+    """Have the clients watched for good: a thread of an attempt that was cut off goes on, and is to be refused."""
+    global _users, _hooked
     with _lock:
         _users += 1
+        if _users == 1:
+            _undo.extend(_install())
+        if not _hooked:
+            _hooked = True
+            sys.addaudithook(_audit)  # nothing takes one away again
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(
+                    before=_before_fork, after_in_parent=children.after_fork, after_in_child=_after_fork
+                )
 
 
-def _leave() -> None:
-    """Let a forked child send what it sends by itself: that it was started is known as not recorded. Where nothing may
-    leave this process, nothing leaves the child either."""
+def watched() -> None:
+    """Have the clients watched for good, where they are not yet."""
+    if not _users:
+        keep_watching()
+
+
+def follow(path: str, token: str, step: str) -> None:
+    """Be a program that a system started: what it asks for belongs to the attempt of this token, behind this path."""
+    GATE.parent = children.ChildWatcher(path, token)
+    STEP.set(step)
+    keep_watching()
+
+
+def _before_fork() -> None:
+    if _users:
+        children.before_fork()
+
+
+def _after_fork() -> None:
+    """Have a forked child ask its parent. One that has no way there sends by itself what it sends: that it was started
+    is known as not recorded. Where nothing may leave this process, nothing leaves such a child either."""
     global _lock, _users
-    _lock = threading.Lock()  # another thread may have held it
-    WATCHER.set(None)
-    if not GATE.closed:
+    _lock = threading.RLock()  # another thread may have held it
+    if not children.joined() and not GATE.closed:
         _users = 0
         while _undo:
             _undo.pop()()
 
 
+_LIBRARIES: dict[str, Callable[[Any], Iterator[Callable[[], None]]]] = {
+    "httpx": httpx_clients.install,
+    "httpx2": httpx_clients.install,
+    "aiohttp": aiohttp_client.install,
+    "urllib3": urllib3_client.install,
+    lm15_client.PLACE: lm15_client.install,
+    "subprocess": children.of_programs,
+    "multiprocessing.process": children.of_processes,
+    "multiprocessing.pool": children.of_pools,
+    "concurrent.futures.process": children.of_pools,
+}
+"""What is replaced in which module. It gives what undoes it."""
+
+
 def _install() -> Iterator[Callable[[], None]]:
     yield threads.install()
-    for name in ("httpx", "httpx2"):
-        yield from httpx_clients.install(name)
-    yield from aiohttp_client.install()
-    yield from urllib3_client.install()
-    yield from lm15_client.install()
+    arrivals = _Arrivals()
+    sys.meta_path.insert(0, arrivals)
+    yield partial(sys.meta_path.remove, arrivals)
+    for name, install in _LIBRARIES.items():
+        if name in sys.modules:
+            yield from install(sys.modules[name])
 
 
-_HARMLESS = frozenset("uname lsb_release ldconfig gcc cc file git sw_vers nvidia-smi which hostname arch".split())
-"""Programs that libraries ask about the machine."""
+class _Arrivals:
+    """Has libraries watched that are imported later; nobody has to wait for those that are not used. It finds them as
+    they are found without it."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Where a module is, by who else finds modules."""
+        if name not in _LIBRARIES:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    _tell_of(spec.loader)
+                return spec
+        return None
+
+
+def _tell_of(loader: Any) -> None:
+    load = loader.exec_module
+
+    def loaded(module: ModuleType) -> None:
+        loader.exec_module = load
+        load(module)
+        with _lock:
+            if _users:
+                _undo.extend(_LIBRARIES[module.__name__](module))
+
+    loader.exec_module = loaded
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
@@ -92,7 +156,7 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
         return
     if PASSING.get() or OWN_TRAFFIC.get():
         return
-    found = WATCHER.get()
+    found = children.current()
     if found is not None and (what := _EVENTS[event](arguments)):
         found.unseen(what, counted=event in _OF_REQUESTS and _is_counted(event, arguments))
 
@@ -148,13 +212,12 @@ def _sent(arguments: tuple[object, ...]) -> str:
 _OF_REQUESTS = frozenset({"socket.connect", "http.client.send"})
 
 
-def _started(arguments: tuple[object, ...]) -> str:
-    name = str(arguments[0]).replace("\\", "/").rpartition("/")[2] if arguments else "?"
-    return "" if name in _HARMLESS else f"a process: {name[:100]}"
+def _started(arguments: tuple[Any, ...]) -> str:
+    return children.program(arguments[0])
 
 
 def _forked(arguments: tuple[object, ...]) -> str:
-    return "a forked process"
+    return "" if children.way() else "a forked process"  # it asks by itself
 
 
 def _commanded(arguments: tuple[object, ...]) -> str:
@@ -164,8 +227,8 @@ def _commanded(arguments: tuple[object, ...]) -> str:
 _EVENTS: dict[str, Callable[[tuple[object, ...]], str]] = {
     "socket.connect": _connected,
     "http.client.send": _sent,
-    "subprocess.Popen": _started,
     "os.posix_spawn": _started,
+    "os.exec": _started,
     "os.fork": _forked,
     "os.forkpty": _forked,
     "os.system": _commanded,

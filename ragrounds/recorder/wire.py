@@ -93,6 +93,9 @@ class Watcher(Protocol):
             Unsent: nothing may leave it.
         """
 
+    def forked(self) -> None:
+        """This is a copy in a forked child, which asks elsewhere: say nothing from now on, and wait for no lock."""
+
 
 WATCHER: ContextVar[Watcher | None] = ContextVar("ragrounds_watcher", default=None)
 """Whose calls these are."""
@@ -106,10 +109,12 @@ MODEL_CALL: ContextVar[str] = ContextVar("ragrounds_model_call", default="")
 
 
 class Gate:
-    """Whether what belongs to no attempt may leave the process."""
+    """What becomes of calls that belong to no attempt of this process."""
 
     closed = 0
     """How many systems are running that nothing may leave."""
+    parent: Watcher | None = None
+    """In a child of a process with a system: whom it asks."""
 
 
 GATE = Gate()
@@ -123,7 +128,7 @@ def watcher() -> Watcher | None:
     """
     if PASSING.get() or OWN_TRAFFIC.get():
         return None
-    found = WATCHER.get()
+    found = WATCHER.get() or GATE.parent
     if found is None and GATE.closed:
         raise Unsent("a call that belongs to no attempt, in a replay: nothing was sent")
     return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragrounds.contracts import Request
-from ragrounds.records import Fault, Gold, Passage, Question, Reply, Usage
+from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.records import Answer, Call, Called, Fault, Gold, Noted, Passage, Question, Reply, Usage
 
 Say = Callable[[Request], Reply | Exception]
 
@@ -76,3 +77,32 @@ def questions(count: int, **fields: Any) -> tuple[list[Question], dict[str, Gold
         for i in range(count)
     ]
     return made, {question.id: Gold(question_id=question.id, answer="A") for question in made}
+
+
+class Made(NamedTuple):
+    """What came of an attempt."""
+
+    text: str
+    error: BaseException | None
+    context: AttemptContext
+
+    @property
+    def calls(self) -> list[Call]:
+        return [event.call for event in self.context.events if isinstance(event, Called)]
+
+    @property
+    def notes(self) -> list[str]:
+        return [f"{event.what}: {event.text}" for event in self.context.events if isinstance(event, Noted)]
+
+
+class Doing:
+    """A system that does what it is told."""
+
+    kind = "function"
+    takes_context = False
+
+    def __init__(self, do: Any) -> None:
+        self.do = do
+
+    async def answer(self, question: Question, seen: Any) -> Answer:
+        return Answer(text=str(await self.do(question)))

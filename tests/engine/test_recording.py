@@ -11,7 +11,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -28,76 +28,12 @@ from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traced_call
-from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Answer, Call, Called, Noted, Question, Usage
-from tests.servers.any_form import AnyForm, any_form
+from ragrounds.records import Question, Usage
+from tests.engine.doubles import Doing, Made
+from tests.servers.any_form import AnyForm
 
 KEY = "sk-abcDEF1234567890abcDEF12"
-
-
-class Made(NamedTuple):
-    """What came of an attempt."""
-
-    text: str
-    error: BaseException | None
-    context: AttemptContext
-
-    @property
-    def calls(self) -> list[Call]:
-        return [event.call for event in self.context.events if isinstance(event, Called)]
-
-    @property
-    def notes(self) -> list[str]:
-        return [f"{event.what}: {event.text}" for event in self.context.events if isinstance(event, Noted)]
-
-
-class Doing:
-    """A system that does what it is told."""
-
-    kind = "function"
-    takes_context = False
-
-    def __init__(self, do: Any) -> None:
-        self.do = do
-
-    async def answer(self, question: Question, seen: Any) -> Answer:
-        return Answer(text=str(await self.do(question)))
-
-
-@pytest.fixture
-def served():
-    with any_form() as server:
-        yield server
-
-
-@pytest.fixture
-def attempt(home):
-    def make(do: Any, mode: Any = "reuse", limits: Limits | None = None, id: str = "q") -> Made:
-        async def once() -> Made:
-            with Store(home) as store:
-                journal = StoreJournal(store, mode)
-                context = AttemptContext(
-                    item=Question(id=id, benchmark="a/b", text="What?"),
-                    epoch=0,
-                    parameters={},
-                    models={},
-                    searcher=None,
-                    prompts=PromptFolder(None, ""),
-                    journal=journal,
-                    limits=limits or Limits(),
-                    prices={"openai:m": Price(input=1.0, output=10.0)},
-                )
-                try:
-                    return Made((await run_system(Doing(do), context, journal)).text, None, context)
-                except Exception as error:
-                    return Made("", error, context)
-                finally:
-                    journal.close()
-
-        return asyncio.run(once())
-
-    return make
 
 
 def body(**more: object) -> dict[str, Any]:
@@ -272,26 +208,9 @@ def test_a_replay_that_misses_sends_nothing_and_names_the_call(served, attempt):
     assert not served.asked
 
 
-def in_forked_child(url: str) -> str:
-    """What a child answers that has a model asked by itself: it must not wait for threads that it has not."""
-    import multiprocessing
-
-    forking = multiprocessing.get_context("fork")
-    answers = forking.SimpleQueue()
-    child = forking.Process(target=lambda: answers.put(by_requests(url)), daemon=True)
-    child.start()
-    child.join(20)
-    try:
-        assert not child.is_alive(), "the child hangs"
-        return str(answers.get())
-    finally:
-        child.kill()
-
-
 UNSEEN: dict[str, Any] = {
     "a call of no known form": lambda url: asyncio.to_thread(requests.get, f"{url}/search?key=1", timeout=10),
     "urllib": lambda url: asyncio.to_thread(lambda: urllib.request.urlopen(f"{url}/page", timeout=10).read()),
-    "a forked child": lambda url: asyncio.to_thread(in_forked_child, url),
     "a subprocess": lambda url: asyncio.to_thread(subprocess.run, ["echo", "x"], capture_output=True),
 }
 
@@ -352,7 +271,7 @@ def test_a_client_that_tries_again_makes_one_call_with_its_faults(served, attemp
     assert attempt(lambda _: asyncio.to_thread(by_openai, served.url, temperature=0.9)).text, "an error is not recorded"
 
 
-def test_attempts_that_share_a_pool_keep_their_own_calls(served, home):
+def test_attempts_that_share_a_pool_keep_their_own_calls(served, home, context_of):
     served.says = lambda asked: asked["messages"][0]["content"]
     pool = ThreadPoolExecutor(1)
 
@@ -363,20 +282,9 @@ def test_attempts_that_share_a_pool_keep_their_own_calls(served, home):
     async def both() -> list[AttemptContext]:
         with Store(home) as store:
             journal = StoreJournal(store)
-            contexts = [
-                AttemptContext(
-                    item=Question(id=word, benchmark="a/b", text=word),
-                    epoch=0,
-                    parameters={},
-                    models={},
-                    searcher=None,
-                    prompts=PromptFolder(None, ""),
-                    journal=journal,
-                )
-                for word in ("one", "two", "three")
-            ]
+            contexts = [context_of(journal, word) for word in ("one", "two", "three")]
             loop = asyncio.get_running_loop()
-            system = Doing(lambda question: loop.run_in_executor(pool, ask, question.text))
+            system = Doing(lambda question: loop.run_in_executor(pool, ask, question.id))
             answers = await asyncio.gather(*(run_system(system, context, journal) for context in contexts))
             assert [answer.text for answer in answers] == ["one", "two", "three"]
             journal.close()

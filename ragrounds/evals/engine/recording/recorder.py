@@ -201,6 +201,10 @@ class AttemptRecorder:
         if not counted:
             self.count_missed(what)
 
+    def forked(self) -> None:
+        """Say nothing from now on: this is a forked child's copy (contract: Watcher)."""
+        self.over = True
+
     def count_missed(self, what: str) -> None:
         """Note something that was seen and cannot be replayed, each kind of it once in the trace."""
         if not self.missed[what]:

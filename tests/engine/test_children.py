@@ -1,0 +1,212 @@
+"""Processes that a system makes: their calls are recorded as its own, they are refused what it is, and end with it."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragrounds.agents.agent import Limits
+from ragrounds.errors import StopRun
+from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.evals.engine.foreign_system import run_system
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Question
+from tests.engine import asking
+from tests.engine.doubles import Doing
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+
+
+def in_process(method: str, work: Any, url: str) -> str:
+    context: Any = multiprocessing.get_context(method)
+    answers = context.SimpleQueue()
+    child = context.Process(target=asking.put, args=(answers, work, url))
+    child.start()
+    child.join(20)
+    try:
+        assert child.exitcode is not None, "the child hangs"
+        return str(answers.get()) if not answers.empty() else "it gave nothing"
+    finally:
+        child.kill()
+
+
+def in_pool(method: str, url: str) -> str:
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        return "".join(pool.map(asking.by_urllib3, [url]))
+
+
+def in_executor(url: str) -> str:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        return pool.submit(asking.by_urllib3, url).result()
+
+
+def in_program(work: str, url: str) -> str:
+    program = [sys.executable, str(Path(asking.__file__)), work, url]
+    return subprocess.run(program, capture_output=True, text=True, timeout=30).stdout
+
+
+WAYS: dict[str, Any] = {
+    "a forked process": partial(in_process, "fork", asking.by_urllib3),
+    "a forked process with a loop": partial(in_process, "fork", asking.by_httpx_async),
+    "a child of a child": asking.in_a_fork_of_its_own,
+    "a process of a server of forks": partial(in_process, "forkserver", asking.by_urllib3),
+    "a spawned process": partial(in_process, "spawn", asking.by_urllib3),
+    "a forked pool": partial(in_pool, "fork"),
+    "an executor": in_executor,
+    "a program": partial(in_program, "by_urllib3"),
+    "a program with a loop": partial(in_program, "by_httpx_async"),
+    "a program that forks": partial(in_program, "in_a_fork_of_its_own"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_child_asks_is_recorded_and_replayed_and_held_to_the_caps(way, served, attempt):
+    def do(_: Question) -> Any:
+        return asyncio.to_thread(WAYS[way], served.url)
+
+    first = attempt(do)
+    assert first.error is None
+    assert "The answer is B" in first.text
+    assert (len(first.calls), first.context.missed, len(served.asked)) == (1, 0, 1)
+    again = attempt(do, "replay", id="another")
+    assert (again.text, again.context.missed, len(served.asked)) == (first.text, 0, 1)
+    capped = attempt(do, limits=Limits(calls=0), id="capped")
+    assert isinstance(capped.error, AttemptEnded)
+    served.says = lambda _: "not sent"
+    assert len(served.asked) == 1
+
+
+@pytest.mark.parametrize("way", ["a forked process", "a forked pool", "an executor", "a program"])
+def test_a_child_is_refused_in_a_replay_and_does_not_hang(way, served, attempt):
+    began = time.monotonic()
+    made = attempt(lambda _: asyncio.to_thread(WAYS[way], served.url), "replay")
+    assert isinstance(made.error, StopRun)
+    assert "not in the journal" in str(made.error)
+    assert not served.asked
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("start", [partial(in_process, "fork", asking.page), partial(in_program, "page")])
+def test_what_a_child_sends_unrecorded_is_named_and_refused_in_a_replay(start, served, attempt):
+    made = attempt(lambda _: asyncio.to_thread(start, f"{served.url}/page"))
+    assert made.context.missed == 1
+    assert [note for note in made.notes if note.startswith("not_")] == [
+        "not_recorded: a request to 127.0.0.1 by http.client"
+    ]
+    refused = attempt(lambda _: asyncio.to_thread(start, f"{served.url}/page"), "replay")
+    assert isinstance(refused.error, StopRun)
+    assert len(served.asked) == 1
+
+
+@pytest.mark.parametrize("program", [[sys.executable, "-I"], ["/bin/sh"]])
+def test_a_program_that_does_not_hear_of_us_is_named(program, served, attempt):
+    made = attempt(lambda _: asyncio.to_thread(subprocess.run, [*program, "-c", ""], check=True))
+    assert made.context.missed == 1
+    assert any("a process: " in note for note in made.notes)
+
+
+def test_the_work_of_a_pool_that_attempts_share_belongs_to_who_hands_it_in(served, home, context_of):
+    served.says = lambda asked: asked["messages"][0]["content"]
+    words = ("one", "two", "three")
+
+    async def all_of_them(pool: ProcessPoolExecutor) -> list[Any]:
+        with Store(home) as store:
+            journal = StoreJournal(store)
+            loop = asyncio.get_running_loop()
+
+            async def ask(question: Question) -> str:
+                return await loop.run_in_executor(pool, asking.by_urllib3, served.url, question.id)
+
+            contexts = [context_of(journal, word) for word in words]
+            answers = await asyncio.gather(*(run_system(Doing(ask), one, journal) for one in contexts))
+            assert [answer.text for answer in answers] == list(words)
+            journal.close()
+            return contexts
+
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        pool.submit(int).result()  # its process is older than what watches
+        contexts = asyncio.run(all_of_them(pool))
+    assert [(one.calls.total(), one.missed) for one in contexts] == [(1, 0)] * 3
+
+
+HANGING = """
+import multiprocessing, os, sys, time
+def hang():
+    with open({pids!r}, "a") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    time.sleep(600)
+def ask(question):
+    forking = multiprocessing.get_context("fork")
+    children = [forking.Process(target=hang) for _ in range(2)]
+    for child in children:
+        child.start()
+    if {ends}:
+        children[0].terminate()
+        children[0].join()
+        return "A"
+    time.sleep(600)
+"""
+
+
+def running(pids: Path) -> list[int]:
+    found = []
+    for pid in map(int, pids.read_text().split() if pids.exists() else []):
+        try:
+            os.kill(pid, 0)
+            state = Path(f"/proc/{pid}/stat")
+            if not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z"):
+                found.append(pid)
+        except ProcessLookupError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["the command ends", "kill -9"])
+def test_children_end_with_the_command(ends: bool, tmp_path: Path, home: Path) -> None:
+    """A child that hangs holds up no command at its end, one that is ended ends nothing else, and none is left."""
+    pids = tmp_path / "pids"
+    (tmp_path / "mine.py").write_text(HANGING.format(pids=str(pids), ends=ends))
+    command = [
+        sys.executable,
+        "-m",
+        "ragrounds",
+        "run",
+        "--benchmark",
+        "sample",
+        "--agent",
+        "./mine.py:ask",
+        "--limit",
+        "1",
+    ]
+    environment = {**os.environ, "RAGROUNDS_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen([*command, "--yes"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        if ends:
+            assert process.wait(60) == 0, process.stderr.read()
+        else:
+            until = time.monotonic() + 60
+            while len(running(pids)) < 2:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        until = time.monotonic() + 10
+        while running(pids):
+            assert time.monotonic() < until, "children are left"
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        for pid in running(pids):
+            os.kill(pid, signal.SIGKILL)
