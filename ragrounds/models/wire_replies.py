@@ -18,7 +18,7 @@ def _object(body: bytes) -> dict[str, object]:
     return read
 
 
-def _events(body: bytes, content_type: str) -> Iterator[dict[str, object]]:
+def answer_events(body: bytes, content_type: str) -> Iterator[dict[str, object]]:
     """The objects of a stream of events, of a list or of lines; of anything else, the one object that it is."""
     start = body.lstrip()[:6]
     if "event-stream" in content_type or start.startswith((b"data:", b"event:", b":")):
@@ -83,7 +83,7 @@ def responses_read(body: bytes, content_type: str) -> Reply:
         ValueError: it holds none.
     """
     found: dict[str, object] = {}
-    for event in _events(body, content_type):
+    for event in answer_events(body, content_type):
         inner = event.get("response")
         if isinstance(inner, dict):
             found = inner
@@ -125,7 +125,7 @@ def messages_read(body: bytes, content_type: str) -> Reply:
     whole: dict[str, object] = {}
     blocks: dict[object, dict[str, object]] = {}
     usage: dict[str, object] = {}
-    for event in _events(body, content_type):
+    for event in answer_events(body, content_type):
         match event.get("type"):
             case "message_start":
                 whole = object_in(event, "message")
@@ -194,7 +194,7 @@ def ollama_read(body: bytes, content_type: str) -> Reply:
     """
     said, last = _Said(), dict[str, object]()
     lines = "ndjson" if b"\n{" in body.strip() else content_type
-    for last in _events(body, lines):
+    for last in answer_events(body, lines):
         message = object_in(last, "message")
         said.texts.append(shown_text(message.get("content") if message else last.get("response")))
         said.thoughts.append(shown_text(message.get("thinking")))
@@ -217,7 +217,7 @@ def gemini_read(body: bytes, content_type: str) -> Reply:
     model: object = ""
     finish: object = ""
     seen = False
-    for event in _events(body, content_type):
+    for event in answer_events(body, content_type):
         usage = object_in(event, "usageMetadata") or usage
         model = event.get("modelVersion") or model
         for candidate in objects_in(event.get("candidates"))[:1]:

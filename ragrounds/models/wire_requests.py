@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ragrounds.contracts import Request, Tool
 from ragrounds.models.reply_parts import as_json, read_arguments, read_calls, words
@@ -81,36 +82,63 @@ def asked(body: Body) -> Request:
 def _turns(item: Mapping[str, object]) -> Iterator[Message]:
     """The turns that one item of a conversation stands for: one, and one for each result of a tool in it."""
     kind = item.get("type")
+    shown = as_json if "parts" in item else shown_text
+    results = [Message("tool", shown(one.given), answers=one.id or one.name) for one in results_in(item)]
     if kind == "function_call":
         id, name = words(item.get("call_id"), 200), words(item.get("name"), 200)
         yield Message("assistant", "", (ToolCall(id, name, read_arguments(item.get("arguments"))),))
-    elif kind == "function_call_output":
-        yield Message("tool", shown_text(item.get("output")), answers=words(item.get("call_id"), 200))
     elif kind == "reasoning":
         yield Message("assistant", shown_text(item.get("summary")))
+    elif kind == "function_call_output" or _is_result(item):
+        yield from results
     else:
         calls, _ = read_calls(item.get("tool_calls"))
         said = item.get("content")
-        results = []
         for part in objects_in(said):
             if part.get("type") == "tool_use":
                 id, name = words(part.get("id"), 200), words(part.get("name"), 200)
                 calls += (ToolCall(id, name, as_json(part.get("input") or {})),)
-            elif part.get("type") == "tool_result":
-                answers = words(part.get("tool_use_id"), 200)
-                results.append(Message("tool", shown_text(part.get("content")), answers=answers))
         if isinstance(said, list):
             said = [part for part in said if not (isinstance(part, dict) and part.get("type") in _OF_TOOLS)]
         if parts := objects_in(item.get("parts")):
             calls += gemini_calls(parts)
-            told = [object_in(part, "functionResponse") for part in parts if "functionResponse" in part]
-            results += [
-                Message("tool", as_json(one.get("response")), answers=words(one.get("name"), 200)) for one in told
-            ]
             said = [{"text": part["text"]} for part in parts if isinstance(part.get("text"), str)]
         yield from results
         if (text := shown_text(said)) or calls or not results:
-            yield Message(_speaker(item.get("role")), text, calls, words(item.get("tool_call_id"), 200))
+            yield Message(_speaker(item.get("role")), text, calls)
+
+
+def _is_result(item: Mapping[str, object]) -> bool:
+    """Whether a turn of a chat is a tool's."""
+    return _speaker(item.get("role")) == "tool" and "parts" not in item
+
+
+class ToolResult(NamedTuple):
+    """What a tool gave, as it stands in a conversation; the id of its call, and its name, where these stand there."""
+
+    id: str
+    name: str
+    given: object
+
+
+def results_in(item: Mapping[str, object]) -> list[ToolResult]:
+    """The results of tools that one item of a conversation holds, whatever its form."""
+    if item.get("type") == "function_call_output":
+        return [ToolResult(words(item.get("call_id"), 200), "", item.get("output"))]
+    if _is_result(item):
+        name = words(item.get("tool_name") or item.get("name"), 200)
+        return [ToolResult(words(item.get("tool_call_id"), 200), name, item.get("content"))]
+    blocks = [part for part in objects_in(item.get("content")) if part.get("type") == "tool_result"]
+    made = [ToolResult(words(one.get("tool_use_id"), 200), "", one.get("content")) for one in blocks]
+    told = [object_in(part, "functionResponse") for part in objects_in(item.get("parts")) if "functionResponse" in part]
+    return made + [
+        ToolResult(words(one.get("id"), 200), words(one.get("name"), 200), one.get("response")) for one in told
+    ]
+
+
+def items_of(body: Body) -> list[dict[str, object]]:
+    """The items of the conversation that a body holds; none where it is one text, or none."""
+    return objects_in(body.get(next((name for name in ("messages", "contents", "input") if name in body), "")))
 
 
 def listed_asked(body: Body) -> Request:

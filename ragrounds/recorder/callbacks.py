@@ -234,6 +234,8 @@ class _Callbacks:
             return
         given = _short(text_of(output), _SHOWN)
         self._seen.note("tool", f"{begun.name}({_short(begun.query, 300)}) gave: {given}")
+        if run_id in self._told:
+            self._seen.handed_on(begun.query)
         passages = [] if run_id in self._told else of_tool(output, begun.name)
         if passages:
             if parent_run_id is not None:  # a tool that hands on what another found has not searched again

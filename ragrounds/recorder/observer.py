@@ -67,6 +67,9 @@ class Observer(Protocol):
         """A search inside the system's own process returned these passages (as :attr:`Given.passages`), best first;
         `tool` names what searched."""
 
+    def handed_on(self, query: str) -> None:
+        """A tool that was asked this handed on what was told of already: its result is no search of its own."""
+
     def model_called(self, token: str, what: str, begun: bool) -> None:
         """A model call of the system's began (`begun`), or ended; `token` is its own id, and stands in
         :data:`~.wire.MODEL_CALL` meanwhile. Where no call at the wire stood behind it, it is not recorded, and `what`

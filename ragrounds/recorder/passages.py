@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_SEARCHING = ("search", "retriev", "lookup", "wikipedia", "pubmed", "arxiv", "tavily", "web")
-"""Parts of a tool's name that say that it searches."""
+_SEARCHING = re.compile(r"(?i)(?<!re)search|retriev|look_?up|wikipedia|pubmed|arxiv|tavily|web")
+"""Parts of a tool's name that say that it searches; who does *research* may write a report."""
 _TEXTS = ("page_content", "content", "text", "snippet", "body", "abstract", "raw_content", "summary")
 _TITLES = ("title", "name", "heading")
 _IDS = ("id", "doc_id", "url", "source", "link", "pmid")
@@ -28,6 +29,11 @@ def of_documents(documents: Sequence[Any]) -> list[dict[str, object]]:
     return [_of_document(one, rank) for rank, one in enumerate(documents[:_MOST], 1)]
 
 
+def searches(name: str) -> bool:
+    """Whether a tool says by its name that it searches."""
+    return _SEARCHING.search(name) is not None
+
+
 def of_tool(output: object, name: str) -> list[dict[str, object]]:
     """The passages in a tool's output: documents beside its text, the hits of a search, or, of a tool that searches by
     its name, the text itself. Empty: it is of no such tool."""
@@ -35,7 +41,7 @@ def of_tool(output: object, name: str) -> list[dict[str, object]]:
     listed = artifact if isinstance(artifact, (list, tuple)) else output if isinstance(output, (list, tuple)) else None
     made = list(_listed(_hits(getattr(output, "content", output)) if listed is None else listed))
     text = text_of(output)
-    if not made and text.strip() and any(part in name.lower() for part in _SEARCHING):
+    if not made and text.strip() and searches(name):
         made = [passage_of({"text": text}, 1)]
     return made
 

@@ -30,6 +30,8 @@ class GoldByHop(Struct, frozen=True, kw_only=True):
     """At questions whose gold documents are known."""
     without_search: int
     """Of these, attempts that made no search."""
+    unknown: int
+    """Attempts of which it is not known whether they searched: they are in no other figure."""
     shares: tuple[Figure, ...]
     """Share of the attempts that had found a gold document by the first search, by the second …, with its interval."""
 
@@ -45,19 +47,21 @@ def gold_by_hop(
         hops: (question id, epoch) → where the attempt found gold first.
         seed: of bootstraps.
     """
-    most = min(LONGEST, max((one.searches for one in hops.values()), default=0))
-    last = max((one.searches for one in hops.values()), default=0)
+    known = {place: one for place, one in hops.items() if one.searches is not None}
+    last = max((one.searches or 0 for one in known.values()), default=0)
+    most = min(LONGEST, last)
     shares: list[Figure] = []
     for number in range(1, most + 1):
         # The last bar holds all that came later too.
         by = last if number == most else number
-        values = [float(one.hop is not None and one.hop <= by) for one in hops.values()]
-        among = [clusters.get(question, question) for question, _ in hops]
+        values = [float(one.hop is not None and one.hop <= by) for one in known.values()]
+        among = [clusters.get(question, question) for question, _ in known]
         found = stratified_mean(values, clusters=among, seed=seed)
         figure = Figure(value=found.value, n=found.n, missing=0, error=None, low=found.low, high=found.high, best=None)
         shares.append(figure)
-    without = sum(not one.searches for one in hops.values())
-    return GoldByHop(run=run, attempts=len(hops), without_search=without, shares=tuple(shares))
+    without = sum(not one.searches for one in known.values())
+    unknown = len(hops) - len(known)
+    return GoldByHop(run=run, attempts=len(known), without_search=without, unknown=unknown, shares=tuple(shares))
 
 
 def gold_by_hop_picture(made: Sequence[GoldByHop], title: str = "Attempts that had found gold, by search") -> Picture:
@@ -91,6 +95,8 @@ def _table(made: tuple[GoldByHop, ...], options: AnalysisOptions) -> AnalysisTab
         (one.run, one.attempts, one.without_search, *one.shares, *([None] * (most - len(one.shares)))) for one in made
     )
     note = "Share of the attempts that had found a gold document by then; questions without known gold are left out."
+    for one in (one for one in made if one.unknown):
+        note += f" {one.run}: of {one.unknown:,} attempts it is not known whether they searched; they are left out too."
     return AnalysisTable(title="Gold found, by search", columns=columns, rows=rows, note=note)
 
 

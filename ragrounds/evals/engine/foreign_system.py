@@ -17,7 +17,8 @@ from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.recorder import AttemptRecorder
-from ragrounds.evals.store.hops import SYSTEMS_OWN, plain_query
+from ragrounds.evals.engine.recording.searches import AttemptSearches
+from ragrounds.evals.store.hops import NOT_HEARD, NOT_HEARD_WORDS, SYSTEMS_OWN, plain_query
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.run_facts import OPTIONS_SEARCHED, was_heard
 from ragrounds.models.langchain import read_usage
@@ -66,6 +67,9 @@ class AttemptObservation:
         self.thread = uuid4().hex
         self.max_steps = MAX_STEPS
         self._asked: dict[str, _Asked] = {}
+        self._searches = AttemptSearches(self._read)
+        if recorder is not None:
+            recorder.searches = self._searches
 
     async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
         """Have a server answer, as a model is asked."""
@@ -135,19 +139,35 @@ class AttemptObservation:
         seconds: float = 0.0,
     ) -> None:
         """Record a search inside the system's process, as one that its attempt made."""
-        self.searched(query, passages_of(passages), safe(tool, 100), node=node, seconds=seconds)
+        if self._searches.told(query, [str(one.get("text") or "") for one in passages]):
+            self.searched(query, passages_of(passages), safe(tool, 100), node=node, seconds=seconds)
+
+    def handed_on(self, query: str) -> None:
+        """Know the result of a tool again where it is sent to a model."""
+        self._searches.used(query)
+
+    def _read(self, query: str, passages: Sequence[Mapping[str, object]], tool: str, corpus: str) -> None:
+        """Record a search that stands in a recorded call."""
+        self.searched(query, passages_of(passages), safe(tool, 100), corpus=corpus)
 
     def searched(
-        self, query: str, passages: Sequence[Passage], tool: str, *, node: str = "", seconds: float = 0.0
+        self,
+        query: str,
+        passages: Sequence[Passage],
+        tool: str,
+        *,
+        corpus: str = SYSTEMS_OWN,
+        node: str = "",
+        seconds: float = 0.0,
     ) -> None:
-        """The same, of our own records."""
+        """Record a search whose passages are our own records."""
         if named := _options_in(query, self._context.item):
             self._context.note(OPTIONS_SEARCHED, f"{', '.join(named)}: {query[:200]}")
         kept = tuple(
             msgspec.structs.replace(passage, retriever=tool, rank=passage.rank or rank)
             for rank, passage in enumerate(passages, 1)
         )
-        request = SearchRequest(corpus=SYSTEMS_OWN, query=query, k=len(kept))
+        request = SearchRequest(corpus=corpus, query=query, k=len(kept))
         key = hashlib.sha256(msgspec.msgpack.encode(("seen", tool, request, kept))).hexdigest()
         begun = self._context.begin_call(tool, query, "search")
         at, start = begun.at - seconds, time.perf_counter() - seconds
@@ -239,14 +259,15 @@ async def watched_answer(
                 await _landed(context)
             recorder.close()
             _settle(context, recorder)
+    searched = any(isinstance(event, Called) and event.call.kind == "search" for event in context.events)
+    answered = answering.done() and not answering.cancelled() and answering.exception() is None
+    if not searched and not (answered and answering.result().passages):
+        context.note(NOT_HEARD, NOT_HEARD_WORDS)
     if recorder.stop is not None:
-        if answering.done() and not answering.cancelled():
-            answering.exception()
         raise recorder.stop
     try:
         answer = answering.result()
-        searched = any(isinstance(event, Called) and event.call.kind == "search" for event in context.events)
-        if answer.passages and not searched and recorder.stop is None:
+        if answer.passages and not searched:
             seen.searched(context.item.text, answer.passages, SOURCES)
         return answer
     except Unsent as refused:  # of another attempt: a pool's thread, perhaps

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import autocommit, chunks, upsert, writing
 from ragrounds.evals.store.garbage import Progress
-from ragrounds.evals.store.hops import Hop, hops_of
+from ragrounds.evals.store.hops import Hop, hops_of, searches_unknown
 from ragrounds.evals.store.recorded_calls import AttemptReader, stored_questions
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.schema import Row
@@ -49,7 +49,8 @@ def facts_row(
     recorded = attempt.replayable and (attempt.status != "completed" or any(call.asked for call in traced))
     shown = len(golden & seen)
     unclear = {name for one in found if one.fate == "not known" for name in (one.passage.document, one.passage.id)}
-    recorded = recorded and not golden & unclear - seen
+    heard = bool(hops) or not searches_unknown(attempt, traced)
+    recorded = recorded and heard and not golden & unclear - seen
     whole = {name for one in found if one.fate == "seen" for name in (one.passage.document, one.passage.id)}
     kinds = sorted({event.what for event in attempt.events if isinstance(event, Noted)})
     failed = [call for call in traced if call.call.error]
@@ -65,7 +66,7 @@ def facts_row(
         "failed_searches": sum(bool(hop.error) for hop in hops),
         "faults": sum(len(call.call.faults) for call in traced),
         "gold": len(golden) or None,
-        "gold_found": len(golden & names) if golden else None,
+        "gold_found": len(golden & names) if golden and heard else None,
         "gold_seen": shown if golden and (recorded or shown == len(golden)) else None,
         "gold_cut": len(golden & seen) - len(golden & whole) if golden and recorded else None,
         "gold_rank": min(ranks, default=None),

@@ -269,7 +269,7 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop])
             hop=cut[0].number,
         )
     later = [place for place in models if place > best_hop.call]
-    if any(calls[place].asked is None for place in later) or not later:
+    if any(calls[place].asked is None for place in later) or not later or best.fate == "not known":
         return Cause(word="not recorded", text=f"{at}; which prompts followed is not recorded", hop=best_hop.number)
     note = next((one for one in attempt.events if isinstance(one, Noted) and one.what == "cut"), None)
     if note is not None:

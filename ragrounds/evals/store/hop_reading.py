@@ -85,7 +85,8 @@ def _with_hops(
 class GoldHop(Struct, frozen=True):
     """Where an attempt found gold first."""
 
-    searches: int
+    searches: int | None
+    """``None``: not known."""
     hop: int | None
     """The first search that found gold, from 1; ``None``: none did."""
 
@@ -109,7 +110,9 @@ def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
         raise DamagedRecord(f"what is known of the searches of {run.id} is not what was written", SAVE)
     rows += (dict(row._mapping) for row in kept)
     return {
-        (row["question_id"], row["epoch"]): GoldHop(row["hops"] + row["failed_searches"], row["gold_hop"])
+        (row["question_id"], row["epoch"]): GoldHop(
+            None if row["gold_found"] is None else row["hops"] + row["failed_searches"], row["gold_hop"]
+        )
         for row in rows
     }
 

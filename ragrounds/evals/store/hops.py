@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Attempt, Gold, Passage
+from ragrounds.records import Attempt, Gold, Noted, Passage
 
 Fate = Literal["seen", "cut", "not seen", "not known"]
 """What became of a passage: whole in a later prompt, its beginning in one, in none; or that cannot be told."""
@@ -26,6 +26,8 @@ FATES: tuple[Fate, ...] = ("seen", "cut", "not seen", "not known")
 """All of them, the best first."""
 SYSTEMS_OWN = "the system's own"
 """The corpus of a search inside a foreign system's process."""
+PROVIDERS_OWN = "the provider's own"
+"""That of a search which a provider made inside a model call: that call saw what was found, and no prompt holds it."""
 
 
 class FoundPassage(Struct, frozen=True, kw_only=True):
@@ -72,6 +74,9 @@ class Hop(Struct, frozen=True, kw_only=True):
         return sum(one.new for one in self.found)
 
 
+NOT_HEARD = "no_search_heard"
+NOT_HEARD_WORDS = "no search was heard, and one inside its own process may not be"
+"""The note of an attempt of a foreign system that told of no search, and in whose recorded calls none stood."""
 _BEGINNING = 80
 """Characters by which a passage that was cut is known again."""
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
@@ -92,7 +97,9 @@ def searches_unknown(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
     if asked or any(message.role == "tool" for message in messages):
         names = f" {', '.join(list(dict.fromkeys(asked))[:3])}" if asked else ""
         return f"it called tools{names}; whether they searched is not known"
-    if attempt.unrecorded or not messages:
+    if any(isinstance(event, Noted) and event.what == NOT_HEARD for event in attempt.events):
+        return f"{NOT_HEARD_WORDS}: whether it searched is not known"
+    if attempt.unrecorded or (not messages and not all(call.call.error for call in calls)):
         return "calls of it are not recorded: whether it searched is not known"
     return ""
 
@@ -115,7 +122,8 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
         number, query = len(hops) + 1, call.searched.query if call.searched else ""
         untimed = _is_untimed(call, calls[place + 1 :])
         later = [(at, prompt) for at, prompt in prompts if untimed or at > place]
-        otherwise: Fate = "not known" if untimed or (replied and not prompts) else "not seen"
+        inside = call.searched is not None and call.searched.corpus == PROVIDERS_OWN
+        otherwise: Fate = "not known" if untimed or inside or (replied and not prompts) else "not seen"
         found = tuple(
             _found(passage, rank, is_gold(passage, golden), passage.id not in known, later, only_gold, otherwise)
             for rank, passage in enumerate(call.passages, 1)

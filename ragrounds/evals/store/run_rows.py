@@ -383,16 +383,17 @@ class RunRows:
             return sa.false()
         return dialect_of(self._engine).among(column, values)
 
-    def unknown(self) -> tuple[Where, Where, Where]:
+    def unknown(self) -> tuple[Where, Where, Where, Where]:
         """Of an attempt that was made: whether its facts are not known; else whether the gold documents
-        of its question are not; else whether its prompts are not."""
+        of its question are not; else whether its searches are not; else whether its prompts are not."""
         made = self.of_attempt("status").is_not(None)
         current = self.of_facts("steps").is_not(None)
-        gold, seen = self.of_facts("gold"), self.of_facts("gold_seen")
+        gold, found, seen = (self.of_facts(name) for name in ("gold", "gold_found", "gold_seen"))
         return (
             sa.and_(made, sa.not_(current)),
             sa.and_(made, current, gold.is_(None)),
-            sa.and_(made, current, gold.is_not(None), seen.is_(None)),
+            sa.and_(made, current, gold.is_not(None), found.is_(None)),
+            sa.and_(made, current, found.is_not(None), seen.is_(None)),
         )
 
     def in_order(self) -> list[sa.ColumnElement[int]]:

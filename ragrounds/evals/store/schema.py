@@ -151,7 +151,7 @@ facts = _table(
     _whole("failed_searches"),
     _whole("faults", "tries that gave no reply"),
     _whole("gold", "gold documents of the question; null: none are known", null=True),
-    _whole("gold_found", "of these, in some search's result", null=True),
+    _whole("gold_found", "of these, in some search's result; null: whether it searched is not known", null=True),
     _whole("gold_seen", "of these, whole or cut in some prompt", null=True),
     _whole("gold_cut", "of these, no more than their beginning in any prompt", null=True),
     _whole("gold_rank", "best rank of one, from 1; null: none was found", null=True),

@@ -88,13 +88,15 @@ class UnknownFacts(Struct, frozen=True, kw_only=True):
 
     no_gold: int = 0
     """The question's gold documents are not known."""
+    no_searches: int = 0
+    """Whether they searched is not known."""
     no_prompts: int = 0
     """No recorded prompt tells whether gold was seen: what stood in it is not kept, or says nothing of the passages."""
     no_facts: int = 0
     """Their facts are still to be derived."""
 
     def __bool__(self) -> bool:
-        return bool(self.no_gold or self.no_prompts or self.no_facts)
+        return bool(self.no_gold or self.no_searches or self.no_prompts or self.no_facts)
 
 
 class AttemptSummary(Struct, frozen=True, kw_only=True):
@@ -245,16 +247,17 @@ class Pages:
         fields = {test.field for test in single_conditions(parse(where)) if not isinstance(test, TextTest)}
         if not fields & FACTS:
             return UnknownFacts()
-        counts = [0, 0, 0]
+        counts = [0, 0, 0, 0]
         with self.connect() as connection:
             for number in range(len(self.runs)):
                 rows = self._rows(connection, number)
                 counted = [sa.func.sum(sa.case((each, 1), else_=0)) for each in rows.unknown()]
                 found = connection.execute(rows.select(*counted)).one()
                 counts = [count + int(more or 0) for count, more in zip(counts, found, strict=True)]
-        no_facts, no_gold, no_prompts = counts
+        no_facts, no_gold, no_searches, no_prompts = counts
         return UnknownFacts(
             no_gold=no_gold if fields & GOLD else 0,
+            no_searches=no_searches if fields & GOLD else 0,
             no_prompts=no_prompts if fields & {"gold_seen", "gold_cut", "gold_unseen"} else 0,
             no_facts=no_facts,
         )

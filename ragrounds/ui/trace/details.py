@@ -338,7 +338,9 @@ def _gold_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
 def _gold_line(loaded: LoadedAttempt, name: str) -> TextBlock:
     found = [(hop, one) for hop in loaded.hops for one in hop.found if name in (one.passage.document, one.passage.id)]
     if not found:
-        return TextBlock(f"gold: {one_line(name, _TITLE)}, not found", "trouble" if loaded.hops else "dim")
+        unheard = loaded.attempt and not loaded.hops and searches_unknown(loaded.attempt, loaded.traced)
+        became = "not known whether found" if unheard else "not found"
+        return TextBlock(f"gold: {one_line(name, _TITLE)}, {became}", "trouble" if loaded.hops else "dim")
     first, best = found[0]
     title = next((one_line(one.passage.title, _TITLE) for _, one in found if one.passage.title.strip()), "")
     fate = min((one.fate for _, one in found), key=FATES.index)

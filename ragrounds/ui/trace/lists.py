@@ -101,6 +101,8 @@ def gold_words(facts: AttemptFacts | None) -> str:
     """What became of the gold documents, in few words; empty where none is known."""
     if facts is None or facts.gold is None:
         return ""
+    if facts.gold_found is None:
+        return "not known"
     if not facts.gold_found:
         return "not found"
     rank = "" if facts.gold_rank is None else f" at {facts.gold_rank}"
@@ -139,6 +141,8 @@ def unknown_words(unknown: UnknownFacts) -> str:
     parts = []
     if unknown.no_gold:
         parts.append(f"{number_of(unknown.no_gold, 'attempt')} with no gold documents known")
+    if unknown.no_searches:
+        parts.append(f"{number_of(unknown.no_searches, 'attempt')} of which it is not known whether they searched")
     if unknown.no_prompts:
         parts.append(f"{number_of(unknown.no_prompts, 'attempt')} of which no recorded prompt tells what was seen")
     if unknown.no_facts:

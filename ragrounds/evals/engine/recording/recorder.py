@@ -24,6 +24,7 @@ from ragrounds.contracts import Entry, Request
 from ragrounds.errors import NotReplayed, StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.http import REPLY, BadReply, read_json
@@ -34,7 +35,6 @@ from ragrounds.models.wire_forms import (
     LISTED,
     ModelCall,
     RecordedReply,
-    RecordedRequest,
     call_key,
     given_back,
     known_call,
@@ -144,6 +144,8 @@ class AttemptRecorder:
         """Model calls that callbacks told of, and behind which a recorded call stood."""
         self.probed: list[ProbedCall] = []
         """The model calls in order, of a probe."""
+        self.searches: AttemptSearches | None = None
+        """Is shown what was recorded, for the searches in it."""
 
     async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
         """The answer to a call (contract: Watcher).
@@ -301,11 +303,14 @@ class AttemptRecorder:
         occurrence = self._occurrences[first] if again else 0
         self._occurrences[first] += 1
         key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
+        redact = self._redactor(request)
+        clean = _clean(call, request, redact)
+        asked = clean.request()
+        if self.searches is not None and call.form.role == "answering":
+            self.searches.read_request(asked, clean.body)
         # A call that failed keeps its begin and its place in the trace: its tries are one call with faults.
         tried = self._tried.get(first)
         begun = tried.begun if tried else self._context.begin_call(call.actor, call.form.role)
-        redact = self._redactor(request)
-        asked = _clean(call, request, redact)
         entry = Entry(
             key=key,
             kind="tool" if call.form is LISTED else "model",
@@ -378,6 +383,8 @@ class AttemptRecorder:
             self._context.note("reply", note)
         if call.form.role == "answering" and reply.text:
             self._context.last_reply = reply.text
+        if self.searches is not None and call.form.role == "answering":
+            self.searches.read_reply(answered)
         return given_back(answered)
 
     def _request_price(self, started: _Started) -> float | None:
@@ -462,12 +469,12 @@ _KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "c
 _KINDS: Mapping[int, str] = {429: "rate_limit", 408: "timeout", 401: "key", 403: "key"}
 
 
-def _clean(call: ModelCall, request: WireRequest, redact: Redactor) -> RecordedRequest:
-    """The request for the journal, without keys."""
+def _clean(call: ModelCall, request: WireRequest, redact: Redactor) -> ModelCall:
+    """The call for the journal, without keys."""
     text = request.body.decode("utf-8", "replace")
     clean = redact(text)
     if clean != text:
         body = read_json(clean)
         if isinstance(body, dict):
-            call = replace(call, body=body)
-    return call.request()
+            return replace(call, body=body)
+    return call
