@@ -32,6 +32,8 @@ from typing import Any
 
 MOST = 10_000
 """Values of one attempt that are recorded: a loop that waits reads the clock without end."""
+LONGEST = 500
+"""Characters of a value with its place."""
 _MARK = "__ragrounds_drawn__"
 _MENTIONS = re.compile(rb"\b(?:datetime|time|uuid|random)\b")
 _NOT_OWN = frozenset(
@@ -56,10 +58,11 @@ class Values:
         self._ahead = dates.timedelta(0)
         self._lock = threading.RLock()
 
-    def add(self, place: str, value: str) -> None:
-        """Take note of a value that was drawn."""
-        self.known[place] = value
-        self.told(place, value)
+    def value(self, place: str, value: str) -> None:
+        """Take note of a value that was drawn, perhaps in a host."""
+        if len(self.known) < MOST and len(place) + len(value) <= LONGEST:
+            self.known[place] = value
+            self.told(place, value)
 
     def drawn(self, site: str, make: Callable[[], str], read: Callable[[str], Any]) -> Any:
         """The next value at a site, recorded or made; `read` makes of its text what it is."""
@@ -72,8 +75,7 @@ class Values:
                 except (ValueError, TypeError, OverflowError):  # a store may hold anything
                     pass
             value = make()
-            if len(self.known) < MOST:
-                self.add(place, value)
+            self.value(place, value)
             return read(value)
 
     def instant(self, site: str) -> dates.datetime:
@@ -294,8 +296,8 @@ def is_own(path: str) -> bool:
     return not {"site-packages", "dist-packages"} & {*whole.parts} and not _NOT_OWN & {*whole.parents}
 
 
-def install() -> None:
-    """Have own files draw from :data:`VALUES`: those that are imported where these are anybody's."""
+def install(*, always: bool = False) -> None:
+    """Have own files draw from :data:`VALUES`: those that are imported where these are anybody's, or `always`."""
     if hasattr(builtins, _MARK):
         return
     loader: Any = importlib.machinery.SourceFileLoader
@@ -303,7 +305,7 @@ def install() -> None:
 
     def get_code(self: Any, fullname: str) -> Any:
         # A loader of somebody's own that is made of this one changes the source itself.
-        if VALUES.get() is not None and type(self) is loader and is_own(self.path):
+        if (always or VALUES.get() is not None) and type(self) is loader and is_own(self.path):
             return _compiled(self.path, self.get_data(self.path)) or before(self, fullname)
         return before(self, fullname)
 

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
 
+from . import clock
 from .answers import Wiring
 from .closed import close
 from .errors import AskedPerson, Refused, failure
@@ -344,7 +345,8 @@ class HostLoop:
         """Load a system, and say of what form it is."""
         id = said["id"]
         try:
-            with _belonging(HostWatcher(self._link, id)):
+            watcher = HostWatcher(self._link, id)
+            with _belonging(watcher), clock.drawing(_values(watcher, said)):
                 form = _formed(said)
         except BaseException as error:
             text = str(error) if isinstance(error, Refused) else f"{said['target']}: {failure(error)}"
@@ -367,6 +369,7 @@ class HostLoop:
 
     async def _attempt(self, watcher: HostWatcher, said: Mapping[str, Any]) -> None:
         WATCHER.set(watcher)
+        clock.VALUES.set(_values(watcher, said))
         seen = cast("Observer", HostObserver(watcher, said["thread"], said["max_steps"]))
         try:
             with heard(seen):
@@ -401,6 +404,13 @@ def _belonging(watcher: HostWatcher) -> Iterator[None]:
         WATCHER.reset(before)
 
 
+def _values(watcher: HostWatcher, said: Mapping[str, Any]) -> clock.Values | None:
+    """What is drawn from clock and chance: given what was before, and told on; ``None``: it is the real one's."""
+    if said["values"] is None:
+        return None
+    return clock.Values(said["values"], lambda *drawn: watcher.link.tell(watcher.attempt, "value", *drawn))
+
+
 def _formed(said: Mapping[str, Any]) -> Form | None:
     """The form of what is to be opened; ``None``: it uses ragrounds itself, and does not belong here."""
     sys.path += [folder for folder in said["folders"] if folder not in sys.path]
@@ -431,6 +441,7 @@ def serve(line: int, lifeline: int, *, closed: bool) -> None:
     link = Link(socket.socket(fileno=line), closed=closed)
     if closed:
         close()
+    clock.install(always=True)
     with installed(closed=closed):
         HostLoop(link).run()
 

@@ -22,6 +22,7 @@ from ragrounds.agents.systems.hosts import HostedSystem, HostEnded, HostPlace, e
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -142,6 +143,7 @@ def attempts(home: Path) -> Callable[..., list[Made]]:
                         journal=journal,
                         limits=limits or Limits(),
                         prices={"openai:m": Price(input=1.0, output=10.0)},
+                        drawn=await DrawnValues(system.name, prompt, (system.name, prompt)).load(journal),
                     )
                     try:
                         return Made((await run_system(system, context, journal)).text, None, context)
@@ -430,3 +432,27 @@ def test_a_hostile_host_is_ended_with_a_line(sends, said, attempts, tmp_path, mo
     assert isinstance(error, HostEnded)
     assert "sent what no host may" in str(error)
     assert re.search(said, str(error)), error
+
+
+DRAWING = """
+import os, random, httpx
+from datetime import date, datetime
+from uuid import uuid4
+
+def said(prompt):
+    body = {"model": "m", "messages": [{"role": "user", "content": f"{datetime.now()} {uuid4()} {prompt}"}]}
+    answer = httpx.post(os.environ["PLACE"] + "/chat/completions", json=body)
+    return f"{answer.json()['choices'][0]['message']['content']} {date.today()} {random.random()}"
+"""
+
+
+def test_what_a_system_draws_from_clock_and_chance_is_given_back(hosted, attempts, served) -> None:
+    system = hosted("said", DRAWING, PLACE=served.url)
+    first = attempts(system, "one", "two")
+    assert [made.error for made in first] == [None, None]
+    end_hosts()
+    again = attempts(system, "one", "two", mode="replay")
+    assert [made.text for made in again] == [made.text for made in first]
+    assert len({made.text for made in first}) == 2
+    assert len(served.asked) == 2
+    assert all(any("4 values of clock and chance" in note for note in made.notes) for made in first)

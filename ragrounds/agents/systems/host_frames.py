@@ -151,8 +151,12 @@ def read_frame(frame: RawFrame) -> AnySaid:
 
 
 def _events() -> dict[str, type[Struct]]:
-    """The events that may be told, and what each is told with: the methods of an observer, and the watcher's own."""
-    found = {"unseen": msgspec.defstruct("unseen", [("what", str), ("counted", bool, False)])}
+    """The events that may be told, and what each is told with: the methods of an observer, the watcher's own, and
+    what is drawn from clock and chance."""
+    found = {
+        "unseen": msgspec.defstruct("unseen", [("what", str), ("counted", bool, False)]),
+        "value": msgspec.defstruct("value", [("place", str), ("value", str)]),
+    }
     for name, method in vars(Observer).items():
         if inspect.isfunction(method) and not name.startswith("_") and name not in found:
             types = typing.get_type_hints(method)

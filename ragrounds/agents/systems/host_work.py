@@ -29,6 +29,7 @@ from ragrounds.agents.systems.host_frames import (
 from ragrounds.agents.systems.in_process import answer_of
 from ragrounds.contracts import Observation
 from ragrounds.errors import UserError
+from ragrounds.recorder.clock import Values
 from ragrounds.recorder.frames import BadFrame, Reader, packed
 from ragrounds.recorder.observer import AGO, STEP, Given
 from ragrounds.recorder.unpacking import BadReply
@@ -48,14 +49,20 @@ class Work:
     """An attempt in a host, or a system that is opened there. What the host sends of it is acted on in the context of
     who asked for it, on a loop: the attempt's own. Whoever watches there decides what becomes of its calls."""
 
-    def __init__(self, name: str, loop: asyncio.AbstractEventLoop, seen: Observation | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        seen: Observation | None = None,
+        values: Values | None = None,
+    ) -> None:
         self.name = name
         """What the user calls the system."""
         self.done: Future[Any] = Future()
         """The answer of an attempt; of a system, that it is open."""
         self.told = self.bytes = 0
         """Events so far, and their bytes."""
-        self._loop, self._seen = loop, seen
+        self._loop, self._seen, self._values = loop, seen, values
         self._watcher, self._context = WATCHER.get(), copy_context()
         self._calls: dict[tuple[Line, int], asyncio.Task[None]] = {}
         self._wanted: dict[tuple[Line, int], asyncio.Future[WireResponse]] = {}
@@ -131,7 +138,7 @@ class Work:
         MODEL_CALL.set(said.model_call)
 
     def _tell(self, line: Line, said: Tell) -> None:
-        whom = self._watcher if said.what == "unseen" else self._seen
+        whom = {"unseen": self._watcher, "value": self._values}.get(said.what, self._seen)
         self._stand(said)
         AGO.set(max(0.0, time.perf_counter() - said.at))
         try:

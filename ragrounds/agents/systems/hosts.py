@@ -26,9 +26,11 @@ from typing import Any, NamedTuple
 from ragrounds.agents.systems.host_frames import SystemOpened
 from ragrounds.agents.systems.host_work import Line, Work
 from ragrounds.agents.systems.in_process import asked
+from ragrounds.agents.systems.opening import OPENED, module_named
 from ragrounds.contracts import Observation
 from ragrounds.errors import UserError
 from ragrounds.http import own_traffic
+from ragrounds.recorder.clock import VALUES
 from ragrounds.recorder.frames import BadFrame
 from ragrounds.recorder.wire import WATCHER
 from ragrounds.records import Answer, Question
@@ -124,22 +126,24 @@ class Host:
             known = self._systems.get(system)
         if known is not None:
             return known[1]
-        work = Work(system.name, self._loop)
+        values = OPENED.get(module_named(system.name))
+        work = Work(system.name, self._loop, values=values)
         number = self._begin(work)
         self._systems[system] = number, work
         self._post(
             work, "open", id=number, target=system.target, folders=system.folders, wiring=system.wiring,
-            person=system.person,
+            person=system.person, values=values and dict(values.known),
         )  # fmt: skip
         return work
 
     async def answer(self, system: HostedSystem, question: Question, seen: Observation) -> Answer:
         """Have a system answer that is open."""
-        work = Work(system.name, asyncio.get_running_loop(), seen)
+        values = VALUES.get()
+        work = Work(system.name, asyncio.get_running_loop(), seen, values)
         number, (opened, _) = self._begin(work), self._systems[system]
         self._post(
             work, "answer", attempt=number, id=opened, question=asked(question), thread=seen.thread,
-            max_steps=seen.max_steps,
+            max_steps=seen.max_steps, values=values and dict(values.known),
         )  # fmt: skip
         try:
             answer: Answer = await asyncio.wrap_future(work.done)

@@ -27,8 +27,6 @@ from ragrounds.specs import Spec, parse
 
 _CHANGES_NOTHING = ("clock", "in_process", "python")
 """Settings of an agent that change nothing of what it draws, nor do its limits."""
-_LONGEST = 300
-"""Characters of a value, and of its place: a system's process may say anything."""
 _KEPT = 24 * 3600.0
 """Seconds for which what a module drew at its import is given back under ``fresh``: no killed run pays twice."""
 
@@ -129,9 +127,8 @@ class DrawnValues:
         self._next = _key(key.encode())
 
     def _told(self, place: str, value: str) -> None:
-        if len(place) <= _LONGEST and len(value) <= _LONGEST:
-            with self._lock:
-                self._unwritten[place] = value
+        with self._lock:
+            self._unwritten[place] = value
 
     def _entry(self, key: str) -> Entry:
         actor = f"clock and chance of {self._actor}"

@@ -16,7 +16,7 @@ from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import FATES, Hop, searches_unknown
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.models.model_names import other_name
-from ragrounds.records import Call, Score, Step
+from ragrounds.records import DRAWN, Call, Noted, Score, Step
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, percent, tokens
 from ragrounds.ui.trace.attempt_list import mark
@@ -137,6 +137,9 @@ def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
 def _what_happened(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     """The likely cause where it is not right, what became of gold, and its hops, a line each."""
     hops, cause = loaded.hops, cause_in(loaded)
+    for event in loaded.attempt.events if loaded.attempt else ():
+        if isinstance(event, Noted) and event.what == DRAWN:
+            yield TextBlock(event.text.partition(":")[0], "note")
     if cause is not None and cause.word != "not ended":
         yield TextBlock(cause.said, "note")
     yield from _gold_lines(loaded)
