@@ -6,10 +6,10 @@ They give a call its meaning; what is recorded, replayed and paid is decided at 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -18,7 +18,7 @@ from .answers import at_path
 from .loading import when_loaded
 from .observer import PROVIDER, STEP, Observer, step_here
 from .passages import of_documents, of_tool, text_of
-from .wire import MODEL_CALL
+from .wire import MODEL_CALL, ToldCall
 
 _SHOWN = 2_000
 """Characters of a tool's output that the trace shows."""
@@ -60,12 +60,34 @@ def told_by_langchain(seen: Observer) -> Iterator[None]:
     if not _registered:
         _registered.append("langchain_core")
         when_loaded("langchain_core.tracers.context", _register)
+        when_loaded("langchain_core.callbacks.manager", _begin_in_place)
     with _TELLING.to(seen):
         yield
 
 
 def _register(module: ModuleType) -> None:
     module.register_configure_hook(_TELLING, inheritable=True)
+
+
+def _begin_in_place(module: ModuleType) -> None:
+    manager = module.AsyncCallbackManager
+    manager.on_chat_model_start = begins_in_place(manager.on_chat_model_start)
+    manager.on_llm_start = begins_in_place(manager.on_llm_start)
+
+
+def begins_in_place(begin: Callable[..., Awaitable[list[Any]]]) -> Callable[..., Awaitable[list[Any]]]:
+    """Have a coroutine's model call begin in the context of who makes it: before langchain-core 0.3.51, handlers are
+    told of it in a task of their own, whose context is lost."""
+
+    @wraps(begin)
+    async def begun(self: object, *args: Any, **named: Any) -> list[Any]:
+        runs = await begin(self, *args, **named)
+        handler = _TELLING.get()
+        for run in runs if handler else ():
+            handler.stand_in(run.run_id)
+        return runs
+
+    return begun
 
 
 def handlers() -> list[Any]:
@@ -99,8 +121,8 @@ class _Callbacks:
 
     def __init__(self, seen: Observer) -> None:
         self._seen = seen
-        self._asked: dict[UUID, str] = {}
-        """Calls to models that go on → the step that was set for each; empty: it was known."""
+        self._asked: dict[UUID, tuple[str, ToldCall]] = {}
+        """Calls to models that go on, and the step that was set for each; empty: it was known."""
         self._running: dict[UUID, _Running] = {}
         self._told: set[UUID] = set()
         """Tools inside which a retriever has told of its passages already."""
@@ -144,8 +166,15 @@ class _Callbacks:
         if step:
             STEP.set(step)
         self._seen.model_started(str(run_id), provider, model, kind)
-        self._asked[run_id] = step
-        MODEL_CALL.set(str(run_id))
+        self._asked[run_id] = step, ToldCall(str(run_id))
+
+    def stand_in(self, run_id: UUID) -> None:
+        """Have a call that goes on be the one of this context."""
+        step, call = self._asked.get(run_id, ("", None))
+        if call is not None:
+            MODEL_CALL.set(call)
+        if step:
+            STEP.set(step)
 
     def on_llm_start(
         self,
@@ -181,13 +210,12 @@ class _Callbacks:
 
     def _ended(self, run_id: UUID) -> bool:
         """Whether a call was told of that ends now."""
-        step = self._asked.pop(run_id, None)
-        if step is None:
+        step, call = self._asked.pop(run_id, ("", None))
+        if call is None:
             return False
         if step and STEP.get() == step:
             STEP.set("")
-        if MODEL_CALL.get() == str(run_id):
-            MODEL_CALL.set("")
+        call.end()
         return True
 
     def on_retriever_start(

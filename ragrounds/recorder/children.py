@@ -31,17 +31,18 @@ from .frames import BadFrame, Reader, packed
 from .observer import STEP
 from .wire import (
     GATE,
-    MODEL_CALL,
     OWN_TRAFFIC,
     PASSING,
     WATCHER,
     BlockingSend,
     Grown,
     Send,
+    ToldCall,
     Unsent,
     Watcher,
     WireRequest,
     WireResponse,
+    model_call,
 )
 
 PLACE = "RAGROUNDS_PARENT"
@@ -136,7 +137,7 @@ class ChildWatcher:
 
     def _asked(self, request: WireRequest) -> tuple[Said, bytes]:
         asked = {"method": request.method, "url": request.url, "headers": dict(request.headers)}
-        return {"token": self.token, "step": STEP.get(), "model_call": MODEL_CALL.get(), **asked}, request.body
+        return {"token": self.token, "step": STEP.get(), "model_call": model_call(), **asked}, request.body
 
 
 async def _awaited(sent: Awaitable[WireResponse]) -> WireResponse:
@@ -239,7 +240,7 @@ class _Listener:
                 found.unseen(str(said["unseen"]), counted=bool(said["counted"]))
                 return {"pass": True}, b""
             STEP.set(str(said["step"]))
-            MODEL_CALL.set(str(said["model_call"]))
+            ToldCall(str(said["model_call"]))
             headers = {str(name): str(value) for name, value in said["headers"].items()}
             given = found.exchange_blocking(WireRequest(str(said["method"]), str(said["url"]), headers, body), send)
         except Unsent as refused:

@@ -28,7 +28,7 @@ from .answers import (
 from .errors import Refused
 from .function import in_thread
 from .observer import STEP, Given, Observer
-from .wire import MODEL_CALL
+from .wire import ToldCall
 
 _GIVEN = ("context", "passages", "documents")
 """Inputs of a predictor that hold passages."""
@@ -147,7 +147,7 @@ class _Told:
     def __init__(self, seen: Observer, given: Mapping[str, object]) -> None:
         self._seen = seen
         self._given = given
-        self._models: dict[str, str] = {}
+        self._models: dict[str, tuple[str, ToldCall]] = {}
         self._steps: dict[str, tuple[str, Mapping[str, object]]] = {}
         self._around: dict[str, str] = {}
         self._searches = 0
@@ -176,15 +176,15 @@ class _Told:
 
     def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         """A language model is asked."""
-        self._models[call_id] = type(instance).__name__
-        MODEL_CALL.set(call_id)
+        self._models[call_id] = type(instance).__name__, ToldCall(call_id)
         self._seen.model_called(call_id, "", True)
 
     def on_lm_end(self, call_id: str, outputs: object, exception: Exception | None = None) -> None:
         """It has answered."""
-        if MODEL_CALL.get() == call_id:
-            MODEL_CALL.set("")
-        self._seen.model_called(call_id, f"a model of class {self._models.pop(call_id, 'LM')}", False)
+        model, call = self._models.pop(call_id, ("LM", None))
+        if call is not None:
+            call.end()
+        self._seen.model_called(call_id, f"a model of class {model}", False)
 
     def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         """A tool begins."""

@@ -37,7 +37,7 @@ from .observer import Form, Observer, step_here
 from .targets import loaded
 from .unpacking import BadReply
 from .watch import installed
-from .wire import MODEL_CALL, WATCHER, BlockingSend, Grown, Send, Unsent, WireRequest, WireResponse
+from .wire import WATCHER, BlockingSend, Grown, Send, Unsent, WireRequest, WireResponse, model_call
 
 MOST_THREADS = 256
 """Threads of the loop's: as many attempts may be in flight, each in a function that is not async."""
@@ -83,7 +83,7 @@ class Link:
         """Tell of an event, with the next frame."""
         said = {
             "frame": "tell", "attempt": attempt, "what": what, "args": args, "named": named, "step": step_here(),
-            "model_call": MODEL_CALL.get(), "at": time.perf_counter(),
+            "model_call": model_call(), "at": time.perf_counter(),
         }  # fmt: skip
         try:
             frame = packed(said)
@@ -102,7 +102,7 @@ class Link:
         self._waiting[number] = wake
         self.post(
             "exchange", request.body, n=number, attempt=attempt, method=request.method, url=request.url,
-            headers=dict(request.headers), step=step_here(), model_call=MODEL_CALL.get(), waits=waits,
+            headers=dict(request.headers), step=step_here(), model_call=model_call(), waits=waits,
         )  # fmt: skip
         return number
 

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 
 from .loading import when_loaded
 from .observer import STEP, Observer
-from .wire import MODEL_CALL
+from .wire import MODEL_CALL, ToldCall, model_call
 
 _INSTRUMENTATION = "llama_index_instrumentation"
 _STEPS = frozenset("retrieve aretrieve synthesize asynthesize postprocess_nodes apostprocess_nodes call acall".split())
@@ -36,8 +36,6 @@ class EngineWatch:
 
 
 _WATCH: ContextVar[EngineWatch | None] = ContextVar("llama_index_watch", default=None)
-_CALL: ContextVar[str] = ContextVar("llama_index_call", default="")
-"""The call to a model, or to an embedder, that is under way: what it asks of itself is a part of it."""
 _installed = threading.Lock()
 _listens: list[object] = []
 _waits: list[str] = []
@@ -171,17 +169,13 @@ def _heard(event: object, watch: EngineWatch) -> None:
         watch.searches += 1
         query = asked if isinstance(asked, str) else str(getattr(asked, "query_str", asked))
         watch.seen.found(query, passages_of_nodes(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
-    elif kind in _BEGINS and not _CALL.get():
-        token = span or uuid.uuid4().hex
-        _CALL.set(token)
-        MODEL_CALL.set(token)
+    elif kind in _BEGINS and not model_call():  # what a call asks of itself is a part of it
+        token = ToldCall(span or uuid.uuid4().hex).token
         watch.seen.model_called(token, "", True)
-    elif (kind in _ENDS or kind == "ExceptionEvent") and (token := _CALL.get()) and token == span:
-        _CALL.set("")
-        if MODEL_CALL.get() == token:
-            MODEL_CALL.set("")
+    elif (kind in _ENDS or kind == "ExceptionEvent") and span and model_call() == span:
+        MODEL_CALL.get().end()  # type: ignore[union-attr]
         what = "an embedder" if "Embedding" in kind else "a model"
-        watch.seen.model_called(token, f"{what} of class {owner or 'unknown'}", False)
+        watch.seen.model_called(span, f"{what} of class {owner or 'unknown'}", False)
 
 
 _nodes: dict[str, str] = {}

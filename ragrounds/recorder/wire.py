@@ -104,8 +104,30 @@ PASSING: ContextVar[bool] = ContextVar("ragrounds_passing", default=False)
 
 OWN_TRAFFIC: ContextVar[bool] = ContextVar("ragrounds_own_traffic", default=False)
 """Whether a request of ours is on its way: it is journaled by whoever makes it, and is no call of a foreign system."""
-MODEL_CALL: ContextVar[str] = ContextVar("ragrounds_model_call", default="")
-"""The model call that a callback has told of and that is going on in this context; empty: none."""
+
+
+class ToldCall:
+    """A model call that a callback has told of. Its end may be told in another context than its begin was, as
+    LangChain's of coroutines is: so a context holds the call, and the call knows whether it goes on."""
+
+    def __init__(self, token: str) -> None:
+        """Have it go on in this context; `token` names it, empty: it is none."""
+        self.token = token
+        MODEL_CALL.set(self)
+
+    def end(self) -> None:
+        """It goes on in no context any more."""
+        self.token = ""
+
+
+MODEL_CALL: ContextVar[ToldCall | None] = ContextVar("ragrounds_model_call", default=None)
+"""The last model call that a callback has told of in this context."""
+
+
+def model_call() -> str:
+    """The token of the model call that is going on in this context; empty: none is."""
+    last = MODEL_CALL.get()
+    return last.token if last is not None else ""
 
 
 class Gate:

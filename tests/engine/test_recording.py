@@ -29,6 +29,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traced_call
 from ragrounds.prompts.loader import PromptFolder
+from ragrounds.recorder.callbacks import begins_in_place
 from ragrounds.records import Question, Usage
 from tests.engine.doubles import Doing, Made
 from tests.servers.any_form import AnyForm
@@ -407,6 +408,32 @@ def test_a_model_inside_the_process_is_seen_where_no_callbacks_are_handed_on(att
     assert made.context.usage is None
     assert "not_recorded: a model of class FakeListChatModel" in made.notes
     assert isinstance(attempt(do, "replay").error, StopRun)
+
+
+@pytest.mark.parametrize("told_apart", [False, True])
+def test_a_coroutines_model_call_is_its_own_and_ends(served, attempt, monkeypatch, told_apart):
+    from langchain_core.callbacks.manager import AsyncCallbackManager
+    from langchain_openai import ChatOpenAI
+
+    attempt(lambda _: _now("B"))  # LangChain's hook stands
+    hooked = AsyncCallbackManager.on_chat_model_start
+
+    async def apart(self: Any, *args: Any, **named: Any) -> Any:
+        """As before langchain-core 0.3.51: handlers are told in a task of their own."""
+        return await asyncio.create_task(hooked.__wrapped__(self, *args, **named))
+
+    if told_apart:
+        monkeypatch.setattr(AsyncCallbackManager, "on_chat_model_start", begins_in_place(apart))
+
+    async def do(_: Question) -> str:
+        said = await ChatOpenAI(model="m", base_url=served.url, api_key=KEY).ainvoke("hi")
+        async with httpx.AsyncClient() as client:
+            await client.get(f"{served.url}/page")
+        return str(said.content)
+
+    made = attempt(do)
+    assert [call.kind for call in made.calls] == ["model"]
+    assert [note for note in made.notes if "not_recorded" in note] == [f"not_recorded: GET {served.url}/page"]
 
 
 def test_an_answer_without_end_is_not_read_on_once_the_attempt_is_over(attempt):

@@ -33,7 +33,7 @@ from ragrounds.recorder.clock import Values
 from ragrounds.recorder.frames import BadFrame, Reader, packed
 from ragrounds.recorder.observer import AGO, STEP, Given
 from ragrounds.recorder.unpacking import BadReply
-from ragrounds.recorder.wire import MODEL_CALL, WATCHER, Grown, Unsent, WireRequest, WireResponse
+from ragrounds.recorder.wire import WATCHER, Grown, ToldCall, Unsent, WireRequest, WireResponse
 
 _MOST_ASKED = 20_000
 """Requests of one host that may wait for an answer at the same time."""
@@ -135,7 +135,7 @@ class Work:
     def _stand(self, said: Tell | Exchange) -> None:
         """Stand where the system was when it said this."""
         STEP.set(said.step)
-        MODEL_CALL.set(said.model_call)
+        ToldCall(said.model_call)
 
     def _tell(self, line: Line, said: Tell) -> None:
         whom = {"unseen": self._watcher, "value": self._values}.get(said.what, self._seen)

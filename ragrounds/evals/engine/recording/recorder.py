@@ -41,7 +41,7 @@ from ragrounds.models.wire_forms import (
     plain_address,
     recorded,
 )
-from ragrounds.recorder.wire import MODEL_CALL, BlockingSend, Grown, Send, Unsent, WireRequest, WireResponse
+from ragrounds.recorder.wire import BlockingSend, Grown, Send, Unsent, WireRequest, WireResponse, model_call
 from ragrounds.records import Fault, Reply, Usage
 from ragrounds.redaction import Redactor, redacted
 from ragrounds.text import safe
@@ -272,7 +272,7 @@ class AttemptRecorder:
                     'it; nothing was sent. `record = ["ADDRESS"]` in the agent\'s file records such calls.'
                 )
             )
-        if not MODEL_CALL.get():  # where a model is asked in a form that is not known, its callback counts it
+        if not model_call():  # where a model is asked in a form that is not known, its callback counts it
             self.count_missed(what)
 
     def _begin(self, request: WireRequest, call: ModelCall | None) -> _Started | None:
@@ -319,7 +319,7 @@ class AttemptRecorder:
             payer=self._context.payer,
         )
         self._context.flies(1)
-        if told := MODEL_CALL.get():
+        if told := model_call():
             self.wired.add(told)
         if self.probing and call.form is not LISTED:
             self.probed.append(ProbedCall(call.actor, begun.node, recorded=True))
