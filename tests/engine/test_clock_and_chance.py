@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
+from ragrounds.api.journal import read_journal, write_journal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Noted
 from tests.servers.any_form import AnyForm, any_form
@@ -66,9 +67,11 @@ def system(tmp_path, monkeypatch):
         yield server
 
 
-def started(tmp_path: Path, *options: str, agent: str = "./clocked.py:ask") -> subprocess.Popen[str]:
+def started(
+    tmp_path: Path, *options: str, agent: str = "./clocked.py:ask", home: str = "home"
+) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "ragrounds", "run", "--agent", agent, "--limit", "4", "--display", "none"]
-    environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / "home")}
+    environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home)}
     return subprocess.Popen([*command, *options], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
 
 
@@ -113,6 +116,13 @@ def test_a_killed_run_pays_no_finished_call_again_and_a_replay_hits_every_call(s
     ended(started(tmp_path, "--new", "--journal", "replay"))
     assert len(system.asked) == 9
     assert answers(tmp_path) == answers(tmp_path, 1) == first
+    with Store(tmp_path / "home") as store:
+        run = store.runs()[0].id
+    write_journal([run], tmp_path / "journal.jsonl", home=tmp_path / "home")
+    read_journal(tmp_path / "journal.jsonl", home=tmp_path / "elsewhere")
+    ended(started(tmp_path, "--journal", "replay", home="elsewhere"))
+    rr.import_store(tmp_path / "home" / "store.sqlite", run, home=tmp_path / "copied")
+    ended(started(tmp_path, "--new", "--journal", "replay", home="copied"))
 
 
 @pytest.mark.slow
