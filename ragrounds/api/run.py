@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.profiles import published
-from ragrounds.agents.systems import code_of, open_system
+from ragrounds.agents.systems import code_of, is_sealed, open_system
 from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
 from ragrounds.api.arguments import takes
@@ -264,7 +265,7 @@ class _Replay:
         self._scorers.score(store, runs)
         try:
             if request.journal == "replay":
-                runs = self._replayable(runs, before)
+                runs = self._replayable(before)
             self.until = _watched(store, runs, self._loaded.questions, request)
         except UserError:
             for run in runs:
@@ -278,16 +279,17 @@ class _Replay:
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
 
-    def _replayable(self, runs: Sequence[Run], before: Collection[str]) -> list[Run]:
+    def _replayable(self, before: Collection[str]) -> list[Run]:
         """Those of the runs that can be replayed; the others are said, and are no part of this command any more.
 
         Raises:
             UserError: none can.
         """
         left, refused = [], []
-        for run in runs:
+        for planned in self.planned_runs:
+            run = planned.run
             try:
-                check_replayable(self._store, run)
+                check_replayable(self._store, run, partial(is_sealed, planned.agent.card))
                 left.append(run)
             except UserError as error:
                 refused.append((run, error))
@@ -310,13 +312,13 @@ class _Replay:
 
     def _probe(self, agent: Agent, question: Question) -> Sequence[ProbedCall]:
         """The models that somebody's own system asks for a question. Nothing is sent: where it was never heard to ask
-        one, it is not tried, since what it sends unheard cannot be held back."""
+        one, and runs in this process, it is not tried, since what it sends unheard cannot be held back."""
         from ragrounds.evals.engine.probe import probe
 
-        if was_unheard(self._store, agent.spec, code_of(agent.card)):
+        system = open_system(agent.card)
+        if not hasattr(system, "sealed") and was_unheard(self._store, agent.spec, code_of(agent.card)):
             return ()
-
-        return finish(probe(open_system(agent.card), agent, self._store, question))
+        return finish(probe(system, agent, self._store, question))
 
     def _met(self, recipe: Recipe) -> Recipe:
         """The recipe with what its models' servers say of themselves."""

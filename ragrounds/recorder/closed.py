@@ -2,9 +2,9 @@
 
 On Linux a seccomp filter refuses ``socket()`` of every family but AF_UNIX, ``io_uring_setup``, and the calls of other
 ABIs (x86-64 and aarch64). A process beside this one is asked by the kernel for each such socket and refuses it, so that
-what native code tried is known (:func:`heard`); where the kernel cannot ask, the filter alone refuses. On macOS it is
-a profile of ``sandbox-exec``'s, which was never tried. Nothing of it can be taken back. Sockets that are open already
-stay; so does what a service of this machine does that is asked over AF_UNIX: systemd-resolved looks a name up.
+what native code tried is known (:func:`natively_told`); where the kernel cannot ask, the filter alone refuses. On macOS
+it is a profile of ``sandbox-exec``'s, which was never tried. Nothing of it can be taken back. Sockets that are open
+already stay; so does what a service of this machine does that is asked over AF_UNIX: systemd-resolved looks a name up.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def close() -> bool:
 
 
 @contextlib.contextmanager
-def heard(watcher: Watcher) -> Iterator[None]:
+def natively_told(watcher: Watcher) -> Iterator[None]:
     """Have what no hook of Python's hears told to an attempt: that native code, or a child, asked for a connection. At
     once with others it may be another's.
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, cast
 
 from . import clock
 from .answers import Wiring
-from .closed import close
+from .closed import close, natively_told
 from .errors import AskedPerson, Refused, failure
 from .forms import adapted, heard
 from .frames import LONGEST_BODY, BadFrame, RawFrame, Reader, Sender, packed
@@ -56,9 +56,11 @@ class WireVerdict(NamedTuple):
 class Link:
     """The line to whoever started this process."""
 
-    def __init__(self, line: socket.socket, *, closed: bool = False) -> None:
+    def __init__(self, line: socket.socket, *, closed: bool = False, sealed: bool = False) -> None:
         self.closed = closed
         """Nothing may leave this process: a replay, or a probe."""
+        self.sealed = sealed
+        """The kernel holds everybody in it to that."""
         self.connect(line)
 
     def connect(self, line: socket.socket) -> None:
@@ -353,10 +355,12 @@ class HostLoop:
             self._link.post("refused", id=id, text=text, trace=_trace(error), unsent=isinstance(error, Unsent))
             return
         if form is None:
-            self._link.post("opened", id=id, kind="", takes_context=True, ours=True)
+            self._link.post("opened", id=id, kind="", takes_context=True, ours=True, sealed=False)
             return
         self._forms[id] = form
-        self._link.post("opened", id=id, kind=form.kind, takes_context=form.takes_context, ours=False)
+        self._link.post(
+            "opened", id=id, kind=form.kind, takes_context=form.takes_context, ours=False, sealed=self._link.sealed
+        )  # fmt: skip
 
     # Attempts
 
@@ -372,7 +376,7 @@ class HostLoop:
         clock.VALUES.set(_values(watcher, said))
         seen = cast("Observer", HostObserver(watcher, said["thread"], said["max_steps"]))
         try:
-            with heard(seen):
+            with natively_told(watcher), heard(seen):
                 given = await self._forms[said["id"]].answer(said["question"], seen)
             passages = [dict(one) for one in given.passages]
             self._link.post(
@@ -438,9 +442,7 @@ def serve(line: int, lifeline: int, *, closed: bool) -> None:
     sys.argv[:] = [""]
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    link = Link(socket.socket(fileno=line), closed=closed)
-    if closed:
-        close()
+    link = Link(socket.socket(fileno=line), closed=closed, sealed=closed and close())
     clock.install(always=True)
     with installed(closed=closed):
         HostLoop(link).run()

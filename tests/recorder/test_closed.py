@@ -71,12 +71,12 @@ for asked in (
     except Unsent:
         pass
 try:
-    with closed.heard(Told()):
+    with closed.natively_told(Told()):
         native()
         raise OSError("what the system makes of it")
 except Unsent:
     pass
-with closed.heard(Told()):
+with closed.natively_told(Told()):
     pass
 print(json.dumps([said, Told.said]))
 """

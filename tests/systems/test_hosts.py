@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -456,3 +457,58 @@ def test_what_a_system_draws_from_clock_and_chance_is_given_back(hosted, attempt
     assert len({made.text for made in first}) == 2
     assert len(served.asked) == 2
     assert all(any("4 values of clock and chance" in note for note in made.notes) for made in first)
+
+
+NATIVE = """
+import ctypes, os, socket, struct
+PORT = int(os.environ["PORT"])
+
+def connects():
+    libc = ctypes.CDLL(None)
+    made = libc.socket(int(socket.AF_INET), int(socket.SOCK_STREAM), 0)
+    return libc.connect(made, struct.pack("=H", 2) + struct.pack("!HI", PORT, 0x7F000001) + bytes(8), 16)
+
+def native(prompt): return "A" if connects() else "B"
+def hidden(prompt):
+    try: connects()
+    except Exception: pass
+    return "A"
+def forked(prompt):
+    if not os.fork():
+        connects(); os._exit(0)
+    os.wait()
+    return "A"
+def python(prompt):
+    try: socket.create_connection(("127.0.0.1", PORT)).close()
+    except Exception: pass
+    return "A"
+def silent(prompt): return "A"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("native", "a network connection, by native code or a child"),
+        ("hidden", "a network connection, by native code or a child"),
+        ("forked", ""),
+        ("python", "a connection to 127.0.0.1:"),
+        ("silent", ""),
+    ],
+)
+def test_nothing_leaves_in_a_replay_and_what_tried_is_named(name, said, hosted, attempts) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.3)
+        system = hosted(name, NATIVE, PORT=str(listening.getsockname()[1]))
+        assert attempts(system, "one")[0].error is None
+        assert not system.sealed
+        if name != "silent":
+            listening.accept()[0].close()
+        made = attempts(system, "one", mode="replay")[0]
+        if not system.sealed:
+            pytest.skip("this system refuses a filter of system calls")
+        assert said in str(made.error)
+        if name != "forked":  # which is refused as a fork
+            assert isinstance(made.error, StopRun) == bool(said)
+        with pytest.raises(TimeoutError):
+            listening.accept()

@@ -95,6 +95,15 @@ def takes_context(card: Card) -> bool:
     return not is_foreign(card) or open_system(card).takes_context
 
 
+def is_sealed(card: Card) -> bool:
+    """Whether the kernel lets nothing leave an agent's system where this is a replay.
+
+    Raises:
+        UserError: the system cannot be opened.
+    """
+    return getattr(open_system(card), "sealed", False)
+
+
 def open_system(card: Card) -> System:
     """Open the system of an agent; once, as long as its code and its card are the same.
 

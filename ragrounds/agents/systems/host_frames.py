@@ -30,6 +30,8 @@ class SystemOpened(Said, tag="opened", frozen=True):
     takes_context: bool
     ours: bool
     """It has imported ragrounds: it has to be opened in our process."""
+    sealed: bool = False
+    """The kernel lets nothing leave its process."""
 
 
 class SystemRefused(Said, tag="refused", frozen=True):

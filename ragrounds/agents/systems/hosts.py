@@ -32,7 +32,7 @@ from ragrounds.errors import UserError
 from ragrounds.http import own_traffic
 from ragrounds.recorder.clock import VALUES
 from ragrounds.recorder.frames import BadFrame
-from ragrounds.recorder.wire import WATCHER
+from ragrounds.recorder.wire import WATCHER, Unsent
 from ragrounds.records import Answer, Question
 from ragrounds.text import safe
 
@@ -315,6 +315,8 @@ class HostedSystem:
         self.kind = ""
         self.ours = False
         """It uses ragrounds itself: it has to be opened in this process."""
+        self.sealed = False
+        """The kernel lets nothing leave the process that it was opened in last, for a replay or a probe."""
 
     def open(self) -> HostedSystem:
         """Open it, and wait until it is.
@@ -340,6 +342,8 @@ class HostedSystem:
         if not opening.done.done():
             await asyncio.shield(asyncio.wrap_future(opening.done))  # others wait for it too
         self._known(opening.done.result())
+        if getattr(WATCHER.get(), "probing", False) and not self.sealed:
+            raise Unsent("what native code sends could not be held back")
         return await host.answer(self, question, seen)
 
     def _host(self) -> Host:
@@ -347,4 +351,4 @@ class HostedSystem:
         return _HOSTS.at(self.place._replace(closed=watcher is not None and watcher.closed))
 
     def _known(self, opened: SystemOpened) -> None:
-        self.kind, self.ours = opened.kind, opened.ours
+        self.kind, self.ours, self.sealed = opened.kind, opened.ours, opened.sealed

@@ -35,15 +35,6 @@ def installed_versions(modules: Iterable[str], named: Iterable[str] = ()) -> tup
     return _versions(packages), _versions(below)
 
 
-def compiled_package(names: Iterable[str]) -> str:
-    """The first of some installed packages that holds code which is not Python: what that sends is heard by no hook.
-    Empty: none does. What this package requires itself is heard, or sends nothing."""
-    _, below = installed_versions((), [_OURS])
-    found = ((name, _distribution(name)) for name in names if name not in below)
-    compiled = (".so", ".pyd", ".dylib")
-    return next((name for name, held in found if held and any(f.suffix in compiled for f in held.files or ())), "")
-
-
 def _versions(found: dict[str, Distribution]) -> dict[str, str]:
     return {name: _version(held) for name, held in sorted(found.items()) if name != _OURS}
 

@@ -27,7 +27,7 @@ from ragrounds.evals.scorers import score_by
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
-from ragrounds.evals.store.run_facts import may_send_unheard, unheard_words, was_heard
+from ragrounds.evals.store.run_facts import UNHEARD, was_heard
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue
@@ -259,8 +259,8 @@ async def _attempt(
                 told = await run_system(system, context, journal)
                 answer, choice = told.text, told.choice
                 heard = journal.mode != "replay" or was_heard(context.events)
-                if not heard and (by := may_send_unheard(run)):
-                    raise NotReplayed(f"{run.agent} cannot be replayed: {unheard_words(by)}.")
+                if not heard and not getattr(system, "sealed", False):
+                    raise NotReplayed(f"{run.agent} cannot be replayed: {UNHEARD}.")
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except TimeoutError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import compress
 
@@ -13,7 +13,6 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.agents.systems.packages import compiled_package
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, check_call, whole_attempts
@@ -230,18 +229,11 @@ def was_heard(events: Iterable[Event]) -> bool:
     return any(isinstance(event, Called) and event.call.kind != "search" for event in events)
 
 
-def may_send_unheard(run: Run) -> str:
-    """The package by which a system of somebody's own may send what nobody hears; empty: it uses none such."""
-    needs = [*(run.identity.get("packages") or {}), *(run.identity.get("requirements") or {})]
-    return compiled_package(needs) if _is_own(run) else ""
-
-
-def unheard_words(package: str) -> str:
-    """Why an attempt without a call that was seen is not replayed."""
-    return (
-        f"no call of it was seen, and {package}, which it uses, holds code that is not Python: what that sends "
-        "is neither heard nor recorded, and would be sent again. Without --journal replay it is asked again"
-    )
+UNHEARD = (
+    "no call of it was seen, and what native code sends in this process can be neither heard nor held back. Without "
+    "--journal replay it is asked again"
+)
+"""Why an attempt without a call that was seen is not replayed."""
 
 
 def _is_own(run: Run) -> bool:
@@ -252,15 +244,16 @@ def _same(run: Run, agent: str, code: object) -> bool:
     return (run.agent, run.identity.get("graph_code")) == (agent, code)
 
 
-def check_replayable(store: Store, run: Run) -> None:
-    """Check that a replay can answer all that runs of this agent and this code asked.
+def check_replayable(store: Store, run: Run, sealed: Callable[[], bool]) -> None:
+    """Check that a replay can answer all that runs of this agent and this code asked. `sealed`: whether nothing that
+    its system sends unheard leaves.
 
     Raises:
         UserError: calls of it are in no journal, or may have been made that nobody heard.
     """
     code, whole = run.identity.get("graph_code"), run.count * run.epochs
-    if len(store.done(run)) < whole and was_unheard(store, run.agent, code) and (by := may_send_unheard(run)):
-        raise UserError(f"{run.agent} cannot be replayed: {unheard_words(by)}.")
+    if len(store.done(run)) < whole and was_unheard(store, run.agent, code) and not sealed():
+        raise UserError(f"{run.agent} cannot be replayed: {UNHEARD}.")
     for before in store.runs():
         if _same(before, run.agent, code) and (what := _not_recorded(store, before)):
             remedy = (
