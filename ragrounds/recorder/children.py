@@ -46,7 +46,8 @@ from .wire import (
 )
 
 PLACE = "RAGROUNDS_PARENT"
-"""The variable by which a program finds its parent: lines of the recorder's name there, the path, a token, a step."""
+"""The variable by which a program finds its parent: lines of the recorder's name there, the path, a token, a step, and
+whether nothing may leave it."""
 _SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "started")  # noqa: PTH118, PTH120, PTH100
 _GONE = "the process that this one belongs to has ended"
 Said = Mapping[str, Any]
@@ -81,10 +82,10 @@ class _Line:
 class ChildWatcher:
     """The watcher of an attempt, seen from a child (contract: :class:`~.wire.Watcher`): it asks the parent."""
 
-    def __init__(self, path: str, token: str) -> None:
-        self.path, self.token = path, token
+    def __init__(self, path: str, token: str, closed: bool) -> None:
+        self.path, self.token, self.closed = path, token, closed
 
-    async def exchange(self, request: WireRequest, send: Send) -> WireResponse | None:
+    async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
         """The answer to a call (contract: Watcher). A thread waits for the parent, and the client sends here."""
         loop, pool = asyncio.get_running_loop(), ThreadPoolExecutor(1)
 
@@ -103,7 +104,7 @@ class ChildWatcher:
             said, body = ask(*self._asked(request))
             if "send" in said:
                 try:
-                    answer = send(_of_any_size)
+                    answer = send(Grown(int(said["send"]), lambda: False))
                 except BaseException as error:
                     ask(_failed(error), b"")
                     raise
@@ -142,10 +143,6 @@ class ChildWatcher:
 
 async def _awaited(sent: Awaitable[WireResponse]) -> WireResponse:
     return await sent
-
-
-def _of_any_size(size: int) -> None:
-    """The parent is told of the size once the answer is there; no frame is longer than an answer may be."""
 
 
 def _failed(error: BaseException) -> Said:
@@ -226,7 +223,7 @@ class _Listener:
     def _answer(self, line: _Line, said: Said, body: bytes) -> tuple[Said, bytes]:
         def send(grown: Grown) -> WireResponse:
             """Have the child send."""
-            told, answer = line.ask({"send": True})
+            told, answer = line.ask({"send": grown.longest})
             if "error" in told:
                 raise ConnectionError(str(told["error"]))
             grown(len(answer))
@@ -276,7 +273,7 @@ def way() -> ChildWatcher | None:
         if found not in _tokens:
             _tokens[found] = token = uuid.uuid4().hex
             _watchers[token] = found
-        return ChildWatcher(_listening[0].path, _tokens[found])
+        return ChildWatcher(_listening[0].path, _tokens[found], found.closed)
 
 
 def before_fork() -> None:
@@ -437,5 +434,7 @@ def _environment(found: ChildWatcher, given: Sequence[bytes] | None) -> list[byt
     variables = dict(pair.partition(b"=")[::2] for pair in pairs)
     paths = [os.fsencode(_SITE), *variables.get(b"PYTHONPATH", b"").split(os.pathsep.encode())]
     variables[b"PYTHONPATH"] = os.pathsep.encode().join(dict.fromkeys(filter(None, paths)))
-    variables[PLACE.encode()] = "\n".join((__package__, found.path, found.token, STEP.get())).encode()
+    variables[PLACE.encode()] = "\n".join(
+        (__package__, found.path, found.token, STEP.get(), "closed" if found.closed else "")
+    ).encode()
     return [b"%s=%s" % pair for pair in variables.items()]

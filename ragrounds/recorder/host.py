@@ -61,14 +61,23 @@ class Link:
         """Nothing may leave this process: a replay, or a probe."""
         self.sealed = sealed
         """The kernel holds everybody in it to that."""
+        self.left = False
+        """This is a copy in a forked child: nothing that it is told goes anywhere."""
         self.connect(line)
 
     def connect(self, line: socket.socket) -> None:
         """Use a socket from now on; nothing that was asked before is waited for any more."""
+        self._line = line
         self.reader = Reader(line)
         self._sender = Sender(line)
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Callable[[WireVerdict], None]] = {}
+
+    def forked(self) -> None:
+        """Let go of the line, in a forked child, which has its own: it would hold this one open."""
+        self.left = True
+        self._line.close()
+        self._sender = Sender(self._line)  # another thread may have held its lock
 
     def post(self, frame: str, body: bytes = b"", **said: Any) -> None:
         """Send a frame, and the events before it.
@@ -83,6 +92,8 @@ class Link:
 
     def tell(self, attempt: int, what: str, *args: object, **named: object) -> None:
         """Tell of an event, with the next frame."""
+        if self.left:
+            return
         said = {
             "frame": "tell", "attempt": attempt, "what": what, "args": args, "named": named, "step": step_here(),
             "model_call": model_call(), "at": time.perf_counter(),
@@ -174,9 +185,13 @@ class HostWatcher:
             Unsent: nothing may leave it.
         """
         self.link.tell(self.attempt, "unseen", what, counted=counted)
-        if self.link.closed:
+        if self.link.closed and not self.link.left:
             self.link.flush()
             raise Unsent(f"{what} was asked for, and nothing may leave this process")
+
+    def forked(self) -> None:
+        """Say nothing from now on (contract: Watcher)."""
+        self.link.forked()
 
     def _is_long(self, request: WireRequest) -> bool:
         """Whether a request is longer than can be looked at: it passes, and is said not to be recorded."""

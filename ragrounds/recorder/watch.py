@@ -74,9 +74,9 @@ def watched() -> None:
         keep_watching()
 
 
-def follow(path: str, token: str, step: str) -> None:
+def follow(path: str, token: str, step: str, closed: str) -> None:
     """Be a program that a system started: what it asks for belongs to the attempt of this token, behind this path."""
-    GATE.parent = children.ChildWatcher(path, token)
+    GATE.parent = children.ChildWatcher(path, token, bool(closed))
     STEP.set(step)
     keep_watching()
 

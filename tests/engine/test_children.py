@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import ragrounds as rr
 from ragrounds.agents.agent import Limits
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded
@@ -139,6 +140,40 @@ def test_the_work_of_a_pool_that_attempts_share_belongs_to_who_hands_it_in(serve
         pool.submit(int).result()  # its process is older than what watches
         contexts = asyncio.run(all_of_them(pool))
     assert [(one.calls.total(), one.missed) for one in contexts] == [(1, 0)] * 3
+
+
+FORKING = """
+import multiprocessing, subprocess, sys
+sys.path.append({folder!r})
+import asking
+
+def ask(question):
+    forking = multiprocessing.get_context("fork")
+    answers = forking.SimpleQueue()
+    child = forking.Process(target=asking.put, args=(answers, asking.by_urllib3, {url!r}))
+    child.start()
+    child.join()
+    program = [sys.executable, {folder!r} + "/asking.py", "by_urllib3", {url!r}]
+    return answers.get() + subprocess.run(program, capture_output=True, text=True).stdout
+"""
+
+
+def test_children_of_a_host_are_recorded_too(served, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = str(Path(asking.__file__).parent)
+    (tmp_path / "mine.py").write_text(FORKING.format(folder=folder, url=served.url))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGROUNDS_HOME", str(home))
+
+    def run(**options: Any) -> Any:
+        return rr.run("sample", "./mine.py:ask", limit=2, progress=False, **options).to_pandas("attempts")
+
+    first = run()
+    assert [*first["status"]] == ["completed"] * 2
+    assert [*first["model_calls"]] == [2, 2]
+    assert len(served.asked) == 2  # the same is asked at both questions, once by each way
+    served.close()
+    again = run(new=True, journal="replay")
+    assert [*again["status"]] == ["completed"] * 2
 
 
 HANGING = """

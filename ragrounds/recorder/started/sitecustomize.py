@@ -29,11 +29,11 @@ def _join(folder, place):
     from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
 
-    name, path, token, step = place.split("\n")
+    name, *rest = place.split("\n")
     spec = spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
     sys.modules[name] = package = module_from_spec(spec)
     spec.loader.exec_module(package)
-    import_module(name + ".watch").follow(path, token, step)
+    import_module(name + ".watch").follow(*rest)
 
 
 _folder, _place = _make_way(), os.environ.get("RAGROUNDS_PARENT", "")
