@@ -414,6 +414,17 @@ def is_checked(place: str) -> bool:
     return bool(_CHECKS.get(place))
 
 
+def check_before(place: str) -> None:
+    """Check what is to be checked before the module of a place is imported, here or in another process.
+
+    Raises:
+        UserError: it must not be.
+    """
+    for check in _CHECKS.get(place, {}).values():
+        check()
+    _CHECKS.pop(place, None)
+
+
 def imported_module(place: str) -> ModuleType:
     """The module that a user named: a file, ``PATH.py``, or a dotted name that is installed or stands in the current
     folder, which is looked in last.
@@ -421,9 +432,7 @@ def imported_module(place: str) -> ModuleType:
     Raises:
         UserError: there is none, or it fails while it is imported.
     """
-    for check in _CHECKS.get(place, {}).values():
-        check()
-    _CHECKS.pop(place, None)
+    check_before(place)
     folder = str(Path.cwd())
     if folder not in sys.path and "" not in sys.path:
         sys.path.append(folder)  # as Python's own -m does, but behind everything that is installed

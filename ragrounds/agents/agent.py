@@ -24,10 +24,12 @@ from ragrounds.agents.card import Limits as Limits
 from ragrounds.agents.profile import Profile, read_profile, values
 from ragrounds.agents.systems import is_foreign, place
 from ragrounds.agents.systems.opening import REAL, module_named
+from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.agents.systems.settings import SETTINGS, TABLES, is_setting, with_setting
 from ragrounds.agents.trust import announce
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
+from ragrounds.graphs.user_graph import SUMMARY
 from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.prompts.layout import layout_parts
 from ragrounds.specs import Listed, Spec, Value, parse
@@ -100,10 +102,11 @@ def installed_agents() -> dict[str, Card]:
     return cards
 
 
-def read_card(name: str) -> Card:
+def read_card(name: str, *, here: bool = False) -> Card:
     """Read what the user names as an agent, which may run code.
 
     Args:
+        here: a system of one's own runs in this process, whether it imports ragrounds or not.
         name: of an agent that ships or that an installed package adds; a path to a TOML file; or ``PATH.py:FUNCTION``
             or ``package.module:FUNCTION`` for a graph whose decorator says what a file would, or for a :class:`Card`.
 
@@ -111,6 +114,9 @@ def read_card(name: str) -> Card:
         UserError: there is none, or it does not have the form of :class:`Card`.
     """
     if place.is_place(name):
+        plain = Card(graph=name, summary=SUMMARY, in_process=here)
+        if not reason_here(plain):  # it knows nothing of ragrounds, and is not imported here
+            return msgspec.structs.replace(plain, in_process=False)
         made = place.named_object(name)
         return made if isinstance(made, Card) else _graph_card(name)
     if not name.endswith(".toml") and name not in names() and (added := AGENTS.addition(name)) is not None:
@@ -139,7 +145,8 @@ def read_card(name: str) -> Card:
         if name.endswith(".toml"):  # beside the file that names it, wherever the command is given
             graph = place.beside(name, card.graph) if place.is_place(card.graph) else card.graph
             person = place.beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
-            card = msgspec.structs.replace(card, graph=graph, on_interrupt=person)
+            python = str(Path(name).parent / card.python) if "/" in card.python else card.python
+            card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python)
         if name.endswith(".toml") and (code := code_named(card)):
             announce(name, code)
         return card
@@ -221,7 +228,7 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     spec = parse(text) if isinstance(text, str) else text
     if spec.parameters.get("clock") == "real":
         REAL.add(module_named(spec.name))
-    card = read_card(spec.name)
+    card = read_card(spec.name, here=spec.parameters.get("in_process") is True)
     own: dict[str, Value] = {**card.parameters, **card.switches}
     known = {**_siblings(spec.name, card), **own}
     parameters, models, limits = dict(own), dict(card.models), msgspec.to_builtins(card.limits)

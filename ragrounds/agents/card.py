@@ -78,6 +78,10 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a system of the user's own: its runtime context."""
     on_interrupt: str = ""
     """Of a system of the user's own: what is answered where it asks a person, a text or ``module:function``."""
+    python: str = ""
+    """Of a system of the user's own: the interpreter of its process, a path or a name; empty: ours."""
+    in_process: bool = False
+    """Of a system of the user's own: it runs in our process, for breakpoints and coverage, and in none of its own."""
     model_field: str = ""
     """Of a system of the user's own: where ``--model`` goes, ``config.KEY`` or ``context.KEY``. Empty: nowhere."""
     clock: Literal["", "real"] = ""

@@ -13,7 +13,7 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -60,14 +60,14 @@ def trust(file: str, code: Sequence[str]) -> None:
             raise UserError(f"Cannot write {_place()}: {error.strerror}.") from error
 
 
-def say_whose(name: str, digest: str, files: Iterable[Path]) -> None:
+def say_whose(name: str, target: str) -> None:
     """Say once of a system that the user named by its place where its code is not the user's own: naming it is the yes.
 
     Args:
         name: of the place.
-        digest: of the code.
-        files: of the code.
+        target: where it leads.
     """
+    digest, files = _behind([target])
     foreign = next((reason for path in sorted(files) if (reason := _foreign(path))), "")
     if foreign and digest not in _trusted() and not is_checked(name.rpartition(":")[0]):
         say_once(f"{name} is run with your rights, and {foreign}.")
@@ -103,6 +103,11 @@ def _foreign(path: Path) -> str:
     if found.st_uid not in (os.geteuid(), 0):
         return f"{path} belongs to another user"
     return f"{path} can be written by everybody" if found.st_mode & stat.S_IWOTH else ""
+
+
+def code_files(target: str) -> tuple[Path, ...]:
+    """The file of a place, and those beside it that it imports. Nothing is imported for it."""
+    return _behind([target])[1]
 
 
 def _behind(code: Sequence[str]) -> tuple[str, tuple[Path, ...]]:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from ragrounds.agents.agent import open_agent, read_card, with_retriever
 from ragrounds.agents.systems import asks_our_models, is_foreign
 from ragrounds.agents.systems.place import HERE, give
-from ragrounds.agents.systems.settings import read_table, with_model, with_tables
+from ragrounds.agents.systems.process_choice import reason_here
+from ragrounds.agents.systems.settings import read_table, with_model, with_process, with_tables
 from ragrounds.api.aliases import split_alias
 from ragrounds.api.run_request import RunArguments
 from ragrounds.errors import UserError
@@ -64,15 +65,18 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArgu
     if not request.agents or not any(
         ":" in text or text.endswith((".py", ".json")) or ".toml" in text for text in request.agents
     ):
-        if request.config or request.context:
-            raise _for_nobody("--config" if request.config else "--context", request.agents or ("direct",))
+        if option := _of_own(request):
+            raise _for_nobody(option, request.agents or ("direct",))
         return request
     config, context = read_table(request.config, "--config"), read_table(request.context, "--context")
     cards = {text: read_card(parse(text).name) for text in request.agents}
     foreign = [text for text, card in cards.items() if is_foreign(card)]
-    if (config or context) and not foreign:
-        raise _for_nobody("--config" if config else "--context", request.agents)
+    if (option := _of_own(request)) and not foreign:
+        raise _for_nobody(option, request.agents)
     here = [text for text in foreign if text.startswith(f"{HERE}:")]
+    if request.python and foreign and all(map(reason_here, (cards[text] for text in foreign))):
+        why = reason_here(cards[foreign[0]])
+        raise UserError(f"--python has no effect on {foreign[0]}, which is opened in this process: {why}.")
     if here and not request.alone:
         raise UserError(
             f"{here[0]} is an object of this process, which workers cannot reach: put it into a module or a file, and "
@@ -83,6 +87,8 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArgu
     made = {}
     for text, card in cards.items():
         made[text] = with_tables(text, config, context) if text in foreign else text
+        if text in foreign and not reason_here(card):
+            made[text] = with_process(made[text], request.python or "", request.in_process)
         if text in foreign and request.model is not None and card.model_field:
             made[text] = with_model(made[text], card, request.model)
     opened = {text: open_agent(text).card for text in made.values()}
@@ -104,7 +110,14 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArgu
         )
     if request.corpus and own:
         tell(f"--corpus is not for {', '.join(own)}: searches are made there by its own code.")
-    return replace(request, agents=tuple(made[text] for text in request.agents), config={}, context={})
+    agents = tuple(made[text] for text in request.agents)
+    return replace(request, agents=agents, config={}, context={}, python=None, in_process=False)
+
+
+def _of_own(request: RunArguments) -> str:
+    """An option that is set and is for systems of one's own; empty: none is."""
+    set_ = (name for name in ("config", "context", "python", "in_process") if getattr(request, name))
+    return next((f"--{name.replace('_', '-')}" for name in set_), "")
 
 
 def _for_nobody(option: str, agents: Sequence[str]) -> UserError:

@@ -17,6 +17,7 @@ from msgspec import structs
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.profiles import published
 from ragrounds.agents.systems import code_of, is_sealed, open_system
+from ragrounds.agents.systems.process_choice import hosts_held
 from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
 from ragrounds.api.arguments import takes
@@ -161,7 +162,7 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Re
             family, _, file = request.benchmark.partition(":")
             one = f"{max(counts, key=counts.__getitem__)}{':' * bool(file)}{file}" if family == "mirage" else ""
             listener.message(f"{words} --benchmark {one} asks one of them alone." if one else words)
-    with open_store(chosen, listener.message) as store, ExitStack() as held:
+    with open_store(chosen, listener.message) as store, hosts_held(), ExitStack() as held:
         held.enter_context(opening_recorded(store, request.journal, user_prices(chosen), listener.message))
         request = with_settings(request, listener.message)  # it opens systems
         replay = _Replay(store, loaded, request, listener, chosen, pilot_only)

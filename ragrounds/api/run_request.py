@@ -146,6 +146,14 @@ class RunArguments(Struct, frozen=True):
         ),
     ] = ()  # fmt: skip
     context: Annotated[Any, Arg("Its runtime context: KEY=VALUE (repeatable); as `config`.", group=OWN, many=True)] = ()
+    python: Annotated[
+        str | None,
+        Arg("The interpreter of its process, with the packages that it needs. [default: ours]", group=OWN,
+            metavar="PATH"),
+    ] = None  # fmt: skip
+    in_process: Annotated[
+        bool, Arg("It runs in our process and in none of its own: for breakpoints and coverage.", group=OWN)
+    ] = False
     max_cost: arguments.MaxCost = None
     max_total_tokens: arguments.MaxTotalTokens = None
     max_time: arguments.MaxTime = None

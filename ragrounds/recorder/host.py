@@ -433,7 +433,7 @@ def _values(watcher: HostWatcher, said: Mapping[str, Any]) -> clock.Values | Non
 def _formed(said: Mapping[str, Any]) -> Form | None:
     """The form of what is to be opened; ``None``: it uses ragrounds itself, and does not belong here."""
     sys.path += [folder for folder in said["folders"] if folder not in sys.path]
-    found = loaded(said["target"])
+    found = loaded(said["target"], said["wiring"]["name"])
     person: Any = loaded(said["person"]) if said["person"] else None
     return None if "ragrounds" in sys.modules else adapted(found, Wiring(**said["wiring"], person=person))
 

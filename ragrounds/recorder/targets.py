@@ -13,9 +13,9 @@ from types import FunctionType, ModuleType
 from .errors import Refused, failure, nearest
 
 
-def loaded(target: str) -> object:
+def loaded(target: str, called: str = "") -> object:
     """What stands at a place. A file is loaded once, under a name of its own, with its folder first on the path, as
-    ``python FILE`` does it.
+    ``python FILE`` does it. `called` is how the user names the place, for errors.
 
     Raises:
         Refused: there is no such module or name, or the module fails.
@@ -25,7 +25,7 @@ def loaded(target: str) -> object:
     found: object = module
     for part in name.split("."):
         if not part or not hasattr(found, part):
-            raise Refused(lacking(target, part, found, module))
+            raise Refused(lacking(called or target, part, found, module))
         found = getattr(found, part)
     return found
 

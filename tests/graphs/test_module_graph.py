@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.agents.systems import code_of, place, prompts_of, takes_context
+from ragrounds.agents.systems import code_of, open_system, place, prompts_of, takes_context
 from ragrounds.errors import UserError
 
 GRAPH = """
@@ -75,9 +75,9 @@ def test_what_it_imports_from_its_package_is_a_part_of_it(package: str, tmp_path
 
 def test_a_module_that_is_not_there_or_breaks(package: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is no module"):
-        open_agent(f"{package}.nowhere:build")
+        open_system(open_agent(f"{package}.nowhere:build").card)
     with pytest.raises(UserError, match=r"there is no 'built'\. Did you mean 'build'"):
         open_agent(f"{package}.graph:built")
     (tmp_path / package / "broken.py").write_text("1 / 0\n")
     with pytest.raises(UserError, match="ZeroDivisionError"):
-        open_agent(f"{package}.broken:build")
+        open_system(open_agent(f"{package}.broken:build").card)

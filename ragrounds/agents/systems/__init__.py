@@ -12,6 +12,7 @@ from ragrounds.agents.systems import place
 from ragrounds.agents.systems.code import OwnSource, SystemCode, system_code
 from ragrounds.agents.systems.in_process import adapted, refusals
 from ragrounds.agents.systems.opening import watched
+from ragrounds.agents.systems.process_choice import hosted, reason_here, wiring_of
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
 from ragrounds.graphs import catalogue
@@ -71,8 +72,8 @@ def prompts_of(card: Card) -> tuple[str, ...]:
     """Name the prompts that an agent's graph may render through the context."""
     if card.endpoint is not None:
         return ()
-    if is_foreign(card):
-        return place.prompts(card.graph)
+    if is_foreign(card):  # through the context of this process alone
+        return place.prompts(card.graph) if reason_here(card) else ()
     return catalogue.prompts_of(card.graph, tools=bool(card.tools))
 
 
@@ -114,22 +115,14 @@ def open_system(card: Card) -> System:
         from ragrounds.agents.systems.endpoint import EndpointSystem
 
         return EndpointSystem(card.endpoint)
+    in_host = hosted(card)
+    if in_host is not None:
+        return in_host
     found = place.named_object(card.graph)
     person = place.named_object(card.on_interrupt) if is_import_path(card.on_interrupt) else None
     key = (id(found), id(person), msgspec.json.encode(card, order="deterministic"), place.reading(card.graph))
     if key not in _OPENED:
-        wiring = Wiring(
-            name=card.graph,
-            input=card.input,
-            output=card.output,
-            choice=card.choice,
-            nests=card.nests,
-            config=card.config,
-            context=card.context,
-            on_interrupt=card.on_interrupt,
-            person=cast("Callable[[object], object] | None", person),
-            served=place.app_of(card.graph) is not None,
-        )
+        wiring = Wiring(**wiring_of(card), person=cast("Callable[[object], object] | None", person))
         with watched(card.graph):
             _OPENED[key] = ((found, person), adapted(found, wiring))
     return _OPENED[key][1]

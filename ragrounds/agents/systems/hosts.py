@@ -60,6 +60,8 @@ class HostPlace(NamedTuple):
     working: str
     """The working folder."""
     environment: tuple[tuple[str, str], ...]
+    version: int = 0
+    """How often something was another than what systems of such a place had read."""
     closed: bool = False
     """Nothing may leave it: a replay, or a probe."""
 

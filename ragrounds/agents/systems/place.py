@@ -33,6 +33,8 @@ HERE = "__main__"
 """The module of what was given as an object."""
 _given: dict[str, object] = {}
 """Objects that were given themselves, by their place."""
+_of_modules: set[str] = set()
+"""Places of objects that were given themselves and that a module holds."""
 
 
 _read_then: dict[str, str] = {}
@@ -119,6 +121,8 @@ def give(made: Sequence[object]) -> list[str]:
     places: list[str] = []
     for one in made:
         place = _own_place(one)
+        if place:
+            _of_modules.add(place)
         if not place:
             name = _name_of(one)
             numbered = (f"{HERE}:{name}" + (f"_{number}" if number > 1 else "") for number in count(1))
@@ -149,6 +153,11 @@ def _name_of(made: object) -> str:
 def object_at(name: str) -> object | None:
     """The object that was given itself and has this place; ``None``: none was."""
     return _given.get(name)
+
+
+def was_given(name: str) -> bool:
+    """Whether what has this place is an object of this process: it was given itself."""
+    return name in _given or name in _of_modules or name.startswith(f"{HERE}:")
 
 
 def about_place(name: str) -> About:
@@ -273,7 +282,8 @@ def _forget_changed(name: str) -> None:
         return
     check_apart(name, source, read)
     own = {path for _, path in read.own}
-    say_whose(name, read.digest, own)
+    app = app_of(name)
+    say_whose(name, app.target if app else name)
     if _read_then.get(name, read.digest) != read.digest:
         OPENED.pop(module_named(name), None)
         for module, loaded in list(sys.modules.items()):

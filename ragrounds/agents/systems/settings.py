@@ -20,8 +20,9 @@ from ragrounds.text import typed_value
 
 TABLES = ("input", "config", "context")
 """Fields of a card that are tables: ``config.KEY`` in an agent's text."""
-TEXTS = ("output", "choice", "on_interrupt", "model_field", "clock")
-SETTINGS = (*(f"{table}.KEY" for table in TABLES), *TEXTS)
+TEXTS = ("output", "choice", "on_interrupt", "model_field", "clock", "python")
+SWITCHES = ("in_process",)
+SETTINGS = (*(f"{table}.KEY" for table in TABLES), *TEXTS, *SWITCHES)
 _SECRET = re.compile(r"(?:_|\.|^)(?:api_?key|token|secret|password)$", re.IGNORECASE)
 _JSON = "json"
 """The name of a spec whose one parameter, ``text``, is the JSON of a value that the grammar has no word for: a list."""
@@ -30,15 +31,19 @@ _JSON = "json"
 def is_setting(key: str) -> bool:
     """Whether a key of an agent's text sets something of a system of the user's own."""
     table, dot, rest = key.partition(".")
-    return key in TEXTS or (bool(dot) and bool(rest) and table in TABLES)
+    return key in TEXTS or key in SWITCHES or (bool(dot) and bool(rest) and table in TABLES)
 
 
 def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
     """What a card had before under a key of an agent's text, as a text's value, and the card with it set.
 
     Raises:
-        UserError: the value looks like a key.
+        UserError: the value looks like a key, or is none for a switch.
     """
+    if key in SWITCHES:
+        if not isinstance(value, bool):
+            raise UserError(f"{key} must be true or false, not {str(value)!r}.")
+        return getattr(card, key), replace(card, **{key: value})
     if key == "clock" and value not in ("", "real"):
         raise UserError(f"clock={value}: expected real, or nothing for a clock that is recorded.")
     if key in TEXTS:
@@ -119,6 +124,14 @@ def with_tables(text: str, config: Mapping[str, object], context: Mapping[str, o
     spec = parse(text)
     given = {f"config.{key}": value for key, value in flat(config)}
     given |= {f"context.{key}": value for key, value in flat(context)}
+    return str(Spec(spec.name, {**given, **spec.parameters}))
+
+
+def with_process(text: str, python: str, in_process: bool) -> str:
+    """An agent's text that says in which process its system runs, where its own text does not."""
+    spec = parse(text)
+    given: dict[str, Value] = {"python": python} if python else {}
+    given |= {"in_process": True} if in_process else {}
     return str(Spec(spec.name, {**given, **spec.parameters}))
 
 

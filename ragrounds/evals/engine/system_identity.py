@@ -16,6 +16,7 @@ import msgspec
 from ragrounds.agents.agent import Agent, Card
 from ragrounds.agents.systems import code_of_system, open_system, own_source
 from ragrounds.agents.systems.code import is_secret_name
+from ragrounds.agents.systems.in_process import InProcessSystem
 from ragrounds.agents.systems.models_held import models_held
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
@@ -29,11 +30,15 @@ from ragrounds.specs import Spec, parse
 if TYPE_CHECKING:
     from ragrounds.evals.engine.recording.recorder import ProbedCall
 
-SYSTEM_PARTS = ("files", "packages", "requirements", "environment", "wiring", "config", "context", "system", "held")
+SYSTEM_PARTS = (
+    "files", "packages", "requirements", "environment", "wiring", "config", "context", "system", "process", "held",
+)  # fmt: skip
 """The keys that the identity of a system of one's own has beside those of every agent."""
 _OF_MODELS = ("models", "held")
 """What may differ in part between two runs of the same system: what is built when it is first used, what only later
 questions ask."""
+_APART = (*_OF_MODELS, "process")
+"""What tells no two systems apart; where one runs changes nothing of what it is."""
 SEEN_BY_LEADER = (*_OF_MODELS, "requirements")
 """What other machines take from whoever planned a run: which models it asks, and what its packages require there."""
 _NOT_COUNTED = frozenset(
@@ -41,7 +46,7 @@ _NOT_COUNTED = frozenset(
 )
 _ELSEWHERE = frozenset(
     "graph summary as source searches question_only guard guard_near oracle parameters switches profile models "
-    "retriever corpus prompts limits nests config context system endpoint clock".split()
+    "retriever corpus prompts limits nests config context system endpoint clock in_process".split()
 )
 """What of an agent's file changes no reply of such a system, or stands in its identity already."""
 _MOST_SAID = 3
@@ -75,12 +80,13 @@ def system_parts(card: Card) -> dict[str, object]:
         "config": _without_secrets(card.config),
         "context": _without_secrets(card.context),
         "system": system.kind,
+        **({} if card.endpoint else {"process": "ours" if isinstance(system, InProcessSystem) else "its own"}),
         "held": [] if system.takes_context else list(held_by(system, card)),
     }
 
 
 def held_by(system: System, card: Card) -> tuple[str, ...]:
-    """The models that an opened system holds."""
+    """The models that an opened system holds; none that it has in a process of its own."""
     source = own_source(card)
     folders = tuple({*(str(path.parent) for path in source.files), *map(str, source.folders)})
     tops = {name.partition(".")[0] for name in source.modules}
@@ -89,7 +95,7 @@ def held_by(system: System, card: Card) -> tuple[str, ...]:
         for name, module in list(sys.modules.items())
         if name.partition(".")[0] in tops or (folders and str(getattr(module, "__file__", None)).startswith(folders))
     ]
-    return models_held(system, own)
+    return models_held(system.form if isinstance(system, InProcessSystem) else system, own)
 
 
 def _wiring(card: Card) -> dict[str, object]:
@@ -137,7 +143,7 @@ def found_run(store: Store, now: SystemIdentity, question: Question | None) -> R
 def differing_parts(store: Store, run: Run, now: SystemIdentity, question: Question | None) -> list[str]:
     """The parts of an identity that are others now than when a run began, by their keys."""
     then, plain = _plain(run.identity), _plain(now.identity)
-    keys = {*then, *plain} - {*_OF_MODELS}
+    keys = {*then, *plain} - {*_APART}
     differing = sorted(key for key in keys if then.get(key) != plain.get(key))
     return differing + (["models"] if list(other_models(store, run, now, question)) else [])
 
@@ -235,7 +241,7 @@ def _plain(identity: Mapping[str, object]) -> dict[str, object]:
 
 
 def _rest(identity: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in _plain(identity).items() if key not in _OF_MODELS}
+    return {key: value for key, value in _plain(identity).items() if key not in _APART}
 
 
 def changes_in_words(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
