@@ -7,12 +7,14 @@ real ones everywhere (``isinstance``, pydantic, msgspec), names do not matter, a
 function are covered, and libraries keep their clocks and timers, whatever the system imports. Nothing is written
 beside the file: its ``.pyc`` stays Python's own.
 
-A value is known by its place (file, function, what was called and how often there), and all of them are texts.
+A value is known by its place (file, function, what was called, by which task and how often there), and all of them are
+texts.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import builtins
 import datetime as dates
 import importlib.machinery
@@ -29,6 +31,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 MOST = 10_000
 """Values of one attempt that are recorded: a loop that waits reads the clock without end."""
@@ -54,6 +57,7 @@ class Values:
         self.known = dict(known or {})
         self.told = told
         self._times: Counter[str] = Counter()
+        self._tasks: dict[str, WeakKeyDictionary[asyncio.Task[Any], int]] = {}
         self._generators: dict[str, random.Random] = {}
         self._ahead = dates.timedelta(0)
         self._lock = threading.RLock()
@@ -67,7 +71,8 @@ class Values:
     def drawn(self, site: str, make: Callable[[], str], read: Callable[[str], Any]) -> Any:
         """The next value at a site, recorded or made; `read` makes of its text what it is."""
         with self._lock:
-            place = f"{site} {self._times[site]}"
+            site = f"{site} {self._task(site)}"
+            place = f"{site}{self._times[site]}"
             self._times[site] += 1
             if place in self.known:
                 try:
@@ -90,10 +95,26 @@ class Values:
     def generator(self, site: str) -> random.Random:
         """Where a site's random numbers come from: its seed is what is recorded."""
         with self._lock:
-            if site not in self._generators:
+            whose = f"{site} {self._task(f'{site} seed')}"
+            if whose not in self._generators:
                 seed = self.drawn(f"{site} seed", lambda: str(random.getrandbits(64)), int)
-                self._generators[site] = random.Random(seed)
-            return self._generators[site]
+                self._generators[whose] = random.Random(seed)
+            return self._generators[whose]
+
+    def _task(self, site: str) -> str:
+        """Which of the tasks this is that draw at a site. They are told apart by their first draws: those of tasks that
+        run side by side come in the order in which the tasks were begun, and later ones as replies come."""
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None
+        if task is None:  # in a thread, which may serve many
+            return ""
+        tasks = self._tasks.setdefault(site, WeakKeyDictionary())
+        if task not in tasks:
+            self._times[site] += 1
+            tasks[task] = self._times[site]
+        return f"{tasks[task]}."
 
 
 VALUES: ContextVar[Values | None] = ContextVar("ragrounds_values", default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import importlib
 import pickle
@@ -15,6 +16,7 @@ from ragrounds.recorder import clock
 
 OWN = """
 from __future__ import annotations
+import asyncio
 import datetime as dt
 import random, time, uuid
 from dataclasses import dataclass, field
@@ -55,6 +57,17 @@ def kept():
 def seeded():
     random.seed(7)
     return random.random(), random.Random(7).random()
+
+async def part(first, second):
+    await asyncio.sleep(0)
+    begun = datetime.now(), random.random()
+    await asyncio.sleep(first)
+    between = datetime.now(), random.random()
+    await asyncio.sleep(second)
+    return begun, between, datetime.now(), random.random()
+
+async def parts(*waits):
+    return await asyncio.gather(*(part(*both) for both in waits)), datetime.now()
 
 def waits():
     begun = time.time()
@@ -120,6 +133,17 @@ def test_the_clock_goes_on_where_it_stopped(own):
     seconds, known = drawn(own, begun, name="waits")
     assert 0.04 < seconds < 5
     assert known["clocked.py:waits time 1"].startswith("2020-01-01T00:00:0")
+
+
+def test_tasks_side_by_side_get_each_its_own(own):
+    def gathered(known, *waits):
+        values = clock.Values(known)
+        with clock.drawing(values):
+            return asyncio.run(own.parts(*waits)), values.known
+
+    first, known = gathered({}, (0.03, 0.01), (0.02, 0.03), (0.01, 0.01))
+    again, _ = gathered(known, (0.01, 0.01), (0.01, 0.0), (0.03, 0.02))
+    assert again == first
 
 
 def test_libraries_and_python_have_the_real_clock():
