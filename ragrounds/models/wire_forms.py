@@ -20,10 +20,12 @@ from ragrounds.contracts import Request
 from ragrounds.http import BadReply, read_json
 from ragrounds.models.openai_protocol import read_reply
 from ragrounds.models.reply_parts import words
+from ragrounds.models.wire_parts import object_in
 from ragrounds.models.wire_replies import (
     gemini_read,
     list_read,
     listed_read,
+    mcp_read,
     messages_read,
     ollama_read,
     responses_read,
@@ -60,6 +62,8 @@ class ModelCall(Struct, frozen=True):
     address: str
     model: str
     body: Body
+    id: object = None
+    """Under which the answer is wanted, where the form has such: it is drawn anew for each call, and no part of it."""
 
     @property
     def actor(self) -> str:
@@ -83,8 +87,9 @@ class ModelCall(Struct, frozen=True):
 
     def request(self) -> RecordedRequest:
         """The request, for the journal."""
-        shown = listed_asked(self.body) if self.form is LISTED else asked(self.body)
-        settings = {} if self.form is LISTED else {key: self.body[key] for key in self.body if key not in SHOWN}
+        told = self.form.role == "tool"
+        shown = listed_asked(self.body) if told else asked(self.body)
+        settings = {} if told else {key: self.body[key] for key in self.body if key not in SHOWN}
         return RecordedRequest(
             messages=shown.messages,
             stop=shown.stop,
@@ -121,7 +126,24 @@ class WireForm(Struct, frozen=True):
 def known_call(request: WireRequest, listed: Sequence[str] = ()) -> ModelCall | None:
     """Read a request; ``None``: it is no call of a form that is known, and its address does not begin with one of
     those `listed`."""
-    return _of_form(request) or _of_listed(request, listed)
+    return _of_form(request) or _of_mcp(request) or _of_listed(request, listed)
+
+
+def _of_mcp(request: WireRequest) -> ModelCall | None:
+    """What is said to an MCP server over HTTP, without what a client draws anew each time."""
+    streams = "text/event-stream" in request.headers.get("accept", "")
+    if request.method.upper() != "POST" or not streams or b'"jsonrpc"' not in request.body:
+        return None
+    try:
+        body = read_json(request.body)
+    except (ValueError, BadReply):
+        return None
+    if not isinstance(body, dict) or body.get("jsonrpc") != "2.0" or not (method := words(body.get("method"), 200)):
+        return None
+    params = {name: value for name, value in object_in(body, "params").items() if name != "_meta"}
+    name = words(params.get("name"), 200) or method
+    said = {"method": method, "params": params}
+    return ModelCall(MCP, plain_address(request.url), name, said, body.get("id"))
 
 
 def _of_listed(request: WireRequest, listed: Sequence[str]) -> ModelCall | None:
@@ -208,6 +230,10 @@ FORMS: tuple[WireForm, ...] = (
 )
 LISTED = WireForm("HTTP", "", "http", "", listed_read, role="tool")
 """Of an address that the user listed: nothing is known of its form."""
+
+
+MCP = WireForm("MCP", "", "mcp", "jsonrpc", mcp_read, role="tool")
+"""Of a server of the Model Context Protocol, over streamable HTTP."""
 
 
 def canonical(body: Body) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ragrounds.http import read_json, text_of
+from ragrounds.http import BadReply, read_json, text_of
 from ragrounds.models.reply_parts import as_json, counted_usage, read_arguments, read_calls, words
 from ragrounds.models.wire_parts import first_number, gemini_calls, object_in, objects_in, shown_text
 from ragrounds.records import Reply, ToolCall, Usage
@@ -236,6 +236,28 @@ def gemini_read(body: bytes, content_type: str) -> Reply:
         output = None if written is None else written + thought
         counted = counted_usage(usage.get("promptTokenCount"), output, usage.get("cachedContentTokenCount"), thought)
     return said.reply(counted, model, finish)
+
+
+def mcp_answer(body: bytes, content_type: str) -> dict[str, object]:
+    """The JSON-RPC answer that a body of an MCP server holds, whole or streamed, without its id; empty: none."""
+    try:
+        told = [event for event in answer_events(body, content_type) if "result" in event or "error" in event]
+    except (ValueError, BadReply):
+        return {}
+    return {key: value for key, value in told[-1].items() if key != "id"} if told else {}
+
+
+def mcp_read(body: bytes, content_type: str) -> Reply:
+    """What a tool of an MCP server gave, as text.
+
+    Raises:
+        ValueError: an error, or no answer.
+    """
+    answer = mcp_answer(body, content_type)
+    if "result" not in answer:
+        raise ValueError(f"no result of an MCP server: {as_json(answer.get('error'))}")
+    result = object_in(answer, "result")
+    return Reply(text=shown_text(result.get("content")) or as_json(result), usage=Usage())
 
 
 def listed_read(body: bytes, content_type: str) -> Reply:

@@ -142,10 +142,11 @@ def items_of(body: Body) -> list[dict[str, object]]:
 
 
 def listed_asked(body: Body) -> Request:
-    """What a call of no known form asks, as one text."""
+    """What a call of no known form asks, or the use of a tool, as one text."""
     query = body.get("query")
     sent = " ".join(map(str, query)) if isinstance(query, list) else ""
-    return Request(messages=(Message("user", wellformed(f"{body.get('method')} {sent}\n{body.get('body')}".strip())),))
+    told = as_json(body["params"]) if "params" in body else body.get("body")
+    return Request(messages=(Message("user", wellformed(f"{body.get('method')} {sent}\n{told}".strip())),))
 
 
 def response_format(body: Body) -> dict[str, object] | None:

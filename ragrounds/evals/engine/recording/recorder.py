@@ -24,15 +24,16 @@ from ragrounds.contracts import Entry, Request
 from ragrounds.errors import NotReplayed, StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.recording.mcp import McpServers
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.http import REPLY, BadReply, read_json
 from ragrounds.models.faults import Transient
 from ragrounds.models.prices import listed_price
-from ragrounds.models.reply_parts import believed, request_usage
+from ragrounds.models.reply_parts import as_json, believed, request_usage
 from ragrounds.models.wire_forms import (
-    LISTED,
+    MCP,
     ModelCall,
     RecordedReply,
     call_key,
@@ -41,6 +42,7 @@ from ragrounds.models.wire_forms import (
     plain_address,
     recorded,
 )
+from ragrounds.models.wire_replies import mcp_answer
 from ragrounds.recorder.wire import BlockingSend, Grown, Send, Unsent, WireRequest, WireResponse, model_call
 from ragrounds.records import Fault, Reply, Usage
 from ragrounds.redaction import Redactor, redacted
@@ -144,6 +146,7 @@ class AttemptRecorder:
         """Model calls that callbacks told of, and behind which a recorded call stood."""
         self.probed: list[ProbedCall] = []
         """The model calls in order, of a probe."""
+        self._mcp = McpServers()
         self.searches: AttemptSearches | None = None
         """Is shown what was recorded, for the searches in it."""
 
@@ -162,6 +165,15 @@ class AttemptRecorder:
         self, request: WireRequest, send: Send, journal: StoreJournal, waits: bool = True
     ) -> WireResponse | None:
         call = known_call(request, self._context.recorded)
+        if request.method in ("GET", "DELETE") and plain_address(request.url) in self._mcp.named:
+            return WireResponse(405, "text/plain", b"") if self.closed else None  # a session's own stream, or its end
+        if call is not None and call.form is MCP:
+            if self._mcp.may_ask(call):
+                call = None
+            elif (used := self._mcp.use(call)) is None:
+                return await self._greeted(call, request, send, journal)
+            else:
+                call = used
         if waits and call is not None and not self.over and self.stop is None:
             await self._context.under_cap()
         started = self._begin(request, call)
@@ -180,6 +192,20 @@ class AttemptRecorder:
         except BaseException as error:
             return self._failed(started, error)
         return self._answered(started, reply, cached)
+
+    async def _greeted(
+        self, call: ModelCall, request: WireRequest, send: Send, journal: StoreJournal
+    ) -> WireResponse | None:
+        """What is said to an MCP server beside the use of its tools."""
+        if self.stop is not None:
+            raise Unsent(str(self.stop))
+        if self.over:
+            return None
+        sent = None if self.closed else partial(send, self._watched_size(call))
+        answer = await self._mcp.greeted(call, journal, sent, self._redactor(request))
+        if answer is None:
+            self.end(NotReplayed(f"Replay: {call.model} of {call.address} is not in the journal; nothing was sent."))
+        return answer
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         """The same for a client without async, in whatever thread. On the attempt's own event loop it holds that up,
@@ -251,7 +277,7 @@ class AttemptRecorder:
     def _check_probe(self, started: _Started) -> None:
         """End a probe at the first call that would be sent."""
         if self.probing:
-            if self.probed and started.call.form is not LISTED:
+            if self.probed and started.call.form.role != "tool":
                 self.probed[-1] = replace(self.probed[-1], recorded=False)
             self.end(StopRun("The probe is over: this call is not in the journal."))
 
@@ -298,7 +324,7 @@ class AttemptRecorder:
         except AttemptEnded as capped:
             self.end(capped)
         # A vector is the same in every epoch, and however often it is asked for.
-        again = call.form.role == "answering"
+        again = call.form.role == "answering" or call.form is MCP
         first = call_key(call, self._context.epoch if again else 0)
         occurrence = self._occurrences[first] if again else 0
         self._occurrences[first] += 1
@@ -313,7 +339,7 @@ class AttemptRecorder:
         begun = tried.begun if tried else self._context.begin_call(call.actor, call.form.role)
         entry = Entry(
             key=key,
-            kind="tool" if call.form is LISTED else "model",
+            kind="tool" if call.form.role == "tool" else "model",
             actor=call.actor,
             request=replace(asked, occurrence=occurrence) if occurrence else asked,
             payer=self._context.payer,
@@ -321,7 +347,7 @@ class AttemptRecorder:
         self._context.flies(1)
         if told := model_call():
             self.wired.add(told)
-        if self.probing and call.form is not LISTED:
+        if self.probing and call.form.role != "tool":
             self.probed.append(ProbedCall(call.actor, begun.node, recorded=True))
         return _Started(call, first, begun, entry, redact, tried.faults if tried else ())
 
@@ -362,7 +388,8 @@ class AttemptRecorder:
 
     def _answered(self, started: _Started, answered: RecordedReply, cached: bool) -> WireResponse:
         asked, call = started.entry.request, started.call
-        reply = believed(answered, asked) if isinstance(asked, Request) else answered
+        tokened = call.form.role != "tool"
+        reply = believed(answered, asked) if tokened and isinstance(asked, Request) else answered
         self._tried.pop(started.first, None)
         self._context.flies(-1)
         self.calls += 1
@@ -385,6 +412,9 @@ class AttemptRecorder:
             self._context.last_reply = reply.text
         if self.searches is not None and call.form.role == "answering":
             self.searches.read_reply(answered)
+        if call.form is MCP:
+            answer = mcp_answer(answered.body.encode(answered.encoding), answered.content_type)
+            return WireResponse(200, "application/json", as_json({**answer, "id": call.id}).encode())
         return given_back(answered)
 
     def _request_price(self, started: _Started) -> float | None:
@@ -395,7 +425,7 @@ class AttemptRecorder:
 
     def _price(self, call: ModelCall, actor: str, reply: Reply) -> float | None:
         """Dollars: by the user's list, or the provider's own where the provider is asked; ``None``: not known."""
-        if call.form is LISTED:
+        if call.form.role == "tool":
             return 0.0  # as a search of ours: what it may cost is in no list
         provider = actor.partition(":")[0]
         own = self._context.prices.get(f"{provider}:{call.model}")
