@@ -41,6 +41,7 @@ from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.run_facts import (
     ReplyModels,
     live_words,
+    mixed_words,
     not_recorded_words,
     options_words,
     reply_models,
@@ -241,7 +242,8 @@ def compare(
         if row.statuses.get("not_run")
     ]
     notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
-    notes += [words for run in runs for said in (not_recorded_words, options_words) if (words := said(store, run))]
+    said_of_own = not_recorded_words, options_words, mixed_words
+    notes += [words for run in runs for said in said_of_own if (words := said(store, run))]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
     notes += [words for run in runs if (words := live_words(store, run))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 import traceback
@@ -18,6 +19,7 @@ from ragrounds.agents.systems import is_foreign, open_system
 from ragrounds.contracts import Closing, FinishedAttempt, System
 from ragrounds.errors import NotReplayed, StopRun, SystemFailed, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
+from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.drawn_values import drawn_by
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
@@ -65,6 +67,8 @@ class _OpenedRun(Struct, frozen=True):
     """Attempts that the store has."""
     scored: frozenset[str]
     """The scorers of these."""
+    at_once: AttemptsAtOnce | None
+    """Those of a foreign system that are in flight."""
 
 
 class AttemptRunner:
@@ -86,6 +90,7 @@ class AttemptRunner:
                 caps=planned.agent.caps,
                 made=store.done(planned.run),
                 scored=frozenset(store.score_codes(planned.run)),
+                at_once=AttemptsAtOnce() if is_foreign(planned.agent.card) else None,
             )
             for planned in planned_runs
         }
@@ -132,6 +137,7 @@ class AttemptRunner:
             recorded=card.record,
             question_only=card.question_only,
             payer=payer,
+            at_once=opened.at_once,
             drawn=await drawn.load(self._journal) if drawn else None,
             gold=item.gold.documents if card.oracle else None,
             guard=LeakGuard(
@@ -140,8 +146,9 @@ class AttemptRunner:
                 card.guard_near,
             ),
         )
-        with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
-            attempt = await _attempt(opened.system, context, run, self._journal, partial(self._goes_on, run))
+        async with opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext():
+            with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
+                attempt = await _attempt(opened.system, context, run, self._journal, partial(self._goes_on, run))
         self._replayed |= attempt.status == "completed"
         finished = _scored(attempt, planned, item, self._scorers, context.billable)
         on_end(finished)

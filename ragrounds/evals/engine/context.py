@@ -42,6 +42,7 @@ from ragrounds.contracts import (
 )
 from ragrounds.errors import GaveUp, UserError, nearest
 from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
+from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.nested_context import NestedContext
 from ragrounds.evals.engine.thread_bridge import ThreadBridge
@@ -108,6 +109,8 @@ class AttemptContext(AttemptLog):
     """How addresses begin whose calls a foreign system's recorder keeps though they are of no known form."""
     guard: LeakGuard = field(default_factory=LeakGuard)
     """What no search for this question may find."""
+    at_once: AttemptsAtOnce | None = None
+    """Those of the same foreign system that are in flight."""
     drawn: DrawnValues | None = None
     """What a foreign system draws from clock and chance; ``None``: that is not recorded."""
     _occurrences: Counter[bytes] = field(default_factory=Counter)

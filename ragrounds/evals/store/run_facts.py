@@ -206,6 +206,26 @@ def options_words(store: Store, run: Run) -> str:
     )
 
 
+MIXED = "question_of_another"
+"""The note of a call that holds the question of another attempt in flight; its text is that question's id."""
+
+
+def mixed_words(store: Store, run: Run) -> str:
+    """That attempts of a system of one's own heard of each other, as far as its first attempts show; empty: they did
+    not."""
+    if not _is_own(run):
+        return ""
+    found = [attempt.events for attempt in _some_attempts(store, run)]
+    count = sum(any(isinstance(one, Noted) and one.what == MIXED for one in each) for each in found)
+    if not count:
+        return ""
+    return (
+        f"{run.id}: in {count:,} of the {len(found):,} attempts that were looked at, a call held the question of "
+        "another attempt: an object of the system keeps what it is asked, and answers depend on what was "
+        "answered beside them. `--concurrency 1 --new` makes them anew, one after the other."
+    )
+
+
 def _some_attempts(store: Store, run: Run, *which: sa.ColumnElement[bool]) -> Iterator[Attempt]:
     """The first of a run's attempts for which some conditions hold."""
     table = schema.attempts

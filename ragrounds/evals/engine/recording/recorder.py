@@ -28,6 +28,7 @@ from ragrounds.evals.engine.recording.mcp import McpServers
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
 from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.run_facts import MIXED
 from ragrounds.http import REPLY, BadReply, read_json
 from ragrounds.models.faults import Transient
 from ragrounds.models.prices import listed_price
@@ -323,6 +324,7 @@ class AttemptRecorder:
             self._context.check_caps()
         except AttemptEnded as capped:
             self.end(capped)
+        self._look_for_others(call, request.body)
         # A vector is the same in every epoch, and however often it is asked for.
         again = call.form.role == "answering" or call.form is MCP
         first = call_key(call, self._context.epoch if again else 0)
@@ -350,6 +352,13 @@ class AttemptRecorder:
         if self.probing and call.form.role != "tool":
             self.probed.append(ProbedCall(call.actor, begun.node, recorded=True))
         return _Started(call, first, begun, entry, redact, tried.faults if tried else ())
+
+    def _look_for_others(self, call: ModelCall, body: bytes) -> None:
+        """Note it where a call holds the question of another attempt: an object of the system's that both share has
+        kept it."""
+        beside = self._context.at_once
+        if beside and call.form.role == "answering" and (other := beside.heard(self._context.item, body)):
+            self._context.note(MIXED, other)
 
     def _redactor(self, request: WireRequest) -> Redactor:
         """What takes the keys of this request's headers out of texts."""
