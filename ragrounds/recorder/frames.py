@@ -38,6 +38,9 @@ class RawFrame(NamedTuple):
         return len(self.header) + len(self.body)
 
 
+_ENCODER = json.JSONEncoder(default=str)
+
+
 def packed(header: Mapping[str, Any], body: bytes = b"") -> bytes:
     """A frame. What is no JSON becomes its text.
 
@@ -45,12 +48,21 @@ def packed(header: Mapping[str, Any], body: bytes = b"") -> bytes:
         BadFrame: it is too long.
     """
     try:
-        text = json.dumps(header, default=str).encode()
+        text = _ENCODER.encode(header)
     except (TypeError, ValueError, RecursionError):  # keys that are no texts, lists that hold themselves
-        text = json.dumps({key: _plain(value) for key, value in header.items()}).encode()
-    if len(text) > LONGEST_HEADER or len(body) > LONGEST_BODY:
-        raise BadFrame(f"{len(text) + len(body):,} bytes are more than can be sent")
-    return _LENGTHS.pack(len(text), len(body)) + text + body
+        text = json.dumps({key: _plain(value) for key, value in header.items()})
+    return framed(text.encode(), body)
+
+
+def framed(header: bytes, body: bytes) -> bytes:
+    """A frame of a header that is JSON already.
+
+    Raises:
+        BadFrame: it is too long.
+    """
+    if len(header) > LONGEST_HEADER or len(body) > LONGEST_BODY:
+        raise BadFrame(f"{len(header) + len(body):,} bytes are more than can be sent")
+    return _LENGTHS.pack(len(header), len(body)) + header + body
 
 
 def _plain(value: object) -> object:
@@ -115,18 +127,17 @@ class Sender:
         self._held: list[bytes] = []
 
     def hold(self, frame: bytes) -> None:
-        """Keep a frame until the next one is sent."""
+        """Keep a frame until :meth:`send`: frames that are sent together cost as much as one."""
         with self._lock:
             self._held.append(frame)
 
-    def send(self, frame: bytes = b"") -> None:
-        """Send a frame, behind those that were held.
+    def send(self) -> None:
+        """Send what is held.
 
         Raises:
             OSError: the other side is gone.
         """
         with self._lock:
             held, self._held = self._held, []
-            data = b"".join([*held, frame])
-            if data:
-                self._sink.sendall(data)
+            if held:
+                self._sink.sendall(b"".join(held))

@@ -63,10 +63,7 @@ class Link:
         """The kernel holds everybody in it to that."""
         self.left = False
         """This is a copy in a forked child: nothing that it is told goes anywhere."""
-        self.connect(line)
-
-    def connect(self, line: socket.socket) -> None:
-        """Use a socket from now on; nothing that was asked before is waited for any more."""
+        line.set_inheritable(False)
         self._line = line
         self.reader = Reader(line)
         self._sender = Sender(line)
@@ -80,15 +77,12 @@ class Link:
         self._sender = Sender(self._line)  # another thread may have held its lock
 
     def post(self, frame: str, body: bytes = b"", **said: Any) -> None:
-        """Send a frame, and the events before it.
-
-        Raises:
-            Unsent: nobody listens.
-        """
+        """Send a frame, behind the events before it: on a loop, once its other tasks have had their turn."""
+        self._sender.hold(packed({"frame": frame, **said}, body))
         try:
-            self._sender.send(packed({"frame": frame, **said}, body))
-        except OSError as gone:
-            raise Unsent("the evaluation that this process belongs to has ended") from gone
+            asyncio.get_running_loop().call_soon(self.flush)
+        except RuntimeError:
+            self.flush()
 
     def tell(self, attempt: int, what: str, *args: object, **named: object) -> None:
         """Tell of an event, with the next frame."""
@@ -105,8 +99,8 @@ class Link:
         self._sender.hold(frame)
 
     def flush(self) -> None:
-        """Send the events that are held."""
-        with contextlib.suppress(OSError):
+        """Send what is held."""
+        with contextlib.suppress(OSError):  # nobody is there any more: then this process ends
             self._sender.send()
 
     def ask(self, attempt: int, request: WireRequest, waits: bool, wake: Callable[[WireVerdict], None]) -> int:
@@ -171,10 +165,12 @@ class HostWatcher:
             return None
         verdicts: queue.SimpleQueue[WireVerdict] = queue.SimpleQueue()
         with _Question(self, request, not _loop_runs(), verdicts.put) as question:
+            self.link.flush()
             verdict = verdicts.get()
             if verdict.said["frame"] == "send":
                 with question.answered():
                     question.sent = send(Grown(verdict.said["longest"], lambda: self.over))
+                self.link.flush()
                 verdict = verdicts.get()
             return question.settled(verdict)
 
@@ -220,8 +216,7 @@ class _Question:
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         self._link.forget(self._number)
         if error is not None and error is not self._failed:
-            with contextlib.suppress(Unsent):
-                self._link.post("gone", n=self._number)
+            self._link.post("gone", n=self._number)
 
     @contextlib.contextmanager
     def answered(self) -> Iterator[None]:
@@ -458,6 +453,7 @@ def serve(line: int, lifeline: int, *, closed: bool) -> None:
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     link = Link(socket.socket(fileno=line), closed=closed, sealed=closed and close())
+    os.register_at_fork(after_in_child=link.forked)
     clock.install(always=True)
     with installed(closed=closed):
         HostLoop(link).run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import typing
 from typing import Any
@@ -137,6 +138,7 @@ class SystemRaised(Said, tag="failed", frozen=True):
 
 OfAttempt = Exchange | Tell | SystemAnswered | PersonAsked | SystemRaised
 AnySaid = SystemOpened | SystemRefused | Sent | Gone | OfAttempt
+_DECODER = msgspec.json.Decoder(AnySaid)
 
 
 def read_frame(frame: RawFrame) -> AnySaid:
@@ -146,10 +148,12 @@ def read_frame(frame: RawFrame) -> AnySaid:
         BadFrame: nothing that a host may say.
     """
     try:
-        said: AnySaid = msgspec.convert(read_json(frame.header), AnySaid)
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return typing.cast("AnySaid", _DECODER.decode(frame.header))
+        # What only the standard library reads, and says more of what does not fit.
+        return typing.cast("AnySaid", msgspec.convert(read_json(frame.header), AnySaid))
     except ValueError as error:
         raise BadFrame(str(error)) from error
-    return said
 
 
 def _events() -> dict[str, type[Struct]]:

@@ -7,10 +7,11 @@ import contextlib
 import socket
 import threading
 import time
-from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from contextvars import copy_context
 from typing import Any, Protocol
+
+import msgspec
 
 from ragrounds.agents.systems.host_frames import (
     AnySaid,
@@ -30,7 +31,7 @@ from ragrounds.agents.systems.in_process import answer_of
 from ragrounds.contracts import Observation
 from ragrounds.errors import UserError
 from ragrounds.recorder.clock import Values
-from ragrounds.recorder.frames import BadFrame, Reader, packed
+from ragrounds.recorder.frames import BadFrame, Reader, framed
 from ragrounds.recorder.observer import AGO, STEP, Given
 from ragrounds.recorder.unpacking import BadReply
 from ragrounds.recorder.wire import WATCHER, Grown, ToldCall, Unsent, WireRequest, WireResponse
@@ -222,8 +223,10 @@ class Line:
         self.host = host
         self._socket = line
         self._lock = threading.Lock()
-        self._left: deque[bytes] = deque()
-        """What the socket had no room for yet."""
+        self._left: list[bytes] = []
+        """What is to be sent yet."""
+        self._waits = False
+        """A thread waits until the socket has room."""
         self._asked: dict[int, Work] = {}
 
     def read(self) -> None:
@@ -283,31 +286,37 @@ class Line:
         self.post(frame, body, n=n, **said)
 
     def post(self, frame: str, body: bytes = b"", **said: Any) -> None:
-        """Send a frame. It is not waited for: a host that does not read must hold nobody up."""
-        data = packed({"frame": frame, **said}, body)
+        """Send a frame: on a loop, with those of its other tasks. A host that does not read holds nobody up."""
+        data = framed(msgspec.json.encode({"frame": frame, **said}), body)
         with self._lock:
-            if not self._left:
-                try:
-                    data = data[self._socket.send(data, socket.MSG_DONTWAIT) :]
-                except BlockingIOError:
-                    pass
-                except OSError:  # it is gone; who reads says so
-                    return
-                if not data:
-                    return
-                threading.Thread(target=self._send_left, name="ragrounds-host-send", daemon=True).start()
             self._left.append(data)
+        try:
+            asyncio.get_running_loop().call_soon(self.flush)
+        except RuntimeError:
+            self.flush()
 
-    def _send_left(self) -> None:
-        while True:
-            with self._lock:
-                if not self._left:
-                    return
-                data = self._left[0]
-            with contextlib.suppress(OSError):
-                self._socket.sendall(data)
-            with self._lock:
-                self._left.popleft()
+    def flush(self) -> None:
+        """Send what there is."""
+        with self._lock:
+            if self._waits or not self._left:
+                return
+            left, self._left = b"".join(self._left), []
+            try:
+                left = left[self._socket.send(left, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                pass
+            except OSError:  # it is gone; who reads says so
+                return
+            if left:
+                self._waits = True
+                threading.Thread(target=self._wait, args=(left,), name="ragrounds-host-send", daemon=True).start()
+
+    def _wait(self, left: bytes) -> None:
+        """Send what the socket had no room for."""
+        with contextlib.suppress(OSError):
+            self._socket.sendall(left)
+        self._waits = False
+        self.flush()
 
     def close(self) -> None:
         """Close the connection."""

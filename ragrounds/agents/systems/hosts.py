@@ -154,6 +154,7 @@ class Host:
         finally:
             if work.done.cancelled():
                 self._line.post("cancel", attempt=number)
+                self._line.flush()  # this loop may be at its end
                 work.cut_off()
             self._over.append(number)
             while len(self._over) > _KEPT and not self._work[self._over[0]].busy:
