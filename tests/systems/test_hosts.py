@@ -188,6 +188,13 @@ def test_a_system_runs_in_one_process_of_its_own(hosted, attempts, tmp_path, mon
     assert gone(*[] if end_hosts() else [pid])
 
 
+async def test_it_is_opened_and_ended_where_a_loop_is_held_up_for_it(hosted) -> None:
+    assert hosted("echo").open().kind == "function"
+    began = time.monotonic()
+    end_hosts()
+    assert time.monotonic() - began < 1.5
+
+
 def test_what_it_prints_is_no_result(hosted, attempts, capfd) -> None:
     assert attempts(hosted("echo"), "a question")[0].text == "(B) a question"
     end_hosts()

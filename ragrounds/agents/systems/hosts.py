@@ -136,6 +136,7 @@ class Host:
             work, "open", id=number, target=system.target, folders=system.folders, wiring=system.wiring,
             person=system.person, values=values and dict(values.known),
         )  # fmt: skip
+        self._line.flush()  # whoever waits for it may hold up the loop that runs here
         return work
 
     async def answer(self, system: HostedSystem, question: Question, seen: Observation) -> Answer:
@@ -163,6 +164,7 @@ class Host:
     def end(self) -> None:
         """Ask it to end."""
         self._line.post("end")
+        self._line.flush()
 
     def wait(self, until: float) -> None:
         """Wait until it has ended; at the time `until` it is killed, and so are its children that still run."""
