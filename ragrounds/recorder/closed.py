@@ -107,11 +107,15 @@ def _hear(event: str, arguments: tuple[object, ...]) -> None:
         watcher.unseen(what)
 
 
+_LOOKING = frozenset({"_filter_supported"})
+"""Functions that make a socket to look what it can do, and never connect it: langchain_openai's, for each new model."""
+
+
 def _wanted(frame: FrameType | None) -> str:
-    """What a new socket is for; empty: a module that is imported looks what this machine can do."""
+    """What a new socket is for; empty: a module that is imported, or a client, looks what this machine can do."""
     what = "a connection by a socket of its own"
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_code.co_name in _LOOKING:
             return ""
         if frame.f_code.co_name == "_connect_sock" and "addr_info" in frame.f_locals:  # asyncio's
             host, port = frame.f_locals["addr_info"][4][:2]

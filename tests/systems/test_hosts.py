@@ -519,3 +519,17 @@ def test_nothing_leaves_in_a_replay_and_what_tried_is_named(name, said, hosted, 
             assert isinstance(made.error, StopRun) == bool(said)
         with pytest.raises(TimeoutError):
             listening.accept()
+
+
+def test_a_model_that_is_made_for_a_question_is_replayed(hosted, attempts, served) -> None:
+    code = (
+        "import os\n"
+        "def ask(prompt):\n"
+        "    from langchain_openai import ChatOpenAI\n"
+        '    return ChatOpenAI(model="m", base_url=os.environ["PLACE"], api_key="none").invoke(prompt).content\n'
+    )
+    system = hosted("ask", code, PLACE=served.url)
+    assert [made.text for made in attempts(system, "one")] == ["The answer is B"]
+    again = attempts(system, "one", mode="replay")[0]
+    assert (again.text, again.error) == ("The answer is B", None)
+    assert len(served.asked) == 1
