@@ -102,7 +102,13 @@ def is_sealed(card: Card) -> bool:
     Raises:
         UserError: the system cannot be opened.
     """
-    return getattr(open_system(card), "sealed", False)
+    from ragrounds.agents.systems.hosts import HostedSystem
+
+    system = open_system(card)
+    if isinstance(system, HostedSystem) and not system.sealed:  # it was opened before, for a run that is none
+        with watched(card.graph):
+            system.open()
+    return isinstance(system, HostedSystem) and system.sealed
 
 
 def open_system(card: Card) -> System:
