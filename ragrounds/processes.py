@@ -12,6 +12,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+NO_UPLOADS = dict.fromkeys(
+    ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING"), "false"
+)
+"""Variables that keep LangSmith from uploading every trace, for this process and others that it starts."""
+
 
 class Process(Struct, frozen=True):
     """A process of this machine. `started`: what the system says of its start; only compared, never read."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError
 
 ASKED: list[str] = []
 
@@ -30,3 +30,23 @@ def test_a_replay_does_not_ask_what_may_send_unheard(home: Path) -> None:
         run(new=True, journal="replay")
     assert len(ASKED) == 3
     assert run(journal="replay") == 0  # its attempts are there
+
+
+def test_a_replay_asks_what_the_kernel_holds(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = tmp_path / "asked"
+    (tmp_path / "mine.py").write_text(
+        f"import ctypes\ndef ask(question):\n    with open({str(asked)!r}, 'a') as file:\n        file.write('x')\n"
+        "    return 'A'\n\ndef sends(question):\n    ctypes.CDLL(None).socket(2, 1, 0)\n    return ask(question)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    def run(name: str, **options: object) -> int:
+        before = len(asked.read_text()) if asked.exists() else 0
+        rr.run("sample", f"./mine.py:{name}", limit=1, progress=False, home=home, **options)  # type: ignore[arg-type]
+        return len(asked.read_text()) - before
+
+    assert run("ask") == 2  # a probe, from which nothing leaves, and the question
+    assert run("ask", new=True, journal="replay") == 2
+    assert run("sends") == 2
+    with pytest.raises(StopRun, match="a network connection, by native code or a child"):
+        run("sends", new=True, journal="replay")

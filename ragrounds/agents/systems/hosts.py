@@ -30,6 +30,7 @@ from ragrounds.agents.systems.opening import OPENED, module_named
 from ragrounds.contracts import Observation
 from ragrounds.errors import UserError
 from ragrounds.http import own_traffic
+from ragrounds.processes import NO_UPLOADS
 from ragrounds.recorder.clock import VALUES
 from ragrounds.recorder.frames import BadFrame
 from ragrounds.recorder.wire import WATCHER, Unsent
@@ -68,9 +69,9 @@ class HostPlace(NamedTuple):
 
 def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The variables of a host: those of this process without our own settings, and `variables` where they are not
-    set."""
+    set. No traces are uploaded."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("RAGROUNDS_")}
-    return tuple(sorted({**variables, **own}.items()))
+    return tuple(sorted({**variables, **own, **NO_UPLOADS}.items()))
 
 
 class Host:

@@ -31,7 +31,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore, set_share
-from ragrounds.processes import processors, room_for_more
+from ragrounds.processes import NO_UPLOADS, processors, room_for_more
 from ragrounds.records import Gold, Question
 from ragrounds.request_pace import SLEEPING
 
@@ -413,5 +413,4 @@ def _rare_garbage_collection() -> Iterator[None]:
 def disable_uploads() -> None:
     """Switch LangSmith's tracing off: its variables in the environment would upload every trace, and nothing leaves
     unless it was asked for."""
-    for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING"):
-        os.environ[name] = "false"
+    os.environ.update(NO_UPLOADS)
