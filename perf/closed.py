@@ -264,7 +264,7 @@ def _row(name: str, python: str, folder: Path, server: Server) -> str:
     sockets = sum(bool(_SOCKET.search(line)) for line in lines)
     connects = sum(bool(_CONNECTED.search(line)) for line in lines)
     said = next((one for one in ended[1].splitlines() if "replay" in one.lower()), "")
-    said = re.sub(r"\s+", " ", said).replace("|", "\\|")[:200]
+    said = re.sub(r" List their addresses.*", " …", re.sub(r"\s+", " ", said)).replace("|", "\\|")[:250]
     by_strace = f"{sockets}, {connects}" if lines else "no strace"
     return f"| {SYSTEMS[name]} | {counts[0]} | {counts[1]} | {by_strace} | {ended[0]} | {said} |"
 
