@@ -18,10 +18,10 @@ import platform
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
-from .wire import OWN_TRAFFIC, PASSING, WATCHER, Watcher
+from .wire import GATE, OWN_TRAFFIC, PASSING, WATCHER, Watcher
 
 _CALLS = {"x86_64": (0xC000003E, 41, 317), "aarch64": (0xC00000B7, 198, 277)}
 """Machine → its architecture as the kernel writes it, the numbers of ``socket`` and ``seccomp``."""
@@ -81,6 +81,23 @@ def natively_told(watcher: Watcher) -> Iterator[None]:
             watcher.unseen(f"a network connection, by native code or a child ({name})")
 
 
+def follow(count: Callable[[], None]) -> None:
+    """Be a program that a closed process has started: `count` tells that process of each socket of Python's here, which
+    would be taken for native code's there."""
+    global _count
+    _count = count
+    sys.addaudithook(_hear)
+
+
+def count_of_python() -> None:
+    """Count a socket that Python asks for."""
+    if _heard is not None:
+        _OF_PYTHON.pack_into(_heard, _PLACE, _OF_PYTHON.unpack_from(_heard, _PLACE)[0] + 1)
+
+
+_count = count_of_python
+
+
 def _native() -> tuple[int, str]:
     """How many sockets of the internet were asked for since this was closed, without Python's own, and the name of the
     thread or program that did last. None: the kernel does not say."""
@@ -97,12 +114,11 @@ def _hear(event: str, arguments: tuple[object, ...]) -> None:
         host, port = arguments[:2]
         what = f"a connection to {host.decode() if isinstance(host, bytes) else host}:{port}" if host and port else ""
     elif event == "socket.__new__" and arguments[1] in _INTERNET:
-        if _heard is not None:
-            _OF_PYTHON.pack_into(_heard, _PLACE, _OF_PYTHON.unpack_from(_heard, _PLACE)[0] + 1)
+        _count()
         what = _wanted(sys._getframe(1))
     else:
         return
-    watcher = WATCHER.get()
+    watcher = WATCHER.get() or GATE.parent
     if what and watcher is not None and not PASSING.get() and not OWN_TRAFFIC.get():
         watcher.unseen(what)
 

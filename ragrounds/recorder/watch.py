@@ -22,6 +22,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from . import aiohttp_client, children, httpx_clients, lm15_client, threads, urllib3_client
+from . import closed as closing
 from .observer import STEP
 from .wire import GATE, OWN_TRAFFIC, PASSING
 
@@ -76,7 +77,9 @@ def watched() -> None:
 
 def follow(path: str, token: str, step: str, closed: str) -> None:
     """Be a program that a system started: what it asks for belongs to the attempt of this token, behind this path."""
-    GATE.parent = children.ChildWatcher(path, token, bool(closed))
+    GATE.parent = parent = children.ChildWatcher(path, token, bool(closed))
+    if closed:
+        closing.follow(parent.count_socket)
     STEP.set(step)
     keep_watching()
 
