@@ -421,6 +421,21 @@ class Asked(Struct, frozen=True):
     """Of `ragrounds run`."""
 
 
+class Read(Struct, frozen=True):
+    """Something that a system of somebody's own has read while it was opened or answered a run's questions."""
+
+    kind: Literal["code", "file", "folder", "variable", "package", "server", "model", "written"]
+    """``written``: a file that it writes itself, which says nothing; ``model``: one that it asked."""
+    name: str
+    """A file as seen from the system's folder, a variable's or package's name, a server's address."""
+    value: str = ""
+    """A digest, a version, ``=`` and a variable's value, or what a server told, as JSON; empty: it is not there."""
+    size: int = 0
+    """Of a file, in bytes."""
+    at: float = 0.0
+    """When a file was changed, in seconds since the epoch."""
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """Agent × benchmark split × epochs. The same fingerprint continues the same run."""
 

@@ -146,7 +146,8 @@ def read_card(name: str, *, here: bool = False) -> Card:
             graph = place.beside(name, card.graph) if place.is_place(card.graph) else card.graph
             person = place.beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
             python = str(Path(name).parent / card.python) if "/" in card.python else card.python
-            card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python)
+            reads = tuple(str(Path(name).parent / each) for each in card.reads)
+            card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python, reads=reads)
         if name.endswith(".toml") and (code := code_named(card)):
             announce(name, code)
         return card

@@ -90,6 +90,9 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     record: tuple[str, ...] = ()
     """Of a system of the user's own: how addresses begin whose calls are recorded and replayed though they are no model
     calls of a known form, such as those of a web search."""
+    reads: tuple[str, ...] = ()
+    """Of a system of the user's own: files and folders that it reads by code that is not Python, such as an index. All
+    others are noticed."""
     endpoint: EndpointCard | None = None
     """An address that answers the questions, in place of a graph (:mod:`ragrounds.agents.systems.endpoint`)."""
     models: dict[str, str] = field(default_factory=dict)

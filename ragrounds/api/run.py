@@ -7,16 +7,15 @@ hears what happens, and a :class:`RunResult` is what comes of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ragrounds.agents.agent import Agent, Limits
+from ragrounds.agents.agent import Limits
 from ragrounds.agents.profiles import published
-from ragrounds.agents.systems import code_of, is_sealed, open_system
+from ragrounds.agents.systems import is_sealed
 from ragrounds.agents.systems.process_choice import hosts_held
 from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
@@ -49,20 +48,18 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.run_facts import check_replayable, was_unheard
+from ragrounds.evals.store.run_facts import check_replayable
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import VLLM
 from ragrounds.models.providers import BASELINE
+from ragrounds.recorder.reads import leave_out
 from ragrounds.records import Question, Run
 from ragrounds.settings import Settings
 from ragrounds.tools.gold_documents import absent_words
 from ragrounds.tools.vector_events import BUILT
 from ragrounds.ui.claim_text import live_claim_text
 from ragrounds.ui.comparison_warnings import drawn_words
-
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.recording.recorder import ProbedCall
 
 PILOT_ENDED = "the pilot was asked"
 """Why a replay ends that was to ask its pilot alone."""
@@ -148,6 +145,7 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Re
     )
     check_together(request)
     chosen = chosen_settings(given.settings, given.home)
+    leave_out(str(chosen.home))
     listener = run_listener(given.listener, given.progress)
     loaded = select(
         load(request.benchmark, chosen.home),
@@ -241,7 +239,7 @@ class _Replay:
                 only=request.only,
                 asked=kept_request(self._request, recipe),
                 progress=listener.reading,
-                probe=self._probe,
+                tells=self._told_by,
             )
         for line in built:
             listener.message(line)
@@ -311,15 +309,11 @@ class _Replay:
             if words := absent_words(golds, corpus, self._settings.home):
                 self._listener.message(words)
 
-    def _probe(self, agent: Agent, question: Question) -> Sequence[ProbedCall]:
-        """The models that somebody's own system asks for a question. Nothing is sent: where it was never heard to ask
-        one, and runs in this process, it is not tried, since what it sends unheard cannot be held back."""
-        from ragrounds.evals.engine.probe import probe
+    def _told_by(self, servers: Collection[str]) -> Mapping[str, str]:
+        """What servers tell now of the models that somebody's own systems have asked; in a replay nobody is asked."""
+        from ragrounds.evals.engine.run_reads import told_by
 
-        system = open_system(agent.card)
-        if not hasattr(system, "sealed") and was_unheard(self._store, agent.spec, code_of(agent.card)):
-            return ()
-        return finish(probe(system, agent, self._store, question))
+        return finish(told_by(servers)) if servers and self._request.journal != "replay" else {}
 
     def _met(self, recipe: Recipe) -> Recipe:
         """The recipe with what its models' servers say of themselves."""
@@ -341,11 +335,6 @@ class _Replay:
             if any(not one.replayable for one in self._store.summaries(planned.changed_since)):
                 costs += ", and again for what was not recorded"
             tell(f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)}; {costs}.")
-        elif planned.strays:
-            tell(
-                f"{run.id} is resumed, but its system asks the first question in other words than it did then: what it "
-                "asks holds a time or chance, or something changed that no digest covers. --new begins another run."
-            )
 
     def _tell_of_caps(self) -> None:
         """Say what caps the attempts of agents that ask a model have, where not all of them are the agent's own."""

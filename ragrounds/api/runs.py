@@ -32,11 +32,12 @@ from ragrounds.evals.store.database import reclaim_space
 from ragrounds.evals.store.garbage import Garbage
 from ragrounds.evals.store.leases import Lease, worker
 from ragrounds.evals.store.ledger import Ledger, ledger
+from ragrounds.evals.store.reads import RunDifference, reads_of, run_differences
 from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
-from ragrounds.records import FINAL, Run
+from ragrounds.records import FINAL, Read, Run
 from ragrounds.settings import Settings
 from ragrounds.ui.attempt_tables import print_trace
 from ragrounds.ui.notebook import html_of, text_of
@@ -53,6 +54,8 @@ class RunDetails(Struct, frozen=True, kw_only=True):
     comparison: Comparison | None
     """Its figures; ``None``: it has no attempt yet."""
     ledger: Ledger
+    reads: tuple[Read, ...] = ()
+    """What a system of one's own has read."""
 
 
 class AttemptTrace(Trace, frozen=True):
@@ -100,6 +103,7 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
                 at_work=worker(store.engine, run.id),
                 comparison=compare(store, [run]) if store.done(run) else None,
                 ledger=ledger(store, [run]),
+                reads=tuple(reads_of(store, run)),
             )
 
     def attempt(self, question: str, epoch: int = 0) -> AttemptTrace:
@@ -114,7 +118,7 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
     def draw(self, console: Console) -> None:
         """Print what it is, its figures and its costs."""
         found = self.details()
-        print_run(found.run, found.at_work, found.comparison, found.ledger, console)
+        print_run(found.run, found.at_work, found.comparison, found.ledger, found.reads, console)
 
 
 class StoredRuns(RunsResult, frozen=True, kw_only=True):
@@ -236,6 +240,16 @@ def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settin
     """
     with opened_runs([reference], settings) as (store, [run]):
         return with_replies(store, trace(store, run, question, epoch))
+
+
+def diff_runs(first: str, second: str, settings: Settings | None = None) -> list[RunDifference]:
+    """In what two runs differ: their agents, models, parameters and questions, and what systems of one's own have read.
+
+    Raises:
+        UserError: no such run.
+    """
+    with opened_runs([first, second], settings) as (store, [one, other]):
+        return run_differences(store, one, other)
 
 
 def remove_run(

@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 
 from ragrounds.api.resume import kept_options
-from ragrounds.api.runs import collect_garbage, load, remove_run
+from ragrounds.api.runs import collect_garbage, diff_runs, load, remove_run
 from ragrounds.api.runs import runs as stored_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import at_work, counting, print_json, say
 from ragrounds.errors import UserError
-from ragrounds.ui.run_tables import garbage_lines, runs_table
+from ragrounds.ui.run_tables import differences_table, garbage_lines, runs_table
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import one_line
 
@@ -69,6 +69,24 @@ def show_command(run: options.RunName, as_json: options.AsJson = False) -> None:
         print_json(found.details())
     else:
         found.draw(results_console())
+
+
+@runs.command("diff")
+def diff_command(first: options.RunName, second: options.RunName, as_json: options.AsJson = False) -> None:
+    """Say in what two runs differ: agent, models, parameters, questions; files, code, variables and packages that a
+    system of your own has read.
+
+    Examples:
+
+      ragrounds runs diff mine.py-answer-375c5d mine.py-answer-8af6f0
+    """
+    found = diff_runs(first, second)
+    if as_json:
+        print_json(found, "differences")
+    elif found:
+        print_table(differences_table(found, first, second), results_console())
+    else:
+        say("Nothing that they depend on differs.")
 
 
 @runs.command("rm")

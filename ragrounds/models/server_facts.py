@@ -64,8 +64,10 @@ async def ask_servers(options: ModelOptions) -> Facts:
     Raises:
         UserError: they do not agree.
     """
+    from ragrounds.models.openai_compatible import key_of  # here: aiohttp is slow, and most commands ask no server
+
     urls = options.serving.urls
-    told = await asyncio.gather(*(ask_server(url, options) for url in urls))
+    told = await asyncio.gather(*(ask_server(url, options.model, key_of(options)) for url in urls))
     agreed: dict[str, str] = {}
     for place, (url, facts) in enumerate(zip(urls, told, strict=True)):
         for other, others in zip(urls[:place], told[:place], strict=True):
@@ -79,22 +81,22 @@ async def ask_servers(options: ModelOptions) -> Facts:
     return agreed
 
 
-async def ask_server(url: str, options: ModelOptions) -> Facts:
-    """What one server says of a model. Nothing that goes wrong here is an error: it has not told."""
-    from ragrounds.models.openai_compatible import key_of  # here: aiohttp is slow, and most commands ask no server
+async def ask_server(url: str, model: str, key: str) -> Facts:
+    """What one server says of a model; without a key none is sent. Nothing that goes wrong here is an error: it has not
+    told."""
     from ragrounds.models.transport import Transport
 
-    key = key_of(options)
-    server, root = (Transport(place, key, TIMEOUT) for place in (url, url.removesuffix("/v1")))
+    headers = None if key else dict[str, str]()
+    server, root = (Transport(place, key, TIMEOUT, headers=headers) for place in (url, url.removesuffix("/v1")))
     facts: dict[str, str] = {}
     try:
         async with asyncio.timeout(TIMEOUT):
             listed = await _told(server, "/models")
-            facts |= _entry(listed, options.model)
+            facts |= _entry(listed, model)
             own = [probe for probe in _PROBES if probe.owner == facts.get("owned_by")]
             # A long list without the model is a router's, which says nothing of one server.
             for probe in own or (_PROBES if facts or listed is None else ()):
-                found = dict(probe.read(await _told(root, probe.path), options.model))
+                found = dict(probe.read(await _told(root, probe.path), model))
                 facts |= found
                 if found and not own:
                     break

@@ -34,6 +34,7 @@ from .errors import AskedPerson, Refused, failure
 from .forms import adapted, heard
 from .frames import LONGEST_BODY, BadFrame, RawFrame, Reader, Sender, packed
 from .observer import Form, Observer, step_here
+from .reads import NAMED, Reads
 from .targets import loaded
 from .unpacking import BadReply
 from .watch import installed
@@ -297,6 +298,7 @@ class HostLoop:
         self._attempts: dict[int, HostWatcher] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ending = False
+        self._reads = Reads(alone=True)
 
     def run(self) -> None:
         """Answer until it is enough."""
@@ -368,6 +370,7 @@ class HostLoop:
             self._link.post("opened", id=id, kind="", takes_context=True, ours=True, sealed=False)
             return
         self._forms[id] = form
+        self._tell_reads(id)
         self._link.post(
             "opened", id=id, kind=form.kind, takes_context=form.takes_context, ours=False, sealed=self._link.sealed
         )  # fmt: skip
@@ -389,17 +392,25 @@ class HostLoop:
             with natively_told(watcher), heard(seen):
                 given = await self._forms[said["id"]].answer(said["question"], seen)
             passages = [dict(one) for one in given.passages]
+            self._tell_reads(watcher.attempt)
             self._link.post(
                 "answered", attempt=watcher.attempt, text=given.text, choice=given.choice, passages=passages
             )
         except AskedPerson as asked:
+            self._tell_reads(watcher.attempt)
             self._link.post("asked", attempt=watcher.attempt, value=str(asked))
         except BaseException as error:
             if not watcher.over:
+                self._tell_reads(watcher.attempt)
                 self._failed(watcher, error)
         finally:
             self._attempts.pop(watcher.attempt, None)
             self._tasks.pop(watcher.attempt, None)
+
+    def _tell_reads(self, attempt: int) -> None:
+        """Tell what the systems of this process have read since it was told last."""
+        if told := self._reads.take():
+            self._link.tell(attempt, "read", told)
 
     def _failed(self, watcher: HostWatcher, error: BaseException) -> None:
         kind = type(error)
@@ -428,6 +439,9 @@ def _values(watcher: HostWatcher, said: Mapping[str, Any]) -> clock.Values | Non
 def _formed(said: Mapping[str, Any]) -> Form | None:
     """The form of what is to be opened; ``None``: it uses ragrounds itself, and does not belong here."""
     sys.path += [folder for folder in said["folders"] if folder not in sys.path]
+    module = said["target"].partition(":")[0]
+    if os.sep not in module:  # a package that is named is the system's own, wherever it is installed
+        NAMED.add(module.partition(".")[0])
     found = loaded(said["target"], said["wiring"]["name"])
     person: Any = loaded(said["person"]) if said["person"] else None
     return None if "ragrounds" in sys.modules else adapted(found, Wiring(**said["wiring"], person=person))

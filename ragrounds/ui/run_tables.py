@@ -14,8 +14,9 @@ from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTabl
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
+from ragrounds.evals.store.reads import RunDifference
 from ragrounds.evals.store.transfer import TransferResult
-from ragrounds.records import OUTCOMES, Run
+from ragrounds.records import OUTCOMES, Read, Run
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import alone_words
@@ -87,10 +88,15 @@ def _done(one: RunOverview) -> str:
 
 
 def print_run(
-    run: Run, at_work: str, comparison: Comparison | None, costs: Ledger, console: Console | None = None
+    run: Run,
+    at_work: str,
+    comparison: Comparison | None,
+    costs: Ledger,
+    reads: Sequence[Read] = (),
+    console: Console | None = None,
 ) -> None:
-    """Print a run's identity, figures and costs, by default on stdout; `at_work` says who is making it, empty:
-    nobody."""
+    """Print a run's identity, figures and costs, and what it has read, by default on stdout; `at_work` says who is
+    making it, empty: nobody."""
     console = console or results_console()
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
@@ -111,11 +117,26 @@ def print_run(
             rows.append((f"outcomes ({one.scorer})", outcomes))
     rows += [("server told", f"{server}: {_plain(facts)}") for server, facts in run.servers.items()]
     rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
+    rows += [(f"read: {one.kind}", " ".join(filter(None, (one.name, one.value)))) for one in reads]
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
     console.print(table)
     if costs.lines:
         print_table(ledger_table(costs), console)
+
+
+def differences_table(found: Sequence[RunDifference], first: str, second: str) -> TextTable:
+    """In what two runs differ, a line each."""
+    return table_of(
+        "differences",
+        found,
+        (
+            words("what", "kind", whole=True),
+            words("name"),
+            words(first, lambda one: safe(one.first, 300) or "–"),
+            words(second, lambda one: safe(one.second, 300) or "–"),
+        ),
+    )
 
 
 def _about(run: Run, at_work: str) -> list[tuple[str, str]]:

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from ragrounds.agents.systems import place
-from ragrounds.agents.systems.code import OwnSource, SystemCode, system_code
-from ragrounds.agents.systems.in_process import adapted, refusals
+from ragrounds.agents.systems.in_process import InProcessSystem, adapted, refusals
+from ragrounds.agents.systems.models_held import models_held
 from ragrounds.agents.systems.opening import watched
 from ragrounds.agents.systems.process_choice import hosted, reason_here, wiring_of
+from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
 from ragrounds.graphs import catalogue
@@ -24,9 +26,8 @@ if TYPE_CHECKING:
     from ragrounds.agents.card import Card
     from ragrounds.graphs.catalogue import Graph
 
-_OPENED: dict[tuple[int, int, bytes, str], tuple[object, System]] = {}
-"""Systems that are open: what stands at the place (held, so that its id stays its own), the card and what it reads →
-the system."""
+_OPENED: dict[tuple[int, int, bytes], tuple[object, System]] = {}
+"""Systems that are open: what stands at the place (held, so that its id stays its own) and the card → the system."""
 
 
 def is_foreign(card: Card) -> bool:
@@ -39,19 +40,28 @@ def code_of(card: Card) -> str:
     replies are read."""
     if card.endpoint is not None:
         return card.endpoint.digest()
-    return code_of_system(card).digest if is_foreign(card) else catalogue.digest(card.graph)
+    return reads_of_system(card).code if is_foreign(card) else catalogue.digest(card.graph)
 
 
-def code_of_system(card: Card) -> SystemCode:
-    """What a system's own source does and depends on.
+def reads_of_system(card: Card) -> SystemReads:
+    """What the system of an agent reads. It is opened for it.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: it cannot be opened.
     """
-    try:
-        return system_code(own_source(card))
-    except (SyntaxError, ModuleNotFoundError) as problem:
-        raise UserError(f"The source of {card.graph!r} cannot be read: {problem}") from problem
+    heard: Heard | None = getattr(open_system(card), "heard", None)  # in a host
+    if heard is None:
+        heard = place.heard_at(card.graph) if card.endpoint is None else Heard()
+    return SystemReads(own_source(card), heard)
+
+
+def held_by(system: System, card: Card) -> tuple[str, ...]:
+    """The models that an object holds which was given itself: what stands in a session's variables is read from
+    nowhere."""
+    if card.endpoint is not None or place.object_at(card.graph) is None:
+        return ()
+    form = system.form if isinstance(system, InProcessSystem) else system
+    return models_held(form, {*place.heard_at(card.graph).modules, place.HERE})
 
 
 def own_source(card: Card) -> OwnSource:
@@ -61,7 +71,7 @@ def own_source(card: Card) -> OwnSource:
         UserError: there is no such file.
     """
     headers = card.endpoint.headers.values() if card.endpoint is not None else ()
-    source = OwnSource(variables=dict.fromkeys(headers, ""))
+    source = OwnSource(variables=dict.fromkeys(headers, ""), data=tuple(map(Path, card.reads)))
     for name in (card.graph, card.on_interrupt):
         if place.is_place(name):
             source = source.joined(place.source_of(name))
@@ -126,10 +136,10 @@ def open_system(card: Card) -> System:
         return in_host
     found = place.named_object(card.graph)
     person = place.named_object(card.on_interrupt) if is_import_path(card.on_interrupt) else None
-    key = (id(found), id(person), msgspec.json.encode(card, order="deterministic"), place.reading(card.graph))
+    key = (id(found), id(person), msgspec.json.encode(card, order="deterministic"))
     if key not in _OPENED:
         wiring = Wiring(**wiring_of(card), person=cast("Callable[[object], object] | None", person))
-        with watched(card.graph):
+        with watched(card.graph), place.heard_at(card.graph).listening():
             _OPENED[key] = ((found, person), adapted(found, wiring))
     return _OPENED[key][1]
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from ragrounds.agents.systems.code import OwnSource, Reading
+from ragrounds.agents.systems.reads import SystemReads
 from ragrounds.errors import UserError
 
 _LATER = re.compile(rb"^[ \t]+(?:from|import)\b|import_module|__import__", re.MULTILINE)
@@ -30,16 +30,16 @@ _variables: dict[str, tuple[str, str | None]] = {}
 """Variables that nobody had set when a system was opened that brings them → which one, and the value."""
 
 
-def check_apart(name: str, source: OwnSource, read: Reading) -> None:
+def check_apart(name: str, reads: SystemReads) -> None:
     """Check that a system's own modules, and the variables that it sets, are no others than those of the systems that
     this process has imported.
 
     Raises:
         UserError: they are.
     """
-    beside = {path.resolve().parent for path in source.files}
-    at_once = not any(_LATER.search(path.read_bytes()) for _, path in read.own)
-    for top, folders in sorted(read.folders(source).items()):
+    beside = {path.resolve().parent for path in reads.source.files}
+    at_once = not any(_LATER.search(path.read_bytes()) for path in reads.own_files)
+    for top, folders in sorted(reads.folders().items()):
         mine = _Modules(name, folders, at_once and folders == beside)
         first = _modules.setdefault(top, mine)
         if first.folders.isdisjoint(folders) and not (first.at_once and mine.at_once):
@@ -47,7 +47,7 @@ def check_apart(name: str, source: OwnSource, read: Reading) -> None:
                 f"{first.whose} and {name} each import a module {top!r} of their own, and a process has one of that "
                 f"name. {_APART}"
             )
-    for key, value in sorted(read.sets.items()):
+    for key, value in sorted(reads.source.variables.items()):
         if key in os.environ and key not in _variables:
             continue  # the user's own comes before both
         whose, held = _variables.setdefault(key, (name, value))

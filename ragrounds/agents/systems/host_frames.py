@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ragrounds.agents.systems.reads import ToldReads
 from ragrounds.errors import SystemFailed, UserError
 from ragrounds.http import read_json
 from ragrounds.recorder.errors import AskedPerson
@@ -158,10 +159,11 @@ def read_frame(frame: RawFrame) -> AnySaid:
 
 def _events() -> dict[str, type[Struct]]:
     """The events that may be told, and what each is told with: the methods of an observer, the watcher's own, and
-    what is drawn from clock and chance."""
+    what is drawn from clock and chance, and what is read."""
     found = {
         "unseen": msgspec.defstruct("unseen", [("what", str), ("counted", bool, False)]),
         "value": msgspec.defstruct("value", [("place", str), ("value", str)]),
+        "read": msgspec.defstruct("read", [("told", ToldReads)]),
     }
     for name, method in vars(Observer).items():
         if inspect.isfunction(method) and not name.startswith("_") and name not in found:

@@ -28,6 +28,7 @@ from ragrounds.agents.systems.host_frames import (
     read_frame,
 )
 from ragrounds.agents.systems.in_process import answer_of
+from ragrounds.agents.systems.reads import Heard
 from ragrounds.contracts import Observation
 from ragrounds.errors import UserError
 from ragrounds.recorder.clock import Values
@@ -139,7 +140,8 @@ class Work:
         ToldCall(said.model_call)
 
     def _tell(self, line: Line, said: Tell) -> None:
-        whom = {"unseen": self._watcher, "value": self._values}.get(said.what, self._seen)
+        others = {"unseen": self._watcher, "value": self._values, "read": line.host.heard}
+        whom = others.get(said.what, self._seen)
         self._stand(said)
         AGO.set(max(0.0, time.perf_counter() - said.at))
         try:
@@ -214,6 +216,10 @@ class Working(Protocol):
     @property
     def closed(self) -> bool:
         """Nothing may leave it."""
+
+    @property
+    def heard(self) -> Heard:
+        """What its systems have read."""
 
 
 class Line:

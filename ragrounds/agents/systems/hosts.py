@@ -27,6 +27,7 @@ from ragrounds.agents.systems.host_frames import SystemOpened
 from ragrounds.agents.systems.host_work import Line, Work
 from ragrounds.agents.systems.in_process import asked
 from ragrounds.agents.systems.opening import OPENED, module_named
+from ragrounds.agents.systems.reads import Heard
 from ragrounds.contracts import Observation
 from ragrounds.errors import UserError
 from ragrounds.http import own_traffic
@@ -89,6 +90,7 @@ class Host:
             UserError: it cannot be started.
         """
         self.closed = place.closed
+        self.heard = heard_in(place)
         self.ends = ends
         self.answered = False
         self.how = ""
@@ -286,9 +288,18 @@ _HOSTS = _Hosts()
 atexit.register(_HOSTS.end)
 
 
+_HEARD: dict[HostPlace, Heard] = {}
+
+
+def heard_in(place: HostPlace) -> Heard:
+    """What the systems of a host's place have read in this command."""
+    return _HEARD.setdefault(place._replace(closed=False), Heard())
+
+
 def end_hosts() -> None:
     """End the hosts of this process, with all that they have started: a command does it when it ends."""
     _HOSTS.end()
+    _HEARD.clear()
 
 
 class HostedSystem:
@@ -323,6 +334,11 @@ class HostedSystem:
         """It uses ragrounds itself: it has to be opened in this process."""
         self.sealed = False
         """The kernel lets nothing leave the process that it was opened in last, for a replay or a probe."""
+
+    @property
+    def heard(self) -> Heard:
+        """What the systems of its host have read."""
+        return heard_in(self.place)
 
     def open(self) -> HostedSystem:
         """Open it, and wait until it is.

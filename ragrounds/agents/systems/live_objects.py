@@ -15,9 +15,10 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import TypeGuard
 
-from ragrounds.agents.systems.code import OwnSource, is_own_file
 from ragrounds.agents.systems.models_held import beside, walked
-from ragrounds.digests import FILE_MODULE, text_digest
+from ragrounds.agents.systems.reads import OwnSource
+from ragrounds.digests import FILE_MODULE, text_digest, tree_digest
+from ragrounds.recorder.reads import is_own
 
 _SESSION = "__main__"
 _CHANGING = frozenset({"append", "extend", "insert", "add", "update", "pop", "clear", "remove", "setdefault"})
@@ -36,7 +37,6 @@ def object_source(made: object) -> OwnSource:
     """Where the source of an object begins."""
     own = _OwnModules()
     sources: set[str] = set()
-    values: dict[str, str] = {}
     imports = {type(made).__module__}
     files: set[Path] = set()
     for one, _ in walked(made, own):
@@ -46,17 +46,16 @@ def object_source(made: object) -> OwnSource:
         if (path := _file_of(module)) is not None:
             files.add(path)
         else:
-            sources.add(_source(one if isinstance(one, FunctionType) else type(one)))
+            sources.add(tree_digest(ast.parse(_source(one if isinstance(one, FunctionType) else type(one)))))
             if isinstance(one, FunctionType):
                 changing = _changed_in(_source(one))
                 for name, held in beside(one):
                     imports |= _imported(held, own)
                     if name not in changing and (text := _written(held)) and len(text) <= _LONGEST:
-                        values[f"{one.__qualname__}: {name}"] = text_digest(text)
+                        sources.add(f"{one.__qualname__}: {name}={text_digest(text)}")
     return OwnSource(
         files=tuple(sorted(files)),
         sources=tuple(sorted(sources)),
-        values=values,
         imports=tuple(sorted(imports - {"builtins", _SESSION, ""})),
     )
 
@@ -68,7 +67,7 @@ def _file_of(module: str) -> Path | None:
     if module == _SESSION or not isinstance(file, str) or not file.endswith(".py"):
         return None
     path = Path(file)
-    return path if module.startswith(FILE_MODULE) or is_own_file(module, path) else None
+    return path if module.startswith(FILE_MODULE) or is_own(file) else None
 
 
 def _source(one: object) -> str:

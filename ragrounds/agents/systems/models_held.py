@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Container, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 
-from ragrounds.agents.systems.code import is_secret_name
+from ragrounds.recorder.reads import is_secret_name
 from ragrounds.redaction import redacted
 
 _BASES = frozenset(

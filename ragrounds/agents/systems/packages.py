@@ -6,63 +6,75 @@ import hashlib
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 _OURS = "ragrounds"
 
 
-def installed_versions(modules: Iterable[str], named: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
+def installed_versions(
+    modules: Iterable[str], named: Iterable[str] = (), path: tuple[str, ...] | None = None
+) -> tuple[dict[str, str], dict[str, str]]:
     """The versions of the packages that hold some modules or are named, and of the others that these require.
 
     Args:
         modules: Dotted names. Those of the standard library and of this package are passed over.
         named: Packages by their own names, with or without versions.
+        path: where they are installed; ``None``: where this process looks for modules.
     """
+    path = tuple(sys.path) if path is None else path
     tops = {module.partition(".")[0] for module in modules} - {*sys.stdlib_module_names, _OURS}
     names = [
-        *(name for top in sorted(tops) for name in _holding(top)),
+        *(name for top in sorted(tops) for name in _holding(top, path)),
         *(name for one in named if (name := _name(one))),
     ]
-    packages = {name: held for name in names if (held := _distribution(name)) is not None}
+    packages = {name: held for name in names if (held := _distribution(name, path)) is not None}
     below: dict[str, Distribution] = {}
     left = list(packages.values())
     while left:
         for name in filter(None, map(_name, left.pop().requires or ())):
-            if name not in packages and name not in below and (held := _distribution(name)) is not None:
+            if name not in packages and name not in below and (held := _distribution(name, path)) is not None:
                 below[name] = held
                 left.append(held)
     return _versions(packages), _versions(below)
+
+
+def version_of(name: str, path: tuple[str, ...]) -> str:
+    """The version of a package that is installed in some folders; empty: it is in none."""
+    held = _distribution(name, path)
+    return "" if held is None else _version(held)
 
 
 def _versions(found: dict[str, Distribution]) -> dict[str, str]:
     return {name: _version(held) for name, held in sorted(found.items()) if name != _OURS}
 
 
-def _distribution(name: str) -> Distribution | None:
-    try:
-        return distribution(name)
-    except PackageNotFoundError:
-        return None
+def _distribution(name: str, path: tuple[str, ...]) -> Distribution | None:
+    return next(iter(distributions(name=name, path=list(path))), None)
 
 
-def _holding(top: str) -> Iterator[str]:
+def _holding(top: str, path: tuple[str, ...]) -> Iterator[str]:
     """The packages that hold a module. A package of the module's own name is taken at its word, since looking through
     all that is installed takes a second."""
     from packaging.utils import canonicalize_name
 
-    own = [top] if _distribution(top) is not None else _installed_modules(_marks()).get(top, ())
+    own = [top] if _distribution(top, path) is not None else _installed_modules(_marks(path)).get(top, ())
     yield from map(canonicalize_name, own)
 
 
-def _marks() -> tuple[tuple[str, int], ...]:
-    """The folders of the import path, with when something was last added to them or taken away."""
-    return tuple((place, Path(place).stat().st_mtime_ns) for place in sys.path if place and Path(place).is_dir())
+def _marks(path: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """The folders of a path, with when something was last added to them or taken away."""
+    return tuple((place, Path(place).stat().st_mtime_ns) for place in path if place and Path(place).is_dir())
 
 
 @lru_cache(maxsize=4)
 def _installed_modules(marks: tuple[tuple[str, int], ...]) -> dict[str, list[str]]:
-    return dict(packages_distributions())
+    found: dict[str, list[str]] = {}
+    for held in distributions(path=[place for place, _ in marks]):
+        tops = (held.read_text("top_level.txt") or "").split()
+        for top in tops or {file.parts[0].removesuffix(".py") for file in held.files or () if file.suffix == ".py"}:
+            found.setdefault(top, []).append(str(held.metadata["Name"]))
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.agents.systems.apart import check_apart
-from ragrounds.agents.systems.code import OwnSource, reading_of
 from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import OPENED, module_named, watched
+from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads, forget, heard_here
 from ragrounds.agents.trust import say_whose
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
@@ -35,10 +35,6 @@ _given: dict[str, object] = {}
 """Objects that were given themselves, by their place."""
 _of_modules: set[str] = set()
 """Places of objects that were given themselves and that a module holds."""
-
-
-_read_then: dict[str, str] = {}
-"""Place → what was read when its module was last imported, as :func:`reading` has it."""
 
 
 class App(Struct, frozen=True):
@@ -102,7 +98,6 @@ def named_object(name: str) -> object:
     _forget_changed(name)
     target = target_of(name)
     module = module_of(target, name)
-    _read_then[name] = reading(name)  # importing it may set variables
     found: object = module
     wanted = "" if _is_file(target) else target.rpartition(":")[2]
     for part in wanted.split("."):
@@ -249,47 +244,45 @@ def source_of(name: str) -> OwnSource:
         return object_source(given)
     app = app_of(name)
     target = app.target if app else name
-    folders, packages = (tuple(map(Path, app.folders)), app.packages) if app else ((), ())
     module = is_module(target)
     return OwnSource(
         files=() if module else (file_of(target),),
         modules=(target.rpartition(":")[0],) if module else (),
-        folders=folders,
-        packages=packages,
+        folders=tuple(map(Path, app.folders)) if app else (),
+        packages=app.packages if app else (),
         variables=app.variables if app else {},
     )
 
 
-def reading(name: str) -> str:
-    """A digest of the code, files and variables that what stands at a place reads now; empty: they cannot be read."""
-    try:
-        return reading_of(source_of(name)).digest
-    except (SyntaxError, ModuleNotFoundError):  # importing it says what is wrong
-        return ""
+def heard_at(name: str) -> Heard:
+    """What is heard of the systems that stand where this one does, in this process."""
+    app = app_of(name)
+    target = app.target if app else name
+    if object_at(name) is not None:
+        return heard_here(HERE)
+    module = target.rpartition(":")[0].partition(".")[0]
+    return heard_here(module if is_module(target) else str(file_of(target).parent))
 
 
 def _forget_changed(name: str) -> None:
-    """Have the modules behind a place imported anew where they would read something else than they did: an edited
+    """Have the modules behind a place imported anew where they have read something that is another now: an edited
     prompt file, another variable.
 
     Raises:
         UserError: another system of this process has modules or variables of these names.
     """
-    source = source_of(name)
-    try:
-        read = reading_of(source)
-    except (SyntaxError, ModuleNotFoundError):
-        return
-    check_apart(name, source, read)
-    own = {path for _, path in read.own}
-    app = app_of(name)
+    heard, app = heard_at(name), app_of(name)
     say_whose(name, app.target if app else name)
-    if _read_then.get(name, read.digest) != read.digest:
+    reads = SystemReads(source_of(name), heard)
+    check_apart(name, reads)
+    if reads.differences(reads.reads()):
+        own = reads.own_files
         OPENED.pop(module_named(name), None)
         for module, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)
             if file and module != HERE and not module.startswith("ragrounds.") and Path(file) in own:
                 del sys.modules[module]
+        forget(heard)
 
 
 def prompts(name: str) -> tuple[str, ...]:
@@ -303,7 +296,7 @@ def module_of(target: str, name: str) -> ModuleType:
     Raises:
         UserError: there is none, or it fails.
     """
-    with watched(name):
+    with watched(name), heard_at(name).listening():
         return imported_module(target if _is_file(target) else target.rpartition(":")[0])
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from ragrounds.agents.systems import place
 from ragrounds.agents.systems.opening import watched
+from ragrounds.agents.systems.reads import SystemReads
 from ragrounds.agents.trust import code_files, say_whose
 from ragrounds.digests import file_mark
 from ragrounds.errors import UserError
@@ -29,8 +30,8 @@ _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+ragrounds\b|import[ \t][^#\n]*\brag
 _OBJECT = "it is a Python object of this process"
 _hosted: dict[tuple[HostPlace, bytes], HostedSystem] = {}
 """Systems that are open in hosts: the host's place and the card → the system."""
-_then: dict[HostPlace, tuple[int, dict[str, str]]] = {}
-"""A host's place without its version → its version, and what each of its systems read when it was opened."""
+_versions: dict[HostPlace, int] = {}
+"""A host's place without its version → its version."""
 
 
 _users = 0
@@ -110,7 +111,7 @@ def _names_ragrounds(path: Path, mark: tuple[int, int]) -> bool:
 def _system(card: Card) -> HostedSystem:
     """The system of an agent, ready to be opened in a host that has read nothing which is another now."""
     # Here: who runs what ships needs none of them.
-    from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
+    from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment, heard_in
 
     app = place.app_of(card.graph)
     named = app.target if app else card.graph
@@ -126,12 +127,11 @@ def _system(card: Card) -> HostedSystem:
         working=working,
         environment=environment(app.variables if app else {}),
     )
-    number, read = _then.get(at, (0, {}))
-    now = place.reading(card.graph)
-    if read.setdefault(card.graph, now) != now:
-        number, read = number + 1, {card.graph: now}
-    _then[at] = (number, read)
-    at = at._replace(version=number)
+    at = at._replace(version=_versions.get(at, 0))
+    reads = SystemReads(place.source_of(card.graph), heard_in(at))
+    if reads.differences(reads.reads()):
+        at = at._replace(version=at.version + 1)
+    _versions[at._replace(version=0)] = at.version
     key = (at, msgspec.json.encode(card, order="deterministic"))
     if key not in _hosted:
         folders = app.folders if app else (working,)

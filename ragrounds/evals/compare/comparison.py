@@ -38,6 +38,7 @@ from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scor
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
+from ragrounds.evals.store.reads import changed_words
 from ragrounds.evals.store.run_facts import (
     ReplyModels,
     live_words,
@@ -242,7 +243,7 @@ def compare(
         if row.statuses.get("not_run")
     ]
     notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
-    said_of_own = not_recorded_words, options_words, mixed_words
+    said_of_own = not_recorded_words, options_words, mixed_words, changed_words
     notes += [words for run in runs for said in said_of_own if (words := said(store, run))]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])

@@ -24,6 +24,7 @@ from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.drawn_values import drawn_by
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.run_reads import RunReads
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.scorers.base import ScorerRecord
@@ -69,6 +70,7 @@ class _OpenedRun(Struct, frozen=True):
     """The scorers of these."""
     at_once: AttemptsAtOnce | None
     """Those of a foreign system that are in flight."""
+    reads: RunReads
 
 
 class AttemptRunner:
@@ -91,6 +93,7 @@ class AttemptRunner:
                 made=store.done(planned.run),
                 scored=frozenset(store.score_codes(planned.run)),
                 at_once=AttemptsAtOnce() if is_foreign(planned.agent.card) else None,
+                reads=RunReads(store, planned, asks=journal.mode != "replay"),
             )
             for planned in planned_runs
         }
@@ -146,8 +149,9 @@ class AttemptRunner:
                 card.guard_near,
             ),
         )
-        async with opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext():
-            with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
+        apart = opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext()
+        async with apart:
+            with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context), opened.reads.listening():
                 attempt = await _attempt(opened.system, context, run, self._journal, partial(self._goes_on, run))
         self._replayed |= attempt.status == "completed"
         finished = _scored(attempt, planned, item, self._scorers, context.billable)
@@ -155,8 +159,9 @@ class AttemptRunner:
         scores = finished.scores
         if (attempt.question_id, attempt.epoch) in opened.made:
             scores = (*scores, *self._scores_of_before(planned, finished))
+        read = await opened.reads.rows(attempt)
         await self._store.writer.write(
-            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number)]
+            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number), *read]
         )
         return finished
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -20,23 +20,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
-from ragrounds.agents.systems import asks_our_models, code_of, is_foreign, prompts_of, takes_context
+from ragrounds.agents.systems import asks_our_models, code_of, is_foreign, prompts_of, reads_of_system, takes_context
 from ragrounds.agents.systems.settings import check_effects
 from ragrounds.contracts import Model, Searcher
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.system_identity import (
     SYSTEM_PARTS,
-    Probe,
     SystemIdentity,
-    changes_in_words,
+    changes,
+    differences,
     differing_parts,
     found_run,
-    other_models,
-    strays,
+    in_words,
+    is_own,
+    said,
     system_parts,
-    with_models,
 )
+from ragrounds.evals.store.reads import read_rows, reads_of
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
 from ragrounds.models.options import server_of, starts_server, with_defaults
@@ -99,8 +100,6 @@ class PlannedRun(Struct, frozen=True):
     """What is another than in `changed_since`, each a clause: ``the retriever bm25 changed`` …"""
     tools: tuple[AgentTool, ...] = ()
     """What the agent lists as its tools."""
-    strays: bool = False
-    """A system of one's own asks its first question in other words than it did, and nothing says why."""
 
 
 def plan(
@@ -114,7 +113,7 @@ def plan(
     only: str | None = None,
     asked: Asked | None = None,
     progress: Progress | None = None,
-    probe: Probe | None = None,
+    tells: Callable[[Collection[str]], Mapping[str, str]] = lambda servers: {},
 ) -> list[PlannedRun]:
     """Give one run for each agent of `recipe`, in its order: one that the store has, or a new one that is written now.
 
@@ -130,7 +129,7 @@ def plan(
         only: the id of the one run that is to be resumed.
         asked: how new runs were asked for, apart from their agents.
         progress: called while an index is built.
-        probe: sees which models a system of one's own asks; ``None``: they are not looked for.
+        tells: gives what the servers tell now that systems of one's own have asked.
 
     Raises:
         UserError: as :func:`open_agents`; or the run `only` has another identity than this one.
@@ -138,25 +137,24 @@ def plan(
     planned_runs: list[PlannedRun] = []
     known = {run.id for run in store.runs()}
     for text, opened in zip(recipe.agents, open_agents(recipe, home, progress=progress), strict=True):
-        identity = _system_identity(benchmark, opened, epochs, probe)
+        identity = _system_identity(benchmark, opened, epochs)
+        identity = identity._replace(told=tells(_servers_asked(store, identity)))
         if only is not None:
-            run = check_same_run(store, store.run(only), identity, opened.agent, benchmark)
+            run = check_same_run(store, store.run(only), identity)
         else:
             origin = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
             run = find_or_start_run(
                 store, benchmark, opened, epochs, new=new, asked=origin, servers=recipe.servers, identity=identity
             )
-        new_run = run.id not in known
-        before, changed = _changed_since(store, run, identity, benchmark) if new_run else (None, ())
-        strayed = not new_run and bool(identity.probed) and strays(store, run, identity.probed, benchmark.questions[0])
+        before, changed = _changed_since(store, run, identity) if run.id not in known else (None, ())
         made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed)
-        planned_runs.append(replace(made, tools=opened.tools, strays=strayed))
+        planned_runs.append(replace(made, tools=opened.tools))
     return planned_runs
 
 
-def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int, probe: Probe | None) -> SystemIdentity:
-    """All that a run's results depend on (the agent's identity, the questions, the number of epochs), and what a system
-    of one's own is seen to ask."""
+def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> SystemIdentity:
+    """All that a run's results depend on: the agent's identity, the questions, the number of epochs; and what a system
+    of one's own reads."""
     identity = {
         **agent_identity(opened),
         "benchmark": benchmark.name,
@@ -164,8 +162,14 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int, pro
         "selection": msgspec.to_builtins(benchmark.selection),
         "epochs": epochs,
     }
-    watched = probe is not None and benchmark.questions and identity["tier"] == "own"
-    return SystemIdentity(identity, probe(opened.agent, benchmark.questions[0]) if probe and watched else ())
+    card = opened.agent.card
+    return SystemIdentity(identity, reads_of_system(card) if is_foreign(card) else None)
+
+
+def _servers_asked(store: Store, now: SystemIdentity) -> set[str]:
+    """The models and servers that told what they are when runs of an agent were made."""
+    mine = [run for run in store.runs() if now.reads is not None and run.agent == now.identity["agent"]]
+    return {one.name for run in mine for one in reads_of(store, run) if one.kind == "server"}
 
 
 _CODE = ("graph_code", "retriever_code", "model_code", "prompts", "inner")
@@ -174,14 +178,14 @@ _OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "graph", "models", "limits")
 """What makes a system of one's own another one under the same name."""
 
 
-def _changed_since(
-    store: Store, run: Run, now: SystemIdentity, benchmark: Benchmark
-) -> tuple[Run | None, tuple[str, ...]]:
-    """The latest earlier run that differs from this one in digests alone, or in what its system is, and in which."""
+def _changed_since(store: Store, run: Run, now: SystemIdentity) -> tuple[Run | None, tuple[str, ...]]:
+    """An earlier run that differs from this one in digests alone, or in what its system is and reads, and in which: of
+    several the latest, or the one that differs in the least."""
     plain = msgspec.json.decode(msgspec.json.encode(run.identity))
-    foreign = "system" in plain
+    foreign = is_own(plain)
     apart = _OF_SYSTEMS if foreign else _CODE
     others = {key: value for key, value in plain.items() if key not in apart}
+    nearest: tuple[Run | None, list[str]] = (None, [])
     for before in reversed(store.runs()):
         if before.id == run.id or before.agent != run.agent:
             continue
@@ -190,9 +194,10 @@ def _changed_since(
         if {key: value for key, value in before.identity.items() if key not in apart} == others:
             if not foreign:
                 return before, tuple(f"{noun} changed" for noun in _differing_code(before.identity, plain))
-            of_models = other_models(store, before, now, benchmark.questions[0] if benchmark.questions else None)
-            return before, (*changes_in_words(before.identity, plain), *of_models)
-    return None, ()
+            clauses = changes(store, before, now)
+            if nearest[0] is None or len(clauses) < len(nearest[1]):
+                nearest = before, clauses
+    return nearest[0], said(nearest[1])
 
 
 def _differing_code(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -419,11 +424,11 @@ def find_or_start_run(
     Raises:
         StopRun: the store cannot be written.
     """
-    known = identity or _system_identity(benchmark, opened, epochs, None)
-    if not new and (before := _stored_run(store, known, opened.agent, benchmark)):
+    known = identity or _system_identity(benchmark, opened, epochs)
+    before = found_run(store, known) if known.reads else store.latest(fingerprint(known.identity))
+    if before and not new:
         return before
-    own = known.identity["tier"] == "own"
-    whole = with_models(known.identity, known.probed) if own else dict(known.identity)
+    whole = dict(known.identity)
     digest, agent = fingerprint(whole), opened.agent.spec
     run = Run(
         id=new_run_id(agent, digest, [run.id for run in store.runs()]),
@@ -439,13 +444,10 @@ def find_or_start_run(
         asked=asked,
         servers=_of_agent(servers, opened) if servers else {},
     )
-    return store.add_run(run, benchmark.questions, benchmark.golds)
-
-
-def _stored_run(store: Store, known: SystemIdentity, agent: Agent, benchmark: Benchmark) -> Run | None:
-    if known.identity["tier"] == "own":
-        return found_run(store, known, benchmark.questions[0] if benchmark.questions else None)
-    return store.latest(fingerprint(known.identity))
+    added = store.add_run(run, benchmark.questions, benchmark.golds)
+    if known.reads is not None:
+        store.add_rows(read_rows(known.reads.reads(), store.number(added)))
+    return added
 
 
 def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> dict[str, dict[str, str]]:
@@ -456,26 +458,23 @@ def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> 
     return {server: dict(facts) for server, facts in sorted(servers.items()) if server in asked}
 
 
-def check_same_run(store: Store, run: Run, now: SystemIdentity, agent: Agent, benchmark: Benchmark) -> Run:
+def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
     """Give the run back if this is its identity still.
 
     Raises:
         UserError: it is not; names what differs.
     """
-    if now.identity["tier"] == "own":
-        question = benchmark.questions[0] if benchmark.questions else None
-        differing = differing_parts(store, run, now, question)
-        why = list(other_models(store, run, now, question)) if differing else []
+    if now.reads is not None:
+        differing = [*differing_parts(run, now), *map(in_words, differences(store, run, now))]
         same = not differing
     else:
         same = run.fingerprint == fingerprint(now.identity)
-        plain, why = msgspec.json.decode(msgspec.json.encode(now.identity)), []
+        plain = msgspec.json.decode(msgspec.json.encode(now.identity))
         differing = [] if same else sorted(k for k in {*plain, *run.identity} if plain.get(k) != run.identity.get(k))
     if not same:
-        said = f" ({'; '.join(why)})" if why else ""
         raise UserError(
             f"The run {run.id} cannot be resumed: {', '.join(differing) or 'its identity'} would be another "
-            f"now{said}. What it has stays; `ragrounds run` with the options of now makes a run of its own."
+            "now. What it has stays; `ragrounds run` with the options of now makes a run of its own."
         )
     return run
 

@@ -1,101 +1,67 @@
 """What the results of somebody's own system depend on, and whether a stored run is still that system's.
 
-Which models such a system asks is not written anywhere: it is what its object holds, and what is seen when its first
-question is asked with nothing being sent (a probe). A stored run is resumed where all else is the same and every model
-of the probe is one that the run has asked.
+What it reads (code, files, variables, packages, the servers of its models) is heard while it is opened and while it
+answers, and kept with the run. A stored run is resumed where its identity is the same and nothing that it has read is
+another now. Which models it asks is known from what it has asked.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from ragrounds.agents.agent import Agent, Card
-from ragrounds.agents.systems import code_of_system, open_system, own_source
-from ragrounds.agents.systems.code import is_secret_name
+from ragrounds.agents.agent import Card
+from ragrounds.agents.systems import held_by, open_system, reads_of_system
 from ragrounds.agents.systems.in_process import InProcessSystem
-from ragrounds.agents.systems.models_held import models_held
-from ragrounds.contracts import System
-from ragrounds.errors import UserError
-from ragrounds.evals.store.run_facts import reply_models
+from ragrounds.agents.systems.reads import Difference, SystemReads
+from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
-from ragrounds.records import FINAL, Call, Question, Run
+from ragrounds.models.server_facts import described, differing
+from ragrounds.recorder.reads import is_secret_name
+from ragrounds.records import Run
 from ragrounds.redaction import redacted
-from ragrounds.specs import Spec, parse
 
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.recording.recorder import ProbedCall
-
-SYSTEM_PARTS = (
-    "files", "packages", "requirements", "environment", "wiring", "config", "context", "system", "process", "held",
-)  # fmt: skip
+SYSTEM_PARTS = ("wiring", "config", "context", "system", "process", "held", "read")
 """The keys that the identity of a system of one's own has beside those of every agent."""
-_OF_MODELS = ("models", "held")
-"""What may differ in part between two runs of the same system: what is built when it is first used, what only later
-questions ask."""
-_APART = (*_OF_MODELS, "process")
-"""What tells no two systems apart; where one runs changes nothing of what it is."""
-SEEN_BY_LEADER = (*_OF_MODELS, "requirements")
-"""What other machines take from whoever planned a run: which models it asks, and what its packages require there."""
-_NOT_COUNTED = frozenset(
-    {"max_tokens", "max_completion_tokens", "max_output_tokens", "timeout", "stream", "stream_options", "user"}
-)
+SEEN_BY_LEADER = ("models", "graph_code", "read", "held", "process")
+"""What other machines do not find out by opening a system: what it has read says it."""
 _ELSEWHERE = frozenset(
     "graph summary as source searches question_only guard guard_near oracle parameters switches profile models "
-    "retriever corpus prompts limits nests config context system endpoint clock in_process".split()
+    "retriever corpus prompts limits nests config context system endpoint clock in_process reads".split()
 )
 """What of an agent's file changes no reply of such a system, or stands in its identity already."""
 _MOST_SAID = 3
-
-
-Probe = Callable[[Agent, Question], Sequence["ProbedCall"]]
-"""Asks a system its first question with nothing being sent, and gives the calls that it made, in order."""
 
 
 class SystemIdentity(NamedTuple):
     """A system of one's own, as it is now."""
 
     identity: Mapping[str, object]
-    """The whole of the run's identity, without the models that a probe sees."""
-    probed: Sequence[ProbedCall]
+    """The whole of the run's identity, without the models that it asks."""
+    reads: SystemReads | None = None
+    """``None``: it is none of one's own."""
+    told: Mapping[str, str] = {}
+    """What the servers of runs tell now, as :func:`ragrounds.evals.engine.run_reads.told_by`."""
 
 
 def system_parts(card: Card) -> dict[str, object]:
     """What the identity of a system of one's own has beside that of every agent (:data:`SYSTEM_PARTS`).
 
     Raises:
-        UserError: its source cannot be read.
+        UserError: it cannot be opened.
     """
-    code, system = code_of_system(card), open_system(card)
+    system = open_system(card)
     return {
-        "files": code.files,
-        "packages": code.packages,
-        "requirements": code.requirements,
-        "environment": code.environment,
         "wiring": _wiring(card),
         "config": _without_secrets(card.config),
         "context": _without_secrets(card.context),
         "system": system.kind,
         **({} if card.endpoint else {"process": "ours" if isinstance(system, InProcessSystem) else "its own"}),
-        "held": [] if system.takes_context else list(held_by(system, card)),
+        "held": list(held_by(system, card)),
+        "read": reads_of_system(card).digest,
     }
-
-
-def held_by(system: System, card: Card) -> tuple[str, ...]:
-    """The models that an opened system holds; none that it has in a process of its own."""
-    source = own_source(card)
-    folders = tuple({*(str(path.parent) for path in source.files), *map(str, source.folders)})
-    tops = {name.partition(".")[0] for name in source.modules}
-    own = [
-        name
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in tops or (folders and str(getattr(module, "__file__", None)).startswith(folders))
-    ]
-    return models_held(system.form if isinstance(system, InProcessSystem) else system, own)
 
 
 def _wiring(card: Card) -> dict[str, object]:
@@ -124,115 +90,82 @@ def _without_secrets(values: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
-def with_models(identity: Mapping[str, object], probed: Sequence[ProbedCall]) -> dict[str, object]:
-    """An identity with the models that a probe saw, each once, in order: ``model``, ``model 2`` …"""
-    actors = list(dict.fromkeys(call.actor for call in probed))
-    models = {"model" if number == 1 else f"model {number}": actor for number, actor in enumerate(actors, 1)}
-    return {**identity, "models": models}
+def is_own(identity: Mapping[str, object]) -> bool:
+    """Whether an identity is of a system of somebody's own."""
+    return "system" in identity
 
 
-def found_run(store: Store, now: SystemIdentity, question: Question | None) -> Run | None:
+def same_agent(run: Run, now: SystemIdentity) -> bool:
+    """Whether a run is of the agent as it is now, on the same questions, whatever it reads."""
+    return run.agent == now.identity["agent"] and _rest(run.identity) == _rest(now.identity)
+
+
+def found_run(store: Store, now: SystemIdentity) -> Run | None:
     """The newest run that is this system's still; ``None``: there is none."""
-    for run in reversed(store.runs()):
-        same = run.agent == now.identity["agent"] and _rest(run.identity) == _rest(now.identity)
-        if same and not list(other_models(store, run, now, question)):
-            return run
-    return None
+    same = (run for run in reversed(store.runs()) if same_agent(run, now))
+    return next((run for run in same if not differences(store, run, now)), None)
 
 
-def differing_parts(store: Store, run: Run, now: SystemIdentity, question: Question | None) -> list[str]:
-    """The parts of an identity that are others now than when a run began, by their keys."""
-    then, plain = _plain(run.identity), _plain(now.identity)
-    keys = {*then, *plain} - {*_APART}
-    differing = sorted(key for key in keys if then.get(key) != plain.get(key))
-    return differing + (["models"] if list(other_models(store, run, now, question)) else [])
-
-
-def other_models(store: Store, run: Run, now: SystemIdentity, question: Question | None) -> Iterator[str]:
-    """What of the models is another than the run has asked, in words; nothing: they are the same."""
-    then, held = {*_texts(run.identity.get("held"))}, {*_texts(now.identity.get("held"))}
-    first = _first_calls(store, run, question)
-    models = run.identity.get("models") or {}
-    asked = {*map(str, models.values())} if isinstance(models, Mapping) else set[str]()
-    asked |= {call.actor for call in first} | {*reply_models(store, [run]).get(run.id, {})}
-    known = {_key(actor): actor for actor in asked}
-    new = list(dict.fromkeys(call.actor for call in now.probed if _key(call.actor) not in known)) if known else []
-    gone = sorted(then - held)
-    come = sorted(one for one in held - then if not _is_asked(one, asked))
-    if new:
-        gave_way = [actor for key, actor in known.items() if key not in {_key(call.actor) for call in now.probed}]
-        yield f"the system asks {_listed(new)} now" + (f", asked {_listed(gave_way)} then" if gave_way else "")
-    elif swapped := _swapped(first, now.probed):
-        yield swapped
-    if not new and gone:
-        yield f"the system holds {_listed(sorted(held - then)) or 'no such model'} now, held {_listed(gone)} then"
-    elif not new and come and then:
-        yield f"the system holds {_listed(come)} now, too"
-
-
-def strays(store: Store, run: Run, probed: Sequence[ProbedCall], question: Question) -> bool:
-    """Whether the system asks a question in other words than it did when the run answered it: something has changed
-    that no digest covers, or its prompts hold a clock or chance."""
-    before = store.attempt(run, question.id)
-    return (
-        before is not None
-        and before.status == "completed"
-        and before.replayable
-        and any(call.kind == "model" for call in calls(before.events))
-        and any(not call.recorded for call in probed)
-    )
-
-
-def _first_calls(store: Store, run: Run, question: Question | None) -> list[Call]:
-    """The calls to models of the run's attempt at a question."""
-    before = store.attempt(run, question.id) if question is not None else None
-    if before is None or before.status not in FINAL:
+def differences(store: Store, run: Run, now: SystemIdentity) -> list[Difference]:
+    """What of a run's reads is another now."""
+    if now.reads is None:
         return []
-    return [call for call in calls(before.events) if call.kind == "model"]
+    then = reads_of(store, run)
+    found = now.reads.differences(then)
+    for one in then:
+        before, today = _facts(one.value), _facts(now.told.get(one.name, "")) if one.kind == "server" else {}
+        if names := differing(before, today):
+            found.append(Difference("server", one.name, described(before, names), described(today, names)))
+    return found
 
 
-def _swapped(first: Sequence[Call], probed: Sequence[ProbedCall]) -> str:
-    """Which node asks another model than in the stored attempt; empty: none does, or it cannot be told."""
-    pairs = {(call.node, _key(call.actor)) for call in first if call.node}
-    nodes = {node for node, _ in pairs}
-    for call in probed:
-        if call.node in nodes and (call.node, _key(call.actor)) not in pairs:
-            return f"{call.node} asks {redacted(call.actor)} now"
-    return ""
+def changes(store: Store, run: Run, now: SystemIdentity) -> list[str]:
+    """All that is another than when a run was made, each a clause: the fewer, the nearer it is."""
+    return [*_declared(run.identity, _plain(now.identity)), *map(in_words, differences(store, run, now))]
 
 
-def _is_asked(held: str, asked: Iterable[str]) -> bool:
-    """Whether a model that a system holds is one that it has asked: it may be made when it is first used."""
-    if "model" not in held:
-        return True  # a client, which asks whatever it is told to
-    return any(f"={parse_name(actor)}" in held for actor in asked)
+def said(clauses: list[str]) -> tuple[str, ...]:
+    """Some clauses, of many the first."""
+    more = len(clauses) - _MOST_SAID
+    return (*clauses[:_MOST_SAID], f"{more} more differ") if more > 1 else tuple(clauses)
 
 
-def parse_name(actor: str) -> str:
-    """The name of a model without its provider."""
-    return _spec(actor).name.partition(":")[2] or actor
+def _declared(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
+    """What is another of what is said of a system, in words."""
+    of_code = _is_code(now)
+    if of_code and before.get("graph") != now.get("graph"):
+        yield f"it is {now.get('graph')}, was {before.get('graph')}"
+    for key in ("config", "context", "wiring"):
+        noun = "setting" if key == "wiring" else key
+        then, today = _table(before, key), _table(now, key)
+        for name in sorted(one for one in {*then, *today} if then.get(one) != today.get(one)):
+            yield f"the {noun} {name} changed ({_value(today.get(name))}, was {_value(then.get(name))})"
+    if not of_code and before.get("graph_code") != now.get("graph_code"):
+        yield "how it is asked and read changed"
+    if before.get("limits") != now.get("limits"):
+        yield "its caps changed"
+    if before.get("held") != now.get("held"):
+        yield f"the system holds {_value(now.get('held'))} now, held {_value(before.get('held'))} then"
 
 
-def _key(actor: str) -> str:
-    """A model with its server and its sampling, without what limits a reply alone."""
-    spec = _spec(actor)
-    return str(Spec(spec.name, {key: spec.parameters[key] for key in sorted({*spec.parameters} - _NOT_COUNTED)}))
+def in_words(one: Difference) -> str:
+    """A difference as a clause."""
+    if one.kind == "code":
+        return "its code changed" if one.name == "session" else f"its code changed ({one.name})"
+    if one.kind in ("file", "folder"):
+        how = "is gone" if not one.now else "is there now" if not one.then else "changed"
+        return f"the {one.kind} {redacted(one.name)} {how}"
+    if one.kind == "server":
+        return f"the server of {one.name} told {one.then}, tells {one.now} now"
+    values = [_value(text.removeprefix("=") if text else None) for text in (one.now, one.then)]
+    return f"the {one.kind} {one.name} changed ({values[0]}, was {values[1]})"
 
 
-def _spec(actor: str) -> Spec:
+def _facts(text: str) -> dict[str, str]:
     try:
-        return parse(actor)
-    except UserError:
-        return Spec(actor, {})
-
-
-def _listed(models: Sequence[str]) -> str:
-    said = ", ".join(redacted(model) for model in models[:_MOST_SAID])
-    return said + (f" and {len(models) - _MOST_SAID} more" if len(models) > _MOST_SAID else "")
-
-
-def _texts(value: object) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list | tuple) else []
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.MsgspecError:
+        return {"what": text} if text else {}
 
 
 def _plain(identity: Mapping[str, object]) -> dict[str, object]:
@@ -240,38 +173,22 @@ def _plain(identity: Mapping[str, object]) -> dict[str, object]:
     return plain
 
 
+def _is_code(identity: Mapping[str, object]) -> bool:
+    """Whether a system is code, and no address: its code is then among what it reads."""
+    return not any(key.startswith("endpoint.") for key in _table(identity, "wiring"))
+
+
 def _rest(identity: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in _plain(identity).items() if key not in _APART}
+    """What is compared as it is."""
+    known = {"read", "process", *(["graph_code"] if _is_code(identity) else [])}
+    known |= {"models"} if identity.get("tier") == "own" else set()
+    return {key: value for key, value in _plain(identity).items() if key not in known}
 
 
-def changes_in_words(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
-    """What of a system is another than before, in words, without its models."""
-    if "system" not in before:
-        yield "more is kept of what a system of one's own depends on"
-        return
-    of_code = not any(key.startswith("endpoint.") for key in _table(now, "wiring"))
-    if of_code and before.get("graph") != now.get("graph"):
-        yield f"it is {now.get('graph')}, was {before.get('graph')}"
-    elif of_code and before.get("graph_code") != now.get("graph_code"):
-        yield "its code changed"
-    for key, noun in (("files", "file"), ("packages", "package"), ("environment", "variable")):
-        yield from _changed(noun, _table(before, key), _table(now, key), values=key != "files")
-    if before.get("packages") == now.get("packages"):
-        yield from _changed("package", _table(before, "requirements"), _table(now, "requirements"), values=True)
-    for key in ("config", "context", "wiring"):
-        noun = "setting" if key == "wiring" else key
-        yield from _changed(noun, _table(before, key), _table(now, key), values=True)
-    if before.get("limits") != now.get("limits"):
-        yield "its caps changed"
-
-
-def _changed(noun: str, then: Mapping[str, object], now: Mapping[str, object], *, values: bool) -> Iterator[str]:
-    keys = sorted(key for key in {*then, *now} if then.get(key) != now.get(key))
-    for key in keys[:_MOST_SAID]:
-        said = f" ({_value(now.get(key))}, was {_value(then.get(key))})" if values else ""
-        yield f"the {noun} {key} changed{said}"
-    if len(keys) > _MOST_SAID:
-        yield f"{len(keys) - _MOST_SAID} more {noun}s changed"
+def differing_parts(run: Run, now: SystemIdentity) -> list[str]:
+    """The parts of an identity that are others now than when a run began, by their keys."""
+    then, today = _rest(run.identity), _rest(now.identity)
+    return sorted(key for key in {*then, *today} if then.get(key) != today.get(key))
 
 
 def _table(identity: Mapping[str, object], key: str) -> dict[str, object]:

@@ -36,7 +36,15 @@ from ragrounds.records import Run
 _PASSES = (
     (schema.questions, schema.blobs, schema.servers, schema.meta),
     (schema.runs, schema.arenas, schema.calls),
-    (schema.attempts, schema.gradings, schema.regradings, schema.stoppings, schema.notes, schema.recalls),
+    (
+        schema.attempts,
+        schema.gradings,
+        schema.regradings,
+        schema.stoppings,
+        schema.notes,
+        schema.reads,
+        schema.recalls,
+    ),
     (schema.scores, schema.judgements, schema.votes),
 )
 """What is read in one passage over the file: all that its rows rest on was read before. Leases are of processes that

@@ -172,6 +172,18 @@ notes = _table(
     comment="What readers have written beside attempts.",
 )
 
+reads = _table(
+    "reads",
+    _owner("run", "runs"),
+    _text("kind", key=True),
+    _text("name", "a file as seen from the system's folder, a variable, a package, a server, a model", key=True),
+    _text("value", "a digest, a version, a value; two of one name: it changed while the run went on", key=True),
+    _whole("size", "of a file, in bytes"),
+    _real("at", "when a file was changed, or a model was asked first"),
+    _checksum(),
+    comment="What a run's own system has read: when it is another, so is the system.",
+)
+
 DERIVED = (facts,)
 """Tables that are made from the journal: never copied to another store."""
 

@@ -160,9 +160,18 @@ class Store:
         return run
 
     def runs(self) -> list[Run]:
-        """All runs, oldest first."""
-        rows = self._read(sa.select(schema.runs.c.body).order_by(schema.runs.c.number))
-        return [run_of(row.body) for row in rows]
+        """All runs, oldest first. Which models a system of somebody's own asks is known from what it has asked."""
+        rows = self._read(sa.select(schema.runs.c.number, schema.runs.c.body).order_by(schema.runs.c.number)).all()
+        table, asked = schema.reads, dict[int, dict[str, str]]()
+        named = sa.select(table.c.run, table.c.name).where(table.c.kind == "model").order_by(table.c.at, table.c.name)
+        for row in self._read(named):
+            models = asked.setdefault(row.run, {})
+            models[f"model {len(models) + 1}" if models else "model"] = row.name
+        found = [(row.number, run_of(row.body)) for row in rows]
+        for number, run in found:
+            if number in asked and not run.identity.get("models"):
+                run.identity["models"] = asked[number]
+        return [run for _, run in found]
 
     def count_runs(self) -> int:
         """How many runs there are."""
@@ -244,6 +253,10 @@ class Store:
         # LIKE is blind to case, and a dataset's name has no stroke behind it.
         fitting = [row.body for row in rows if wanted in (row.question_id, row.question_id.rpartition("/")[2])]
         return [msgspec.msgpack.decode(decompress(body), type=StoredQuestion) for body in fitting]
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Write rows in one transaction."""
+        self._write(list(rows))
 
     def add_attempts(self, run: Run, attempts: Iterable[Attempt], scores: Iterable[Score] = ()) -> None:
         """Write many attempts in one transaction, as an import does; existing ones are replaced."""

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from ragrounds.agents.systems import is_foreign, reads_of_system
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
@@ -39,13 +40,14 @@ from ragrounds.evals.engine.distributed.protocol import (
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
-from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER
+from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER, SystemIdentity, differences, in_words
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import flows, set_share
 from ragrounds.processes import Activity, activity_of
+from ragrounds.recorder.reads import leave_out
 from ragrounds.records import Called
 
 Inbox = asyncio.Queue[bytes | None]
@@ -125,10 +127,11 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
     disable_uploads()
     set_share(setup.share)
     _follow_leader(setup)
+    leave_out(setup.home)
     ends: list[BaseException] = []
     with Store(Path(setup.home), setup.store, timeout=setup.store_timeout) as store:
         with opening_recorded(store, setup.mode, setup.recipe.prices, lambda words: None):
-            planned_runs = _planned_runs(setup)
+            planned_runs = _planned_runs(setup, store)
         journal, semaphore = StoreJournal(store, setup.mode), AttemptSemaphore(setup.concurrency)
         source = _LeaderSource(planned_runs, journal, post)
         runner = AttemptRunner(store, journal, planned_runs, scorers_for)
@@ -180,7 +183,7 @@ def _follow_leader(setup: WorkerSetup) -> None:
     sys.path.extend(place for place in setup.path if place not in sys.path)
 
 
-def _planned_runs(setup: WorkerSetup) -> list[PlannedRun]:
+def _planned_runs(setup: WorkerSetup, store: Store) -> list[PlannedRun]:
     """Open the agents of the leader's runs here.
 
     Raises:
@@ -188,12 +191,15 @@ def _planned_runs(setup: WorkerSetup) -> list[PlannedRun]:
     """
     planned_runs = []
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
-        here, planned = agent_identity(opened), run.identity
-        told = SEEN_BY_LEADER if here["tier"] == "own" else ()
-        # Of the run's identity the agent's part. Which models a system of one's own asks is what the leader saw.
+        here, planned, card = agent_identity(opened), run.identity, opened.agent.card
+        told = {*SEEN_BY_LEADER} - ({"models"} if here["tier"] != "own" else set()) if is_foreign(card) else set[str]()
+        # Of the run's identity the agent's part. What a system of one's own has read is compared by itself.
         differing = [
             key for key, value in here.items() if key not in told and _plain(value) != _plain(planned.get(key))
         ]
+        if is_foreign(card):
+            found = differences(store, run, SystemIdentity(here, reads_of_system(card)))
+            differing += [in_words(one) for one in found if one.kind != "package" or one.now]
         if differing:
             raise StopRun(
                 f"The agent {opened.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was "

@@ -1,0 +1,83 @@
+"""What the systems of a run read, kept with its attempts; and what the servers tell that they ask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
+
+import msgspec
+
+from ragrounds.agents.systems import is_foreign, reads_of_system
+from ragrounds.digests import text_digest
+from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.store.reads import read_rows, reads_of
+from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import calls
+from ragrounds.models.options import server_of
+from ragrounds.models.server_facts import ask_server
+from ragrounds.records import Attempt, Read
+from ragrounds.specs import parse
+
+_LONGEST = 1000
+"""Characters of what a server told; of more a digest is kept."""
+
+
+class RunReads:
+    """What is read for one run, each once.
+
+    Args:
+        store: what was read for it before.
+        planned: the run.
+        asks: the servers that it asks may be asked what they are: this is no replay.
+    """
+
+    def __init__(self, store: Store, planned: PlannedRun, *, asks: bool) -> None:
+        card = planned.agent.card
+        self._number, self._asks = store.number(planned.run), asks
+        self._reads = reads_of_system(card) if is_foreign(card) else None
+        self._own = planned.run.identity.get("tier") == "own" and card.endpoint is None
+        self._kept = {_key(one) for one in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Have what happens in this context heard as the system's."""
+        return self._reads.listening() if self._reads else contextlib.nullcontext()
+
+    async def rows(self, attempt: Attempt) -> list[Row]:
+        """The rows of what is new once an attempt has ended."""
+        if self._reads is None:
+            return []
+        found = list(await asyncio.to_thread(self._reads.reads)) if self._reads.stale else list(self._reads.reads())
+        if self._own:
+            asked = dict.fromkeys(call.actor for call in calls(attempt.events) if call.kind == "model")
+            found += [Read("model", actor, at=attempt.at + place / 1e3) for place, actor in enumerate(asked)]
+            servers = {server_of(actor) for actor in asked} - {
+                name for kind, name, *_ in self._kept if kind == "server"
+            }
+            found += [] if not self._asks else [Read("server", *one) for one in (await told_by(servers)).items()]
+        new = [one for one in found if _key(one) not in self._kept]
+        self._kept |= {_key(one) for one in new}
+        return read_rows(new, self._number)
+
+
+def _key(read: Read) -> tuple[str, ...]:
+    # A model's or file's time is no other reading.
+    return read.kind, read.name, read.value
+
+
+async def told_by(servers: Collection[str]) -> dict[str, str]:
+    """What servers tell of their models, as :attr:`ragrounds.records.Read.value`: model and server → facts as JSON;
+    empty: nothing. No key is sent."""
+    places = {server: str(parse(server).parameters.get("server", "")) for server in servers}
+    asked = {server: place for server, place in places.items() if place.startswith("http")}
+    told = await asyncio.gather(
+        *(ask_server(place, parse(server).name.partition(":")[2], "") for server, place in asked.items())
+    )
+    return {server: _written(facts) for server, facts in zip(asked, told, strict=True)}
+
+
+def _written(facts: Mapping[str, str]) -> str:
+    text = msgspec.json.encode(dict(facts), order="deterministic").decode() if facts else ""
+    return text if len(text) <= _LONGEST else text_digest(text)

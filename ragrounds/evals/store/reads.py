@@ -1,0 +1,94 @@
+"""What the systems of runs have read, as the store keeps it: a union over a run's attempts, which only grows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import get_args, get_type_hints
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.codec import DamagedRecord
+from ragrounds.evals.store.row_sums import is_whole_row, summed
+from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Read, Run
+
+_KINDS = frozenset(get_args(get_type_hints(Read)["kind"]))
+
+
+def read_rows(reads: Iterable[Read], number: int) -> list[Row]:
+    """The rows of what the run `number` has read. What has no printable name is left out."""
+    table = schema.reads
+    return [
+        (table, summed(table, {"run": number, **{name: getattr(one, name) for name in Read.__struct_fields__}}))
+        for one in reads
+        if one.name.isprintable() and one.value.isprintable()
+    ]
+
+
+def reads_of(store: Store, run: Run) -> list[Read]:
+    """What a run has read, by kind and name.
+
+    Raises:
+        DamagedRecord: some of it is not what was written.
+    """
+    table = schema.reads
+    with store.engine.connect() as connection:
+        mine = sa.select(table).where(table.c.run == store.number(run)).order_by(table.c.kind, table.c.name)
+        rows = connection.execute(mine).all()
+    if any(row.kind not in _KINDS or not is_whole_row(table, row) for row in rows):
+        raise DamagedRecord(f"what {run.id} has read is not what was written")
+    return [Read(row.kind, row.name, row.value, row.size, row.at) for row in rows]
+
+
+class RunDifference(Struct, frozen=True):
+    """Something in which what two runs depend on differs."""
+
+    kind: str
+    """``identity``, or as :attr:`ragrounds.records.Read.kind`."""
+    name: str
+    first: str
+    """Empty: the first has no such."""
+    second: str
+
+
+def run_differences(store: Store, first: Run, second: Run) -> list[RunDifference]:
+    """In what two runs differ: all that their identities hold, and what their systems have read. What only one of them
+    has read is named, too: it may lie in the questions that it was asked."""
+    plain = [msgspec.json.decode(msgspec.json.encode(one.identity), type=dict[str, object]) for one in (first, second)]
+    found = [("identity", name, *(_text(one.get(name)) for one in plain)) for name in sorted({*plain[0], *plain[1]})]
+    held = [_united(reads_of(store, one)) for one in (first, second)]
+    written = {name for one in held for kind, name in one if kind == "written"}
+    for kind, name in sorted({*held[0], *held[1]}):
+        if kind not in ("written", "model") and (kind != "file" or name not in written):
+            found.append((kind, name, *(one.get((kind, name), "") for one in held)))
+    return [RunDifference(*one) for one in found if one[2] != one[3] and one[1] not in ("read", "graph_code")]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _united(reads: Iterable[Read]) -> dict[tuple[str, str], str]:
+    """Kind and name → value, or the values that it had one after the other."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in reads:
+        found[one.kind, one.name].append(one.value)
+    return {key: " and ".join(values) for key, values in found.items()}
+
+
+def changed_words(store: Store, run: Run) -> str:
+    """What was another for some of a run's attempts than for others; empty: nothing was."""
+    values: dict[tuple[str, str], set[str]] = defaultdict(set)
+    kept = reads_of(store, run)
+    written = {one.name for one in kept if one.kind == "written"}
+    for one in kept:
+        if one.kind not in ("written", "model") and one.name not in written:
+            values[one.kind, one.name].add(one.value)
+    named = [f"the {kind} {name}" for (kind, name), held in sorted(values.items()) if len(held) > 1]
+    said = ", ".join(named[:3]) + (" …" if len(named) > 3 else "")
+    return f"{run.id}: {said} changed while it went on: its attempts rest on both." if named else ""

@@ -1,0 +1,222 @@
+"""A run is resumed where all that it has read is the same: else another begins, and what differs is named.
+
+Everything goes through the command line; the model server is real, on loopback, and counts what it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ragrounds.evals.store.reads import reads_of
+from ragrounds.evals.store.store import Store
+from tests.conftest import Cli
+from tests.servers.process import openai_server
+
+SYSTEM = """
+import importlib, os, sqlite3
+from pathlib import Path
+
+from openai import OpenAI
+
+HERE = Path(__file__).parent
+client = OpenAI(base_url="{url}", api_key="none")
+COUNT = []
+{above}
+
+def answer(prompt: str) -> str:
+    COUNT.append(prompt)
+    {each}
+    said = client.chat.completions.create(
+        model="a", temperature=0, messages=[{{"role": "user", "content": prompt + str({more})}}]
+    )
+    return said.choices[0].message.content
+"""
+
+
+class Ran(NamedTuple):
+    run: str
+    asked: int
+    said: str
+
+
+@pytest.fixture
+def write(tmp_path: Path, server: Any) -> Callable[..., None]:
+    def write(more: str = "''", *, above: str = "", each: str = "pass", url: str = "") -> None:
+        text = SYSTEM.format(url=url or server.url, above=above, each=each, more=more)
+        (tmp_path / "mine.py").write_text(text)
+
+    return write
+
+
+@pytest.fixture
+def ran(command: Cli, server: Any) -> Callable[..., Ran]:
+    def ran(*options: str, agent: str = "./mine.py:answer", of: Any = None, **environment: str) -> Ran:
+        before = (of or server).stats()["asked"]
+        words = ("--agent", agent, "--limit", "3", "--concurrency", "1", "--display", "none", "--json")
+        done = command("run", *words, *options, **environment)
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(done.stdout)["rows"]
+        return Ran(row["run"], (of or server).stats()["asked"] - before, done.stderr)
+
+    return ran
+
+
+def test_a_csv_that_only_a_later_question_reads(write: Any, ran: Any, tmp_path: Path, command: Cli) -> None:
+    facts = tmp_path / "data" / "facts.csv"
+    facts.parent.mkdir()
+    facts.write_text("a,b\n")
+    write("(HERE / 'data' / 'facts.csv').read_text() if len(COUNT) == 3 else ''")
+    first = ran()
+    assert first.asked == 3
+    os.utime(facts)  # touched, and not changed
+    assert ran()[:2] == (first.run, 0)
+    facts.write_text("a,c\n")
+    second = ran()
+    assert second.run != first.run
+    assert f"{second.run} is a new run: since {first.run}, the file data/facts.csv changed; models" in second.said
+    assert second.asked == 1  # the other questions are answered from the journal
+    facts.write_text("a,b\n")
+    assert ran()[:2] == (first.run, 0)
+    differing = command("runs", "diff", first.run, second.run, "--json")
+    assert [(one["kind"], one["name"]) for one in json.loads(differing.stdout)["differences"]] == [
+        ("file", "data/facts.csv")
+    ]
+    assert "data/facts.csv" in command("runs", "diff", first.run, second.run).stdout
+    assert "Nothing that they depend on differs" in command("runs", "diff", first.run, first.run).stderr
+
+
+def test_an_index_of_sqlite(write: Any, ran: Any, tmp_path: Path) -> None:
+    def fill(word: str) -> None:
+        with sqlite3.connect(tmp_path / "index.db") as made:
+            made.execute("create table if not exists t(a)")
+            made.execute("delete from t")
+            made.execute("insert into t values (?)", (word,))
+        made.close()
+
+    fill("one")
+    write("sqlite3.connect(HERE / 'index.db').execute('select * from t').fetchall() if len(COUNT) == 2 else ''")
+    first = ran()
+    fill("two")
+    second = ran()
+    assert f"since {first.run}, the file index.db changed" in second.said
+    assert second.asked == 1
+
+
+def test_a_folder_that_code_in_c_would_read(write: Any, ran: Any, tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "vectors.faiss").write_text("1")
+    (tmp_path / "mine.toml").write_text('system = "./mine.py:answer"\nreads = ["./index"]\n')
+    write()
+    first = ran(agent="./mine.toml")
+    assert ran(agent="./mine.toml")[:2] == (first.run, 0)
+    (tmp_path / "index" / "vectors.faiss").write_text("2")
+    assert f"since {first.run}, the file index/vectors.faiss changed" in ran(agent="./mine.toml").said
+
+
+def test_a_variable_of_a_computed_name(write: Any, ran: Any) -> None:
+    write("os.environ.get('DEP' + 'TH', '') if len(COUNT) == 2 else ''")
+    first = ran()
+    second = ran(DEPTH="2")
+    assert f"since {first.run}, the variable DEPTH changed (2, was not there)" in second.said
+    assert second.asked == 1
+    assert ran()[:2] == (first.run, 0)
+
+
+def test_an_own_module_that_is_imported_late(write: Any, ran: Any, tmp_path: Path) -> None:
+    late = tmp_path / "wording_of_late.py"
+    late.write_text("SAID = 'one'\n")
+    write("importlib.import_module('wording' + '_of_late').SAID if len(COUNT) == 2 else ''")
+    first = ran()
+    late.write_text("# A comment.\nSAID = 'one'\n")
+    assert ran()[:2] == (first.run, 0)
+    late.write_text("SAID = 'two'\n")
+    second = ran()
+    assert f"since {first.run}, its code changed (wording_of_late.py)" in second.said
+
+
+def test_the_nearest_run_is_named_and_not_the_newest(write: Any, ran: Any, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.csv"
+    write("open('facts.csv').read()", above="DEPTH = os.environ.get('DEPTH')")
+    facts.write_text("1")
+    first = ran()
+    write("open('facts.csv').read() + '!'", above="DEPTH = os.environ.get('DEPTH', '1')")
+    facts.write_text("2")
+    newest = ran(DEPTH="7")
+    write("open('facts.csv').read()", above="DEPTH = os.environ.get('DEPTH')")
+    facts.write_text("3")
+    third = ran()
+    assert f"since {first.run}, the file facts.csv changed;" in third.said
+    assert newest.run not in third.said
+
+
+def test_a_file_that_changes_while_the_run_goes_on(
+    write: Any, ran: Any, tmp_path: Path, home: Path, command: Cli
+) -> None:
+    """Somebody else writes it: a process that the system starts."""
+    (tmp_path / "facts.csv").write_text("1")
+    other = "os.system(f'echo {len(COUNT)} > facts.csv')"
+    write("open('facts.csv').read()", each=f"{other} if len(COUNT) == 2 else None")
+    first = ran()
+    assert (
+        f"{first.run}: the file facts.csv changed while it went on: its attempts rest on both."
+        in command("compare", first.run).stdout
+    )
+    with Store(home) as store:
+        assert [one.name for one in reads_of(store, store.run(first.run)) if one.kind == "file"] == ["facts.csv"] * 2
+
+
+CACHE = "C.write_text(json.dumps((json.loads(C.read_text()) if C.exists() else []) + [prompt]))"
+WRITES = {
+    "log": ("import logging\nlogging.basicConfig(filename=HERE / 'mine.log', level='INFO')", "logging.info(prompt)"),
+    "cache": ("import json\nC = HERE / 'cache.json'", CACHE),
+    "sqlite": (
+        "DB = sqlite3.connect('mine.db', check_same_thread=False); DB.execute('create table if not exists t(a)')",
+        "DB.execute('insert into t values (?)', (prompt,)); DB.commit()",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow) for kind in WRITES])
+def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
+    kind: str, write: Any, tmp_path: Path, home: Path
+) -> None:
+    above, each = WRITES[kind]
+    with openai_server("--latency", "0.1") as server:
+        write(above=above, each=each, url=server.url)
+        words = [
+            "run",
+            "--agent",
+            "./mine.py:answer",
+            "--limit",
+            "8",
+            "--concurrency",
+            "1",
+            "--display",
+            "none",
+            "--json",
+        ]
+        command = [sys.executable, "-m", "ragrounds", *words]
+        begun = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while server.stats()["answered"] < 4 and begun.poll() is None:
+            pass
+        begun.send_signal(signal.SIGKILL)
+        begun.communicate()
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert "goes on: " in done.stderr
+        assert "is a new run" not in done.stderr
+        assert len(server.stats()["answered_twice"]) <= 1  # the one that was in flight
+        again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        assert "is a new run" not in again.stderr, again.stderr
+        assert json.loads(again.stdout)["rows"][0]["run"] == json.loads(done.stdout)["rows"][0]["run"]
+        assert server.stats()["answered"] <= 9
