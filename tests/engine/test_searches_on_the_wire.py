@@ -267,7 +267,31 @@ def test_other_tools_and_what_they_hand_on_are_no_searches() -> None:
         turns_of(("add", "1 + 1", "2"), ("search", "heparin", hits), ("rank", "heparin", hits), ("research", "x", "y")),
         chat([]),
     )
+    looked = turns_of(("look", "screen", ""))
+    looked["messages"][-1]["content"] = [{"type": "text", "text": "a page"}, {"type": "text", "text": "another"}]
+    seen.call("/v1/chat/completions", looked, chat([]))
     assert seen.made == [("search", "heparin", [FOUND["heparin"]])]
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [
+        (None, []),
+        ("", []),
+        ("No hits.", ["No hits."]),
+        ({"hits": [{"snippet": "One."}, {"snippet": "Two."}]}, ["One.", "Two."]),
+        ([{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}], ["One.", "Two."]),
+        ([{"type": "text", "text": '{"text": "One."}'}, {"type": "image", "data": ""}], ["One."]),
+        ([{"type": "image", "data": ""}], []),
+        ([{"type": "search_result", "source": "n", "content": [{"type": "text", "text": "One."}]}], ["One."]),
+    ],
+)
+def test_what_a_search_tool_gives_is_read_in_whatever_form_it_stands(given: object, texts: list[str]) -> None:
+    call = chat_call("heparin")
+    result = {"role": "tool", "tool_call_id": call["id"], "content": given}
+    seen = Listening()
+    seen.call("/v1/chat/completions", {"model": "m", "messages": [{"tool_calls": [call]}, result]}, chat([]))
+    assert [text for _, _, found in seen.made for text in found] == texts
 
 
 def a_function_agent(server: AnyForm, tool: str = "search") -> Any:

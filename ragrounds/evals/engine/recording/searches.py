@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ragrounds.contracts import Request
 from ragrounds.evals.store.hops import PROVIDERS_OWN, SYSTEMS_OWN, plain_query
 from ragrounds.http import BadReply
+from ragrounds.models.reply_parts import as_json
 from ragrounds.models.wire_forms import RecordedReply
-from ragrounds.models.wire_parts import objects_in
+from ragrounds.models.wire_parts import objects_in, shown_text
 from ragrounds.models.wire_requests import Body
 from ragrounds.models.wire_tools import ToolUse, provider_searches, tool_uses
 from ragrounds.recorder.passages import of_tool, passage_of, searches
@@ -146,9 +147,14 @@ def _passages(given: object, name: str) -> list[dict[str, object]]:
     while isinstance(given, Mapping) and len(given) == 1:  # Gemini's answers are objects: {"result": …}
         given = next(iter(given.values()))
     blocks = objects_in(given)
-    texts = [text for one in blocks if isinstance(text := one.get("text"), str)]
-    if not texts or len(texts) < len(blocks):
-        return of_tool(given, name)
+    parts = [one for one in blocks if "type" in one]  # of a message; a hit has no such key
+    texts = [text for one in parts if isinstance(text := one.get("text"), str)]
+    if results := [one for one in parts if one["type"] == "search_result"]:
+        return of_tool([{**one, "text": shown_text(one.get("content"))} for one in results], name)
+    if given is None or (parts and not texts):
+        return []
+    if not texts:
+        return of_tool(given if blocks or isinstance(given, str) else as_json(given), name)
     read = [_object(text) for text in texts]
     if len(texts) == 1 and not (read[0] and searches(name)):
         return of_tool(texts[0], name)
