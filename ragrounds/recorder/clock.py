@@ -18,6 +18,7 @@ import asyncio
 import builtins
 import datetime as dates
 import importlib.machinery
+import os
 import random
 import re
 import sysconfig
@@ -330,5 +331,7 @@ def install(*, always: bool = False) -> None:
             return _compiled(self.path, self.get_data(self.path)) or before(self, fullname)
         return before(self, fullname)
 
+    if hasattr(os, "register_at_fork"):  # in a child nobody is told, and another thread may have held a lock
+        os.register_at_fork(after_in_child=lambda: VALUES.set(None))
     setattr(builtins, _MARK, _drawn)
     loader.get_code = get_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import importlib
+import os
 import pickle
 import sys
 import uuid
@@ -144,6 +145,16 @@ def test_tasks_side_by_side_get_each_its_own(own):
     first, known = gathered({}, (0.03, 0.01), (0.02, 0.03), (0.01, 0.01))
     again, _ = gathered(known, (0.01, 0.01), (0.01, 0.0), (0.03, 0.02))
     assert again == first
+
+
+def test_a_forked_child_has_the_real_clock(own):
+    values = clock.Values({"clocked.py:drawn now 0": "2020-01-01T00:00:00+00:00"})
+    with clock.drawing(values):
+        child = os.fork()
+        if not child:
+            os._exit(int(own.drawn()[0].year == 2020))
+        assert os.waitpid(child, 0)[1] == 0
+        assert own.drawn()[0].year == 2020
 
 
 def test_libraries_and_python_have_the_real_clock():
