@@ -66,8 +66,8 @@ def close() -> bool:
 
 @contextlib.contextmanager
 def natively_told(watcher: Watcher) -> Iterator[None]:
-    """Have what no hook of Python's hears told to an attempt: that native code, or a child, asked for a connection. At
-    once with others it may be another's.
+    """Have what no hook of Python's hears told to an attempt, the only one that goes on: that native code, or a child,
+    asked for a connection.
 
     Raises:
         Unsent: it did.

@@ -303,6 +303,8 @@ class HostLoop:
     def run(self) -> None:
         """Answer until it is enough."""
         asyncio.set_event_loop(self._loop)
+        # Where this process is closed: one attempt after the other, so that what native code tries is one's.
+        self._turn = asyncio.Lock()
         self._loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS))
         threading.Thread(target=self._read, name="ragrounds-host", daemon=True).start()
         flushing = self._loop.create_task(self._flush())
@@ -389,7 +391,11 @@ class HostLoop:
         clock.VALUES.set(_values(watcher, said))
         seen = cast("Observer", HostObserver(watcher, said["thread"], said["max_steps"]))
         try:
-            with natively_told(watcher), heard(seen):
+            async with contextlib.AsyncExitStack() as held:
+                if self._link.closed:
+                    await held.enter_async_context(self._turn)
+                    held.enter_context(natively_told(watcher))
+                held.enter_context(heard(seen))
                 given = await self._forms[said["id"]].answer(said["question"], seen)
             passages = [dict(one) for one in given.passages]
             self._tell_reads(watcher.attempt)

@@ -50,3 +50,6 @@ def test_a_replay_asks_what_the_kernel_holds(tmp_path: Path, home: Path, monkeyp
     assert run("sends") == 2
     with pytest.raises(StopRun, match="a network connection, by native code or a child"):
         run("sends", new=True, journal="replay")
+    both = ["./mine.py:ask", "./mine.py:sends"]
+    again = rr.run("sample", both, limit=1, progress=False, home=home, new=True, journal="replay")
+    assert [dict(row.statuses).get("failed", 0) for row in again.comparison.rows] == [0, 1]  # it is known whose it was
