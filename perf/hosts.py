@@ -1,0 +1,239 @@
+"""What a host costs: processor time of a question, memory, and the time to start.
+
+A function asks a model twice, 24 kB each, 64 questions at a time, of a server on loopback in a process of its own: in
+our process and in a host, in turn, each in a new process of ours, as often as is asked. Processor time is that of our
+process and the host together; a first run of few questions, which loads everything, does not count. The store, the
+journal and the recorder are those of a run; plan, scores and tables are left out.
+
+    python perf/hosts.py --questions 1000 --times 3 [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)  # and not this folder, whose coverage.py numba would take for the package
+CLIENTS = {"aiohttp": "aiohttp", "openai": "openai, async", "threads": "openai, a function without async"}
+FEW, IN_FLIGHT = 50, 64
+SYSTEM = """
+import os
+PLACE, PAD = os.environ["PLACE"], "word " * 4800
+kept = []
+
+def body(text): return {"model": "m", "messages": [{"role": "user", "content": text}]}
+
+async def aiohttp(prompt):
+    import aiohttp
+    kept.extend([] if kept else [aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))])
+    for text in (prompt + PAD, "again " + prompt + PAD):
+        async with kept[0].post(PLACE + "/chat/completions", json=body(text)) as answer:
+            said = (await answer.json())["choices"][0]["message"]["content"]
+    return said
+
+async def openai(prompt):
+    import openai
+    kept.extend([] if kept else [openai.AsyncOpenAI(base_url=PLACE, api_key="none")])
+    for text in (prompt + PAD, "again " + prompt + PAD):
+        answer = await kept[0].chat.completions.create(**body(text))
+    return answer.choices[0].message.content
+
+def threads(prompt):
+    import openai
+    kept.extend([] if kept else [openai.OpenAI(base_url=PLACE, api_key="none")])
+    for text in (prompt + PAD, "again " + prompt + PAD):
+        answer = kept[0].chat.completions.create(**body(text))
+    return answer.choices[0].message.content
+"""
+STARTS = {"nothing": "", "langgraph": "import langgraph.graph\n", "langchain_openai": "import langchain_openai\n"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=1000)
+    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="write perf/hosts.md")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        way, client, folder = options.child
+        print(json.dumps(started(client, folder) if way == "start" else asked(way, client, folder, options.questions)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "asks.py").write_text(SYSTEM)
+        for name, imports in STARTS.items():
+            (Path(folder) / f"{name}_imported.py").write_text(f"{imports}def ask(prompt): return ''\n")
+        text = page(options, folder)
+    print(text)
+    if options.write:
+        (ROOT / "perf" / "hosts.md").write_text(text, encoding="utf-8")
+
+
+def measured(*child: str, questions: int) -> dict[str, float]:
+    """What one new process of ours tells."""
+    command = [sys.executable, __file__, "--questions", str(questions), "--child", *child]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_PROXY": "*"})
+    if told.returncode:
+        raise SystemExit(told.stderr[-2000:])
+    print(*child[:2], told.stdout.strip(), file=sys.stderr, flush=True)
+    report: dict[str, float] = json.loads(told.stdout)
+    return report
+
+
+def page(options: argparse.Namespace, folder: str) -> str:
+    """Measure, and write it down."""
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for _ in range(options.times):
+        for client in CLIENTS:
+            for way in ("here", "host"):
+                told = measured(way, client, folder, questions=options.questions)
+                seconds.setdefault((client, way), []).append(told["seconds"] * 1000 / options.questions)
+    lines = [
+        "# What a host costs",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}. `python perf/hosts.py --questions {options.questions} --times {options.times} "
+        f"--write`: two calls of 24 kB a question, {IN_FLIGHT} questions at a time; Python "
+        f"{sys.version.split()[0]}, {os.cpu_count()} processors. Seconds of processor time (user + system, our process "
+        "and the host) for 1,000 questions: the median, and the least and most of the times.",
+        "",
+        "| client of the system | in our process | least to most | in a host | least to most | more |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for client, words in CLIENTS.items():
+        here, host = seconds[client, "here"], seconds[client, "host"]
+        more = statistics.median(host) - statistics.median(here)
+        cells = [f"{statistics.median(all_):.2f} | {min(all_):.2f} to {max(all_):.2f}" for all_ in (here, host)]
+        lines.append(f"| {words} | {' | '.join(cells)} | {more:+.2f} |")
+    lines += ["", "| a host that imports | ready after | processor time | memory |", "|---|---:|---:|---:|"]
+    for name in STARTS:
+        told = [measured("start", name, folder, questions=1) for _ in range(options.times)]
+        ready, used, size = (statistics.median(one[key] for one in told) for key in ("ready", "seconds", "memory"))
+        lines.append(f"| {name} | {ready:.2f} s | {used:.2f} s | {size / 2**20:.0f} MB |")
+    return "\n".join([*lines, ""])
+
+
+def system_in_host(target: str, folder: str, **variables: str) -> Any:
+    """A function of one of the files, in a host."""
+    from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
+
+    place = HostPlace(sys.executable, folder, folder, environment(variables))
+    return HostedSystem(target, f"{folder}/{target}", place, wiring={"name": target}).open()
+
+
+def host() -> Any:
+    """The one host of this process."""
+    from ragrounds.agents.systems import hosts
+
+    return next(iter(hosts._HOSTS._held.values()))
+
+
+def used(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def started(name: str, folder: str) -> dict[str, float]:
+    """Start a host, and tell of it when a system in it is ready."""
+    from ragrounds.agents.systems import hosts  # noqa: F401 - what we load for it does not count
+
+    began = time.perf_counter()
+    system_in_host(f"{name}_imported.py:ask", folder)
+    ready, pid = time.perf_counter() - began, host().pid
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return {"ready": ready, "seconds": used(pid), "memory": float(pages * os.sysconf("SC_PAGE_SIZE"))}
+
+
+def asked(way: str, client: str, folder: str, questions: int) -> dict[str, float]:
+    """Ask so many questions."""
+    from ragrounds.agents.systems.in_process import adapted
+    from ragrounds.evals.engine.context import AttemptContext
+    from ragrounds.evals.engine.foreign_system import run_system
+    from ragrounds.evals.engine.thread_bridge import grow_threads
+    from ragrounds.evals.store.journal import StoreJournal
+    from ragrounds.evals.store.store import Store
+    from ragrounds.prompts.loader import PromptFolder
+    from ragrounds.recorder.answers import Wiring
+    from ragrounds.records import Question
+
+    server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    os.environ["PLACE"] = place = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+    if way == "host":
+        system = system_in_host(f"asks.py:{client}", folder, PLACE=place)
+    else:
+        sys.path.append(folder)
+        import asks  # type: ignore[import-not-found]
+
+        system = adapted(getattr(asks, client), Wiring(name=client))
+
+    async def answered(store: Store, first: int, count: int) -> None:
+        journal, free = StoreJournal(store), asyncio.Semaphore(IN_FLIGHT)
+        grow_threads(256)
+
+        async def one(number: int) -> None:
+            async with free:
+                context = AttemptContext(
+                    item=Question(id=f"q{number}", benchmark="a/b", text=f"What is {number}?"),
+                    epoch=0, parameters={}, models={}, searcher=None, prompts=PromptFolder(None, ""), journal=journal,
+                )  # fmt: skip
+                assert "B" in (await run_system(system, context, journal)).text
+
+        await asyncio.gather(*map(one, range(first, first + count)))
+        journal.close()
+
+    def spent() -> float:
+        return sum(os.times()[:2]) + (used(host().pid) if way == "host" else 0.0)
+
+    async def in_turn() -> float:
+        with tempfile.TemporaryDirectory() as home, Store(Path(home)) as store:
+            await answered(store, 10**6, FEW)
+            before = spent()
+            await answered(store, 0, questions)
+            return spent() - before
+
+    try:
+        return {"seconds": asyncio.run(in_turn())}
+    finally:
+        server.kill()
+
+
+SERVER = """
+import asyncio
+from aiohttp import web
+message = {"role": "assistant", "content": "The answer is B. " * 70}
+usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+said = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage}
+
+async def answer(request):
+    await request.read()
+    return web.json_response(said)
+
+async def serve():
+    application = web.Application()
+    application.router.add_post("/v1/chat/completions", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    print(site._server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.sleep(1e6)
+
+asyncio.run(serve())
+"""
+
+
+if __name__ == "__main__":
+    main()
