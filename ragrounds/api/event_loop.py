@@ -18,6 +18,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
 from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
+from ragrounds.recorder.httpx_clients import OUR_LOOPS
 
 T = TypeVar("T")
 _LOOK = 0.2
@@ -41,7 +42,7 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
         if threading.current_thread() is not threading.main_thread():
             return asyncio.run(work)
         if not _main:
-            _main.append(asyncio.Runner(loop_factory=asyncio.new_event_loop))
+            _main.append(asyncio.Runner(loop_factory=_new_loop))
             atexit.register(_close, _main[0])
         return _main[0].run(_alone(work))
     try:
@@ -61,6 +62,12 @@ def _close(runner: asyncio.Runner) -> None:
     those of its executor. The loop is closed all the same."""
     with contextlib.suppress(RuntimeError):
         runner.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    OUR_LOOPS.add(loop)
+    return loop
 
 
 def _loop_runs() -> bool:
@@ -97,7 +104,7 @@ class _LoopThread:
         self._thread.join(1)
 
     def _work(self) -> None:
-        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        runner = asyncio.Runner(loop_factory=_new_loop)
         while (job := self.jobs.get()) is not None:
             job.carry_out(runner)
         _close(runner)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from .wire import Grown, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
+
+OUR_LOOPS: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+"""Loops that no user has: a client that is used on one of them has connections of its own there, since those that it
+keeps would fail on its user's loop afterwards, and those on ours."""
+_THERE: WeakKeyDictionary[Any, WeakKeyDictionary[asyncio.AbstractEventLoop, Any]] = WeakKeyDictionary()
+"""Transports → loops of ours → the transport with connections of its own."""
 
 
 def install(library: Any) -> Iterator[Callable[[], None]]:
     """Watch one of the two libraries, which have the same names. Gives what undoes it."""
     sync, asynchronous = library.HTTPTransport, library.AsyncHTTPTransport
-    handle, handle_async = sync.handle_request, asynchronous.handle_async_request
+    handle, handle_async, close = sync.handle_request, asynchronous.handle_async_request, asynchronous.aclose
 
     def watched(self: object, request: Any) -> Any:
         found = watcher()
@@ -42,7 +51,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
 
         async def send(grown: Grown) -> WireResponse:
             with passing():
-                response = await handle_async(self, request)
+                response = await handle_async(_here(self), request)
                 try:
                     body = b"".join([part async for part in bounded_async(response.aiter_bytes(), grown)])
                     return answered(response.status_code, response.headers.items(), body)
@@ -52,17 +61,37 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
         answer = await found.exchange(asked, send)
         if answer is None:
             with passing():
-                return await handle_async(self, request)
+                return await handle_async(_here(self), request)
         return _response(library, answer)
 
+    async def closed(self: Any) -> None:
+        await close(self)
+        if there := _THERE.get(self):
+            made = there.pop(asyncio.get_running_loop(), None)
+            if made is not None:
+                await close(made)
+
     sync.handle_request = watched
-    asynchronous.handle_async_request = watched_async
+    asynchronous.handle_async_request, asynchronous.aclose = watched_async, closed
 
     def undo() -> None:
         sync.handle_request = handle
-        asynchronous.handle_async_request = handle_async
+        asynchronous.handle_async_request, asynchronous.aclose = handle_async, close
 
     yield undo
+
+
+def _here(transport: Any) -> Any:
+    """A transport, with connections of its own on a loop of ours."""
+    loop = asyncio.get_running_loop()
+    if loop not in OUR_LOOPS or not hasattr(transport, "_pool"):
+        return transport
+    there = _THERE.setdefault(transport, WeakKeyDictionary())
+    if loop not in there:
+        there[loop] = made = copy.copy(transport)
+        made._pool = copy.copy(transport._pool)
+        made._pool._connections, made._pool._requests = [], []
+    return there[loop]
 
 
 def _asked(request: Any, body: bytes) -> WireRequest:
