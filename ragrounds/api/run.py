@@ -313,7 +313,7 @@ class _Replay:
         """What servers tell now of the models that somebody's own systems have asked; in a replay nobody is asked."""
         from ragrounds.evals.engine.run_reads import told_by
 
-        return finish(told_by(servers)) if servers and self._request.journal != "replay" else {}
+        return finish(told_by(self._store, servers)) if servers and self._request.journal != "replay" else {}
 
     def _met(self, recipe: Recipe) -> Recipe:
         """The recipe with what its models' servers say of themselves."""

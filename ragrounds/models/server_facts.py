@@ -82,8 +82,8 @@ async def ask_servers(options: ModelOptions) -> Facts:
 
 
 async def ask_server(url: str, model: str, key: str) -> Facts:
-    """What one server says of a model; without a key none is sent. Nothing that goes wrong here is an error: it has not
-    told."""
+    """What one server says of a model; without a key, as of a server that is not ours, what it lists alone. Nothing that
+    goes wrong here is an error: it has not told."""
     from ragrounds.models.transport import Transport
 
     headers = None if key else dict[str, str]()
@@ -95,7 +95,7 @@ async def ask_server(url: str, model: str, key: str) -> Facts:
             facts |= _entry(listed, model)
             own = [probe for probe in _PROBES if probe.owner == facts.get("owned_by")]
             # A long list without the model is a router's, which says nothing of one server.
-            for probe in own or (_PROBES if facts or listed is None else ()):
+            for probe in (own or (_PROBES if facts or listed is None else ())) if key else ():
                 found = dict(probe.read(await _told(root, probe.path), model))
                 facts |= found
                 if found and not own:

@@ -59,7 +59,7 @@ class Link:
 
     def __init__(self, line: socket.socket, *, closed: bool = False, sealed: bool = False) -> None:
         self.closed = closed
-        """Nothing may leave this process: a replay, or a probe."""
+        """Nothing may leave this process: a replay."""
         self.sealed = sealed
         """The kernel holds everybody in it to that."""
         self.left = False

@@ -75,7 +75,7 @@ class Watcher(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether nothing may leave the process: this is a replay, or a probe."""
+        """Whether nothing may leave the process: this is a replay."""
 
     async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
         """The answer to a call, recorded or sent; ``None``: it is none of ours, and is to go its way unread.

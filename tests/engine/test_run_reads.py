@@ -19,6 +19,7 @@ import pytest
 
 from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
+from ragrounds.models.vllm_server import free_port
 from tests.conftest import Cli
 from tests.servers.process import openai_server
 
@@ -220,3 +221,17 @@ def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
         assert "is a new run" not in again.stderr, again.stderr
         assert json.loads(again.stdout)["rows"][0]["run"] == json.loads(done.stdout)["rows"][0]["run"]
         assert server.stats()["answered"] <= 9
+
+
+def test_another_model_behind_the_same_address(write: Any, ran: Any, tmp_path: Path) -> None:
+    """By what the server lists; its answers are never those of the first one's."""
+    port = str(free_port())
+    listed = [json.dumps([{"id": "a", "root": root}]) for root in ("/weights/one", "/weights/two")]
+    found = []
+    for told in (*listed, listed[0]):
+        with openai_server("--port", port, "--listed", told) as server:
+            write(url=server.url)
+            found.append(ran(of=server))
+    assert [one.asked for one in found] == [3, 3, 0]
+    assert found[0].run == found[2].run != found[1].run
+    assert "told root /weights/one, tells root /weights/two now" in found[1].said

@@ -30,6 +30,8 @@ class AnyForm:
         self.url = f"{self.place}/v1"
 
     def _told(self, asked: Asked, before: int) -> Told:
+        if asked.path.endswith("/v1/models"):  # once for each address, of what it is
+            return Told({"data": []})
         self.asked.append((asked.path, asked.body or {}))
         if asked.method == "GET":
             return Told(b"page", headers={"Content-Type": "text/plain"})

@@ -65,7 +65,7 @@ class HostPlace(NamedTuple):
     version: int = 0
     """How often something was another than what systems of such a place had read."""
     closed: bool = False
-    """Nothing may leave it: a replay, or a probe."""
+    """Nothing may leave it: a replay."""
 
 
 def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -333,7 +333,7 @@ class HostedSystem:
         self.ours = False
         """It uses ragrounds itself: it has to be opened in this process."""
         self.sealed = False
-        """The kernel lets nothing leave the process that it was opened in last, for a replay or a probe."""
+        """The kernel lets nothing leave the process that it was opened in last, for a replay."""
 
     @property
     def heard(self) -> Heard:

@@ -13,7 +13,7 @@ import msgspec
 
 from ragrounds.agents.systems.in_process import passages_of
 from ragrounds.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
-from ragrounds.errors import AskedPerson, StopRun
+from ragrounds.errors import AskedPerson
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.recorder import AttemptRecorder
@@ -73,8 +73,6 @@ class AttemptObservation:
 
     async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
         """Have a server answer, as a model is asked."""
-        if self._recorder and self._recorder.probing:
-            self._recorder.end(StopRun("The probe is over: nothing is asked."))
         return await self._context.complete(server, request, kind, role=role, prices=self._context.prices)
 
     def entered(self, task: str, node: str, inside: str = "") -> None:
@@ -173,8 +171,7 @@ class AttemptObservation:
         at, start = begun.at - seconds, time.perf_counter() - seconds
         begun = begun._replace(at=at, start=start, node=node or begun.node)
         entry = Entry(key=key, kind="search", actor=tool, request=request)
-        if not (self._recorder and self._recorder.probing):
-            self._loop.call_soon_threadsafe(self._journal.keep, entry, SearchResult(kept))
+        self._loop.call_soon_threadsafe(self._journal.keep, entry, SearchResult(kept))
         self._context.end_call(
             begun,
             tool,

@@ -12,14 +12,13 @@ import msgspec
 from ragrounds.agents.systems import is_foreign, reads_of_system
 from ragrounds.digests import text_digest
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.reads import read_rows, reads_of
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.models.options import server_of
-from ragrounds.models.server_facts import ask_server
 from ragrounds.records import Attempt, Read
-from ragrounds.specs import parse
 
 _LONGEST = 1000
 """Characters of what a server told; of more a digest is kept."""
@@ -36,7 +35,7 @@ class RunReads:
 
     def __init__(self, store: Store, planned: PlannedRun, *, asks: bool) -> None:
         card = planned.agent.card
-        self._number, self._asks = store.number(planned.run), asks
+        self._store, self._number, self._asks = store, store.number(planned.run), asks
         self._reads = reads_of_system(card) if is_foreign(card) else None
         self._own = planned.run.identity.get("tier") == "own" and card.endpoint is None
         self._kept = {_key(one) for one in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
@@ -53,10 +52,9 @@ class RunReads:
         if self._own:
             asked = dict.fromkeys(call.actor for call in calls(attempt.events) if call.kind == "model")
             found += [Read("model", actor, at=attempt.at + place / 1e3) for place, actor in enumerate(asked)]
-            servers = {server_of(actor) for actor in asked} - {
-                name for kind, name, *_ in self._kept if kind == "server"
-            }
-            found += [] if not self._asks else [Read("server", *one) for one in (await told_by(servers)).items()]
+            known = {name for kind, name, *_ in self._kept if kind == "server"}
+            servers = {server_of(actor) for actor in asked} - known if self._asks else set[str]()
+            found += [Read("server", *one) for one in (await told_by(self._store, servers)).items()]
         new = [one for one in found if _key(one) not in self._kept]
         self._kept |= {_key(one) for one in new}
         return read_rows(new, self._number)
@@ -67,15 +65,11 @@ def _key(read: Read) -> tuple[str, ...]:
     return read.kind, read.name, read.value
 
 
-async def told_by(servers: Collection[str]) -> dict[str, str]:
+async def told_by(store: Store, servers: Collection[str]) -> dict[str, str]:
     """What servers tell of their models, as :attr:`ragrounds.records.Read.value`: model and server → facts as JSON;
-    empty: nothing. No key is sent."""
-    places = {server: str(parse(server).parameters.get("server", "")) for server in servers}
-    asked = {server: place for server, place in places.items() if place.startswith("http")}
-    told = await asyncio.gather(
-        *(ask_server(place, parse(server).name.partition(":")[2], "") for server, place in asked.items())
-    )
-    return {server: _written(facts) for server, facts in zip(asked, told, strict=True)}
+    empty: nothing."""
+    told = await asyncio.gather(*(asked_server(store, server) for server in servers))
+    return {server: _written(one.facts if one else {}) for server, one in zip(servers, told, strict=True)}
 
 
 def _written(facts: Mapping[str, str]) -> str:

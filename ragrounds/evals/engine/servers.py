@@ -7,9 +7,12 @@ reply of the one is an answer of the other.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -17,7 +20,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store.servers import KnownServer, fingerprint_in, keep_server, known_servers
 from ragrounds.evals.store.store import Store, now
 from ragrounds.models.options import VLLM, ModelOptions, read_options
-from ragrounds.models.server_facts import ask_servers, described, differing, fingerprint, same_server
+from ragrounds.models.server_facts import ask_server, ask_servers, described, differing, fingerprint, same_server
 from ragrounds.records import Run
 from ragrounds.specs import parse
 
@@ -96,15 +99,53 @@ async def _meet(
         told[_ADDRESSES] = " ".join(sorted(options.serving.urls))
     if not told:
         return last
-    for one in known:
-        if _same(one.facts, told):
-            # A fact that was not told the other time is known from now on.
-            return _keep(store, options.server, one.fingerprint, {**one.facts, **told})
+    if (met := _met_before(store, options.server, known, told)) is not None:
+        return met
     if last is None:
         return _keep(store, options.server, mark, told)
     if resumed is not None or changed == "stop":
         raise _changed(options, last, told, resumed)
     return _keep(store, options.server, fingerprint(told), told)
+
+
+def _met_before(store: Store, server: str, known: Sequence[KnownServer], told: Mapping[str, str]) -> KnownServer | None:
+    for one in known:
+        if _same(one.facts, told):
+            # A fact that was not told the other time is known from now on.
+            return _keep(store, server, one.fingerprint, {**one.facts, **told})
+    return None
+
+
+_ASKED: WeakKeyDictionary[Store, dict[str, Future[KnownServer | None]]] = WeakKeyDictionary()
+"""Store → the servers that systems of somebody's own ask, each asked once what it is."""
+
+
+async def asked_server(store: Store, server: str, *, replay: bool = False) -> KnownServer | None:
+    """The server that somebody's own system asks: of another than was met first at the address the fingerprint goes
+    into the keys of its calls. It is asked once, without a key. ``None``: it tells nothing.
+
+    Args:
+        store: what servers told before; what it tells now is kept in it.
+        server: a model and its server, ``openai:m[server=http://…]``.
+        replay: nobody is asked; the server of the last time is meant.
+    """
+    asked = _ASKED.setdefault(store, {})
+    if (met := asked.get(server)) is not None:
+        return await asyncio.wrap_future(met)
+    met = asked[server] = Future()
+    found: KnownServer | None = None
+    try:
+        spec, known = parse(server), known_servers(store.engine, server)
+        place = str(spec.parameters.get("server", ""))
+        asks = place.startswith("http") and not replay
+        told = await ask_server(place, spec.name.partition(":")[2], "") if asks else {}
+        found = known[0] if known else None
+        if told:
+            mark = fingerprint(told) if known else ""
+            found = _met_before(store, server, known, told) or _keep(store, server, mark, told)
+        return found
+    finally:
+        met.set_result(found)
 
 
 def _same(before: Mapping[str, str], now: Mapping[str, str]) -> bool:

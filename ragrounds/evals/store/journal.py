@@ -230,7 +230,8 @@ class StoreJournal:
     """
 
     def __init__(self, store: Store, mode: Mode = "reuse", taken: set[str] | None = None) -> None:
-        self._store = store
+        self.store = store
+        """Where it is."""
         self.mode = mode
         self._taken = set[str]() if taken is None else taken
         """Keys of what was drawn here."""
@@ -255,7 +256,7 @@ class StoreJournal:
 
     def another(self) -> StoreJournal:
         """A journal of the same store and mode, for another thread."""
-        return StoreJournal(self._store, self.mode, self._taken)
+        return StoreJournal(self.store, self.mode, self._taken)
 
     def count(self, other: StoreJournal) -> None:
         """Count what another has counted until now as this one's."""
@@ -267,7 +268,7 @@ class StoreJournal:
         """How near what is recorded at a question comes to a call that is not; empty: nothing can be said."""
         from ragrounds.evals.store.nearest_recording import nearest_words
 
-        return nearest_words(self._store, question_id, entry)
+        return nearest_words(self.store, question_id, entry)
 
     def on_close(self, close: Callable[[], None]) -> None:
         """Have something closed together with this journal."""
@@ -324,7 +325,7 @@ class StoreJournal:
     def keep(self, entry: Entry, response: Struct) -> None:
         """Record what nobody pays for and nobody asks for again: what was seen of a search. It is on the disk before
         whatever is written after it."""
-        kept = self._store.writer.put(lambda: _rows(entry, storable(response), now(), 0.0, b""))
+        kept = self.store.writer.put(lambda: _rows(entry, storable(response), now(), 0.0, b""))
         kept.add_done_callback(lambda done: done.cancelled() or done.exception())  # the attempt's own row says it too
 
     async def drawn(self, entry: Entry, kind: type[T]) -> tuple[T, bytes, float] | None:
@@ -354,7 +355,7 @@ class StoreJournal:
         self._taken.add(entry.key)
         at = now()
         self._arrivals.note(entry.key, entry.payer, at, 0.0, response)
-        kept = self._store.writer.put(lambda: _rows(entry, response, at, 0.0, entry.payer))
+        kept = self.store.writer.put(lambda: _rows(entry, response, at, 0.0, entry.payer))
         kept.add_done_callback(self._committed)
         return True
 
@@ -399,10 +400,10 @@ class StoreJournal:
             return rows
 
         if entry.kind == "search" and not getattr(response, "used", None):  # nobody pays for it
-            committing = self._store.writer.put(_prepare)
+            committing = self.store.writer.put(_prepare)
         else:
             self._arrivals.note(entry.key, entry.payer, at, seconds, response)
-            committing = self._committing[entry.key] = self._store.writer.put(_prepare)
+            committing = self._committing[entry.key] = self.store.writer.put(_prepare)
 
             def _settle(commit: asyncio.Future[bool]) -> None:
                 del self._committing[entry.key]
@@ -423,11 +424,11 @@ class StoreJournal:
     async def _adopt(self, entry: Entry, arrived: Arrived, kind: type[T]) -> T:
         """Commit a response that a dead process had received."""
         left = msgspec.msgpack.decode(arrived.response, type=kind)
-        await self._store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
+        await self.store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
         return left
 
     def _recalled_payers(self) -> set[bytes]:
-        with self._store.engine.connect() as connection:
+        with self.store.engine.connect() as connection:
             found = connection.execute(sa.select(schema.recalls.c.payer).distinct())
             return {bytes(row.payer) for row in found}
 
@@ -439,7 +440,7 @@ class StoreJournal:
         )
 
         def read() -> bytes | None:
-            with self._store.engine.connect() as connection:
+            with self.store.engine.connect() as connection:
                 found: bytes | None = connection.execute(wanted).scalar()
             return found
 
@@ -452,7 +453,7 @@ class StoreJournal:
 
         def read() -> set[str]:
             found: set[str] = set()
-            with self._store.engine.connect() as connection:
+            with self.store.engine.connect() as connection:
                 for chunk in chunks(left):
                     wanted = sa.select(column).where(column.in_(chunk))
                     found |= {bytes(row.key).hex() for row in connection.execute(wanted)}
@@ -468,15 +469,15 @@ class StoreJournal:
         """
         async with self._reconnecting:
             if self._lost:
-                self._reading = await asyncio.to_thread(again, partial(autocommit, self._store.engine))
+                self._reading = await asyncio.to_thread(again, partial(autocommit, self.store.engine))
                 self._lost = False
 
     def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None, float] | None:
         if self._lost:
             raise _ConnectionLost
         if not self._lookup[0]:
-            self._reading = autocommit(self._store.engine)
-            compiled = _FIND.compile(dialect=self._store.engine.dialect)
+            self._reading = autocommit(self.store.engine)
+            compiled = _FIND.compile(dialect=self.store.engine.dialect)
             self._lookup = str(compiled), compiled.positiontup is not None
         text, positional = self._lookup
         # The driver is asked itself: every call has a look-up, and what SQLAlchemy does around it costs more than it.
@@ -494,7 +495,7 @@ class StoreJournal:
         if row is None:
             return None
         check_call(row[1:])
-        return unpack(row[0], kind, self._store.texts), row[_PAYER], row[_AT]
+        return unpack(row[0], kind, self.store.texts), row[_PAYER], row[_AT]
 
     def close(self) -> None:
         """Close the reading connection and the file of uncommitted responses."""

@@ -27,10 +27,12 @@ from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.mcp import McpServers
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
+from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.run_facts import MIXED
 from ragrounds.http import REPLY, BadReply, read_json
 from ragrounds.models.faults import Transient
+from ragrounds.models.options import server_of
 from ragrounds.models.prices import listed_price
 from ragrounds.models.reply_parts import as_json, believed, request_usage
 from ragrounds.models.wire_forms import (
@@ -66,15 +68,6 @@ _TELEMETRY = (
 """Hosts that libraries report to. What goes there is no part of an answer: it is neither recorded nor counted."""
 _REPORTS = ("/v1/traces", "/v1/metrics", "/v1/logs", "/runs/batch", "/runs/multipart")
 """Paths of traces, wherever they are sent."""
-
-
-class ProbedCall(Struct, frozen=True):
-    """A model call that a system was seen to make."""
-
-    actor: str
-    node: str
-    recorded: bool
-    """The journal holds it."""
 
 
 class WireFailure(Exception):
@@ -121,11 +114,9 @@ class AttemptRecorder:
     loops, and of clients without async, by a loop beside it (:class:`SideLoop`).
     """
 
-    def __init__(self, context: AttemptContext, journal: StoreJournal, *, probe: bool = False) -> None:
+    def __init__(self, context: AttemptContext, journal: StoreJournal) -> None:
         self._context = context
         self._journal = journal
-        self.probing = probe
-        """Nothing is sent, and nothing is kept: only what is asked is wanted."""
         self._loop = asyncio.get_running_loop()
         self._occurrences: Counter[bytes] = Counter()
         self._tried: dict[bytes, _Started] = {}
@@ -145,8 +136,6 @@ class AttemptRecorder:
         """What was seen and is not recorded."""
         self.wired: set[str] = set()
         """Model calls that callbacks told of, and behind which a recorded call stood."""
-        self.probed: list[ProbedCall] = []
-        """The model calls in order, of a probe."""
         self._mcp = McpServers()
         self.searches: AttemptSearches | None = None
         """Is shown what was recorded, for the searches in it."""
@@ -177,16 +166,16 @@ class AttemptRecorder:
                 call = used
         if waits and call is not None and not self.over and self.stop is None:
             await self._context.under_cap()
-        started = self._begin(request, call)
+        mark = await self._server_mark(call) if call is not None and not self.over and self.stop is None else ""
+        started = self._begin(request, call, mark)
         if started is None:
             return None
 
         async def make() -> RecordedReply:
             """Send it."""
-            self._check_probe(started)
             return started.read(await send(self._watched_size(started.call)))
 
-        if (drawn := self._context.drawn) is not None and not self.probing:
+        if (drawn := self._context.drawn) is not None:
             drawn.flush(journal, lambda: request.body)
         try:
             reply, cached = await journal.once(started.entry, make, RecordedReply)
@@ -221,7 +210,7 @@ class AttemptRecorder:
         """Something leaves the process by no client that is known (contract: Watcher).
 
         Raises:
-            Unsent: this is a replay or a probe.
+            Unsent: this is a replay.
         """
         if self.over:
             return
@@ -267,20 +256,19 @@ class AttemptRecorder:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing may leave the process: this is a replay, or a probe."""
-        return self._journal.mode == "replay" or self.probing
+        """Whether nothing may leave the process: this is a replay."""
+        return self._journal.mode == "replay"
 
     def _watched_size(self, call: ModelCall) -> Grown:
         """What an answer is read by: no more of it than is recorded, and nothing once the attempt is over."""
         longest = LONGEST_VECTORS if call.form.role == "embedding" else REPLY.size
         return Grown(longest, lambda: self.over)
 
-    def _check_probe(self, started: _Started) -> None:
-        """End a probe at the first call that would be sent."""
-        if self.probing:
-            if self.probed and started.call.form.role != "tool":
-                self.probed[-1] = replace(self.probed[-1], recorded=False)
-            self.end(StopRun("The probe is over: this call is not in the journal."))
+    async def _server_mark(self, call: ModelCall) -> str:
+        """The fingerprint of the server that a call goes to; empty: it is the first that was met at its address."""
+        server = server_of(call.actor) if "server=" in call.actor and call.form.role != "tool" else ""
+        found = await asked_server(self._journal.store, server, replay=self.closed) if server else None
+        return found.fingerprint if found else ""
 
     def _other(self, request: WireRequest) -> None:
         """A request of no known form."""
@@ -302,8 +290,8 @@ class AttemptRecorder:
         if not model_call():  # where a model is asked in a form that is not known, its callback counts it
             self.count_missed(what)
 
-    def _begin(self, request: WireRequest, call: ModelCall | None) -> _Started | None:
-        """Number a call; ``None``: it is none that is recorded, and passes.
+    def _begin(self, request: WireRequest, call: ModelCall | None, mark: str) -> _Started | None:
+        """Number a call to a server of that fingerprint; ``None``: it is none that is recorded, and passes.
 
         Raises:
             Unsent: a cap is reached, or the attempt has ended.
@@ -328,6 +316,7 @@ class AttemptRecorder:
         # A vector is the same in every epoch, and however often it is asked for.
         again = call.form.role == "answering" or call.form is MCP
         first = call_key(call, self._context.epoch if again else 0)
+        first = hashlib.sha256(first + mark.encode()).digest() if mark else first
         occurrence = self._occurrences[first] if again else 0
         self._occurrences[first] += 1
         key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
@@ -349,8 +338,6 @@ class AttemptRecorder:
         self._context.flies(1)
         if told := model_call():
             self.wired.add(told)
-        if self.probing and call.form.role != "tool":
-            self.probed.append(ProbedCall(call.actor, begun.node, recorded=True))
         return _Started(call, first, begun, entry, redact, tried.faults if tried else ())
 
     def _look_for_others(self, call: ModelCall, body: bytes) -> None:
@@ -375,7 +362,7 @@ class AttemptRecorder:
             Exception: what the client itself raised.
         """
         self._context.flies(-1)
-        if isinstance(error, NotReplayed) and not self.probing:
+        if isinstance(error, NotReplayed):
             near = self._journal.nearest_words(self._context.item.id, started.entry)
             self.end(NotReplayed(f"{error}. {near}") if near else error)
         if isinstance(error, StopRun):
