@@ -82,8 +82,8 @@ async def ask_servers(options: ModelOptions) -> Facts:
 
 
 async def ask_server(url: str, model: str, key: str) -> Facts:
-    """What one server says of a model; without a key, as of one that is not ours, what it lists alone. Nothing that goes
-    wrong here is an error: it has not told."""
+    """What one server says of a model; without a key, as of one that is not ours, what it lists alone. Nothing that
+    goes wrong here is an error: it has not told."""
     from ragrounds.models.transport import Transport
 
     headers = None if key else dict[str, str]()
