@@ -192,7 +192,7 @@ async def test_it_is_opened_and_ended_where_a_loop_is_held_up_for_it(hosted) -> 
     assert hosted("echo").open().kind == "function"
     began = time.monotonic()
     end_hosts()
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 1.9  # it is not waited for until it is killed
 
 
 def test_what_it_prints_is_no_result(hosted, attempts, capfd) -> None:
