@@ -334,6 +334,7 @@ def test_embeddings_are_calls_whose_tokens_stand_apart(served: AnyForm, attempt)
     made = attempt(do)
     assert made.text == "2 The answer is B"
     assert [call.role for call in made.calls] == ["embedding", "embedding", "answering"]
+    assert [call.usage for call in made.calls[:2]] == [Usage(input=3, output=0)] * 2
     assert len(served.asked) == 2, "the same vectors are asked for once"
     assert made.context.usage == Usage(input=7, output=2)
 

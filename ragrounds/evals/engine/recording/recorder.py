@@ -384,8 +384,10 @@ class AttemptRecorder:
 
     def _answered(self, started: _Started, answered: RecordedReply, cached: bool) -> WireResponse:
         asked, call = started.entry.request, started.call
-        tokened = call.form.role != "tool"
-        reply = believed(answered, asked) if tokened and isinstance(asked, Request) else answered
+        # Vectors and ranks have no text of theirs, and not all texts that they were asked for are kept.
+        reply = answered
+        if isinstance(asked, Request) and call.form.role == "answering":
+            reply = believed(answered, asked)
         self._tried.pop(started.first, None)
         self._context.flies(-1)
         self.calls += 1
