@@ -343,7 +343,7 @@ class Measure:
     def _environment(self, home: str) -> dict[str, str]:
         address = f"http://127.0.0.1:{self.server.port}/v1"
         own = {"OPENAI_BASE_URL": address, "OPENAI_API_BASE": address, "OPENAI_API_KEY": "sk-loopback-needs-none"}
-        own |= {"RAGROUNDS_HOME": str(self.folder / home)}
+        own |= {"RAGROUNDS_HOME": str(self.folder / home), "OF_ROW": str(self.folder / home)}
         own |= {
             "LANGSMITH_TRACING": "false",
             "NO_PROXY": "127.0.0.1",
@@ -454,7 +454,7 @@ def orphans(home: Path, patience: float = 5.0) -> list[str]:
         left = []
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if f"RAGROUNDS_HOME={home}\0".encode() in (process / "environ").read_bytes():
+                if f"OF_ROW={home}\0".encode() in (process / "environ").read_bytes():
                     left.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:80])
         if not left or time.monotonic() > end:
             return left

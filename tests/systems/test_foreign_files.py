@@ -98,7 +98,7 @@ def test_a_row_says_which_processes_a_killed_command_left(monkeypatch: pytest.Mo
     import compatibility_rows
 
     sleeper = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
-    environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path)}
+    environment = {**os.environ, "OF_ROW": str(tmp_path)}
     with subprocess.Popen(sleeper, env=environment, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
