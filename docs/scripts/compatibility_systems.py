@@ -25,6 +25,8 @@ form = "openai"
 model = "gpt-4o-mini"
 price = { input = 2.0, output = 8.0 }
 """
+RECORDED = 'record = ["http://127.0.0.1:{port}/"]\n'
+"""The searches of a service, which has no form that is known, are recorded where the user names its address."""
 ANTHROPIC = {"ANTHROPIC_BASE_URL": "{root}", "ANTHROPIC_API_KEY": "none"}
 ELASTIC = {
     "ELASTICSEARCH_URL": "{root}",
@@ -112,6 +114,7 @@ SYSTEMS = (
         ("-r", "{clone}/pyproject.toml"),
         ("langchain-core", "langgraph", "langchain-anthropic", "openai"),
         repository="langchain-ai/rag-research-agent-template",
+        card=RECORDED,
         environment=ANTHROPIC | ELASTIC,
         bare="-",
     ),
@@ -122,7 +125,7 @@ SYSTEMS = (
         ("-r", "{clone}/pyproject.toml"),
         ("langchain-core", "langgraph", "langchain-anthropic"),
         repository="langchain-ai/retrieval-agent-template",
-        card='[config]\nuser_id = "me"\n',
+        card=RECORDED + '[config]\nuser_id = "me"\n',
         environment=ANTHROPIC | ELASTIC,
         bare="-",
     ),
@@ -133,7 +136,7 @@ SYSTEMS = (
         ("-r", "{clone}/pyproject.toml"),
         ("langchain", "langgraph", "langchain-anthropic", "langchain-tavily"),
         repository="langchain-ai/react-agent",
-        card='record = ["http://127.0.0.1:{port}/search"]\n',
+        card=RECORDED,
         environment=ANTHROPIC | {"TAVILY_API_KEY": "none", "MODEL": "anthropic/claude-sonnet-4-5-20250929"},
         site="import langchain_tavily._utilities as t, os; t.TAVILY_API_URL = os.environ['ROOT_URL']",
         bare="-",
@@ -175,6 +178,7 @@ SYSTEMS = (
             "STRATEGIC_LLM": "openai:gpt-4.1-mini",
             "EMBEDDING": "openai:text-embedding-3-small",
         },
+        card=RECORDED,
         apart=True,
         searches=False,
     ),

@@ -8,7 +8,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
-from .wire import Grown, WireRequest, WireResponse, answered, bounded_async, passing, watcher
+from .wire import Grown, NotThere, WireRequest, WireResponse, answered, bounded_async, passing, watcher
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,7 +45,10 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
         asked = WireRequest(
             method, str(url), {name.lower(): value for name, value in headers.items()}, _body(self, given)
         )
-        answer = await found.exchange(asked, send)
+        try:
+            answer = await found.exchange(asked, send)
+        except NotThere as error:
+            raise aiohttp.ClientConnectionError(str(error)) from None
         if answer is None:
             with passing():
                 return await request(self, method, str_or_url, **given)  # type: ignore[arg-type]

@@ -37,6 +37,7 @@ from .wire import (
     WATCHER,
     BlockingSend,
     Grown,
+    NotThere,
     Send,
     ToldCall,
     Unsent,
@@ -163,7 +164,7 @@ def _given(said: Said, body: bytes) -> WireResponse | None:
     if "refused" in said:
         raise Unsent(str(said["refused"]))
     if "error" in said:
-        raise ConnectionError(str(said["error"]))
+        raise NotThere(str(said["error"]))
     return None if "pass" in said else _response(said, body)
 
 

@@ -38,7 +38,7 @@ from .reads import NAMED, Reads
 from .targets import loaded
 from .unpacking import BadReply
 from .watch import installed
-from .wire import WATCHER, BlockingSend, Grown, Send, Unsent, WireRequest, WireResponse, model_call
+from .wire import WATCHER, BlockingSend, Grown, NotThere, Send, Unsent, WireRequest, WireResponse, model_call
 
 MOST_THREADS = 256
 """Threads of the loop's: as many attempts may be in flight, each in a function that is not async."""
@@ -250,7 +250,7 @@ class _Question:
         if what == "pass":
             return None
         if what == "fail":
-            raise self._failed or ConnectionError(said["why"])
+            raise self._failed or NotThere(said["why"])
         raise Unsent(said["why"])
 
 
@@ -477,6 +477,8 @@ def serve(line: int, lifeline: int, *, closed: bool) -> None:
     clock.install(always=True)
     with installed(closed=closed):
         HostLoop(link).run()
+    # What threads of the system's still ask for, as reports of its libraries, is refused, and nobody need read of it.
+    threading.excepthook = lambda thread: None if thread.exc_type is Unsent else threading.__excepthook__(thread)
 
 
 def _end_with(lifeline: int) -> None:

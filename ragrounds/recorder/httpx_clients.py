@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from .wire import Grown, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
+from .wire import Grown, NotThere, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
 
 OUR_LOOPS: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 """Loops that no user has: a client that is used on one of them has connections of its own there, since those that it
@@ -37,7 +37,10 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
                 finally:
                     response.close()
 
-        answer = found.exchange_blocking(asked, send)
+        try:
+            answer = found.exchange_blocking(asked, send)
+        except NotThere as error:
+            raise library.ConnectError(str(error), request=request) from None
         if answer is None:
             with passing():
                 return handle(self, request)
@@ -58,7 +61,10 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
                 finally:
                     await response.aclose()
 
-        answer = await found.exchange(asked, send)
+        try:
+            answer = await found.exchange(asked, send)
+        except NotThere as error:
+            raise library.ConnectError(str(error), request=request) from None
         if answer is None:
             with passing():
                 return await handle_async(_here(self), request)

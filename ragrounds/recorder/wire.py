@@ -44,6 +44,10 @@ class Unsent(BaseException):
     """
 
 
+class NotThere(ConnectionError):
+    """Nothing is sent there, and that is no matter: a client raises what it raises where a server is gone."""
+
+
 class Grown:
     """Is told of the bytes of an answer that were read so far."""
 

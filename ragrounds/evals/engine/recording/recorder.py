@@ -46,7 +46,16 @@ from ragrounds.models.wire_forms import (
     recorded,
 )
 from ragrounds.models.wire_replies import mcp_answer
-from ragrounds.recorder.wire import BlockingSend, Grown, Send, Unsent, WireRequest, WireResponse, model_call
+from ragrounds.recorder.wire import (
+    BlockingSend,
+    Grown,
+    NotThere,
+    Send,
+    Unsent,
+    WireRequest,
+    WireResponse,
+    model_call,
+)
 from ragrounds.records import Fault, Reply, Usage
 from ragrounds.redaction import Redactor, redacted
 from ragrounds.text import safe
@@ -66,8 +75,15 @@ _TELEMETRY = (
     "mixpanel.com",
 )
 """Hosts that libraries report to. What goes there is no part of an answer: it is neither recorded nor counted."""
-_REPORTS = ("/v1/traces", "/v1/metrics", "/v1/logs", "/runs/batch", "/runs/multipart")
-"""Paths of traces, wherever they are sent."""
+_REPORTS = (
+    "/v1/traces",
+    "/v1/metrics",
+    "/v1/logs",
+    "/runs/batch",
+    "/runs/multipart",
+    "/model_prices_and_context_window.json",
+)
+"""Paths of traces, wherever they are sent, and of LiteLLM's prices, which it asks for as it is imported."""
 
 
 class WireFailure(Exception):
@@ -277,7 +293,7 @@ class AttemptRecorder:
         host = parts.hostname or ""
         if any(host == one or host.endswith(f".{one}") for one in _TELEMETRY) or parts.path.endswith(_REPORTS):
             if self.closed:
-                raise ConnectionError(f"Nothing is sent to {host} in a replay.")
+                raise NotThere(f"Nothing is sent to {host} in a replay.")
             return
         what = f"{request.method} {safe(address, 200)}"
         if self.closed:
@@ -302,7 +318,7 @@ class AttemptRecorder:
             if self.cut_off:
                 raise Unsent("the attempt that this call belongs to was cut off")
             if self.closed:
-                raise ConnectionError("Nothing is sent in a replay.")
+                raise NotThere("Nothing is sent in a replay.")
             _LOG.warning("%s was asked for after the attempt it belongs to was over: not recorded", request.url)
             return None
         if call is None:
