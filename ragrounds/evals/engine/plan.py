@@ -464,17 +464,20 @@ def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
     Raises:
         UserError: it is not; names what differs.
     """
+    read: list[str] = []
     if now.reads is not None:
-        differing = [*differing_parts(run, now), *map(in_words, differences(store, run, now))]
-        same = not differing
+        differing, read = differing_parts(run, now), [in_words(one) for one in differences(store, run, now)]
+        same = not differing and not read
     else:
         same = run.fingerprint == fingerprint(now.identity)
         plain = msgspec.json.decode(msgspec.json.encode(now.identity))
         differing = [] if same else sorted(k for k in {*plain, *run.identity} if plain.get(k) != run.identity.get(k))
     if not same:
+        named = ", ".join([*differing, *(["what it reads"] if read else [])]) or "its identity"
+        why = f" ({'; '.join(said(read))})" if read else ""
         raise UserError(
-            f"The run {run.id} cannot be resumed: {', '.join(differing) or 'its identity'} would be another "
-            "now. What it has stays; `ragrounds run` with the options of now makes a run of its own."
+            f"The run {run.id} cannot be resumed: {named} would be another now{why}. What it has stays; "
+            "`ragrounds run` with the options of now makes a run of its own."
         )
     return run
 
