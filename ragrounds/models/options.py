@@ -311,6 +311,7 @@ def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
     return str(spec.having(**filled))
 
 
+@functools.lru_cache(maxsize=1024)
 def server_of(identity: str) -> str:
     """:attr:`ModelOptions.server` of a model's identity: without how it is sampled, and which server of that place it
     is."""

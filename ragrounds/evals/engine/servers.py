@@ -131,7 +131,7 @@ async def asked_server(store: Store, server: str, *, replay: bool = False) -> Kn
     """
     asked = _ASKED.setdefault(store, {})
     if (met := asked.get(server)) is not None:
-        return await asyncio.wrap_future(met)
+        return met.result() if met.done() else await asyncio.wrap_future(met)
     met = asked[server] = Future()
     found: KnownServer | None = None
     try:
