@@ -200,7 +200,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
     first, wrong, later, everything = done.stdout.splitlines()
     assert first == "['ragrounds.version'] False False"
     assert "has no attribute 'rnu'" in wrong
-    assert later == "['ragrounds.errors', 'ragrounds.version']"
+    assert later == "['ragrounds.errors', 'ragrounds.recorder', 'ragrounds.recorder.errors', 'ragrounds.version']"
     assert everything == "True"
 
 
