@@ -146,7 +146,7 @@ async def test_the_second_tier_is_observed_and_priced(mine):
     assert [(call.actor, call.node, call.key) for call in calls] == [("openai:gpt-4o-mini", "answer", "")] * 3
     assert played.attempt.usage == Usage(input=3000, output=300)
     assert played.attempt.cost_paid == pytest.approx(3 * (1000 * 0.15 + 100 * 0.60) / 1e6)
-    assert played.notes == ["not_recorded"]
+    assert played.notes == ["not_recorded", "no_search_heard"]
 
 
 async def test_caps_hold_for_observed_calls_too(mine):
