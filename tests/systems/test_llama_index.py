@@ -114,14 +114,15 @@ async def test_an_engine_is_asked_seen_and_journaled(mine, name):
     played = await play([agent, agent], [])
     assert played.attempt.status == "completed", played.attempt.reason
     assert played.attempt.text == "The answer is (B)."
-    assert len([one for one in server.asked if one.method == "POST"]) == 1, "the second run asks nobody"
+    asked = [one for one in server.asked if one.method == "POST"]
+    assert len(asked) == 1, "the second run asks nobody"
     seen = list(calls(played.attempt.events))
     assert [call.kind for call in seen] == ["search", "model"]
     assert (seen[0].actor, len(seen[0].passages)) == ("Words", 2)
     assert seen[1].cached
     assert played.attempt.usage is not None
     assert (played.attempt.usage.input, played.attempt.usage.output) == (10, 5)
-    assert "Fact 2." in str(server.asked[0].body)
+    assert "Fact 2." in str(asked[0].body)
 
 
 async def test_the_steps_of_an_engine_are_told_and_its_calls_are_made_in_them(mine):
