@@ -154,8 +154,8 @@ class Measure:
     def _whole(self) -> Cell:
         """All questions, with an empty store: what the server counted beside what was seen."""
         before = self.server.settled()
-        self.told = self._run("whole")
-        self._opening = opening_cost(self.told)
+        ended = self._finish(self._command("whole"), "whole")
+        self._opening = opening_cost(ended.stderr)
         counted = self.server.settled() - before
         self.facts = facts = self._facts("whole")
         if facts.statuses != {"completed": self.questions}:
@@ -163,7 +163,7 @@ class Measure:
         missed = f", {facts.unrecorded} not recorded" if facts.unrecorded else ""
         self.counted = counted
         if not self.foreign.heard:
-            said = bool(re.search(UNHEARD, self.told))
+            said = bool(re.search(UNHEARD, ended.stderr + ended.stdout))
             return Cell(facts.models == 0 < counted and said, f"0 of {counted}, said: {'yes' if said else 'no'}")
         return Cell(facts.models == counted > 0 and not missed, f"{facts.models} = {counted}{missed}")
 
