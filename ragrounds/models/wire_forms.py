@@ -53,6 +53,8 @@ class RecordedReply(Reply, frozen=True, kw_only=True):
     content_type: str
     body: str
     encoding: str = "utf-8"
+    headers: dict[str, str] = field(default_factory=dict)
+    """A service's own (``x-…``), of an address that the user listed: Elasticsearch's client knows its server by one."""
 
 
 class ModelCall(Struct, frozen=True):
@@ -252,6 +254,7 @@ def recorded(form: WireForm, response: WireResponse, redact: Callable[[str], str
     except UnicodeDecodeError:
         text, encoding = response.body.decode("latin-1"), "latin-1"
     clean = redact(text)
+    own = {name: redact(value) for name, value in response.headers.items() if name.startswith("x-")}
     reply = form.read(clean.encode(encoding), response.content_type)
     return RecordedReply(
         **{name: getattr(reply, name) for name in Reply.__struct_fields__},
@@ -259,12 +262,13 @@ def recorded(form: WireForm, response: WireResponse, redact: Callable[[str], str
         content_type=response.content_type,
         body=clean,
         encoding=encoding,
+        headers=own if form is LISTED else {},
     )
 
 
 def given_back(reply: RecordedReply) -> WireResponse:
     """A recorded answer as it goes to the client."""
-    return WireResponse(reply.status, reply.content_type, reply.body.encode(reply.encoding))
+    return WireResponse(reply.status, reply.content_type, reply.body.encode(reply.encoding), reply.headers)
 
 
 _LINKS = frozenset({"tool_call_id", "call_id", "tool_use_id"})

@@ -354,7 +354,12 @@ def test_calls_of_addresses_that_the_user_lists_are_recorded(served, home):
                 recorded=(f"{served.place}/search",),
             )
             asked = f"{served.place}/search?q=heparin&api_key={key}"
-            system = Doing(lambda _: asyncio.to_thread(lambda: requests.get(asked, timeout=10).text))
+
+            def do() -> str:
+                answer = requests.get(asked, timeout=10)
+                return f"{answer.text} of {answer.headers['X-Product']}"
+
+            system = Doing(lambda _: asyncio.to_thread(do))
             made = Made((await run_system(system, context, journal)).text, None, context)
             (call,) = made.calls
             traced = traced_call(store, call)
@@ -366,7 +371,7 @@ def test_calls_of_addresses_that_the_user_lists_are_recorded(served, home):
     made = asyncio.run(make("reuse", "one-key"))
     served.close()
     again = asyncio.run(make("replay", "another-key"))
-    assert made.text == again.text == "page"
+    assert made.text == again.text == "page of a search"
     assert [(call.kind, call.actor.partition("/")[2]) for call in made.calls] == [("tool", "search")]
     assert made.context.missed == 0
     assert made.context.cost_uncached == 0.0

@@ -34,7 +34,7 @@ class AnyForm:
             return Told({"data": []})
         self.asked.append((asked.path, asked.body or {}))
         if asked.method == "GET":
-            return Told(b"page", headers={"Content-Type": "text/plain"})
+            return Told(b"page", headers={"Content-Type": "text/plain", "X-Product": "a search"})
         self.gate.wait(30)
         if self.fails:
             return Told({"error": {"message": "later"}}, self.fails.pop(0))
