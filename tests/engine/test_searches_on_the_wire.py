@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import requests
 
+from ragrounds.agents.agent import Limits
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.store.hops import NOT_HEARD, hops_of, searches_unknown
 from ragrounds.evals.store.store import Store
@@ -328,6 +329,12 @@ def test_a_search_of_any_framework_is_a_hop_and_its_passage_is_seen(served, atte
     with Store(home) as store:
         (hop,) = hops_of([traced_call(store, call) for call in again.calls], Gold(question_id="q", answer=""))
     assert (hop.query, [(one.passage.text, one.fate) for one in hop.found]) == ("heparin", [(FOUND["heparin"], "seen")])
+
+
+def test_a_search_counts_before_the_call_that_hands_it_on(served, attempt):
+    made = attempt(a_function_agent(served), limits=Limits(calls=2))
+    assert getattr(made.error, "status", "") == "capped"
+    assert [call.kind for call in made.calls] == ["model", "search"]
 
 
 @pytest.mark.parametrize(

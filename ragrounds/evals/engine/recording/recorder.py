@@ -324,10 +324,6 @@ class AttemptRecorder:
         if call is None:
             self._other(request)
             return None
-        try:
-            self._context.check_caps()
-        except AttemptEnded as capped:
-            self.end(capped)
         self._look_for_others(call, request.body)
         # A vector is the same in every epoch, and however often it is asked for.
         again = call.form.role == "answering" or call.form is MCP
@@ -341,6 +337,10 @@ class AttemptRecorder:
         asked = clean.request()
         if self.searches is not None and call.form.role == "answering":
             self.searches.read_request(asked, clean.body)
+        try:  # what it searched for stands in this request, and counts before it
+            self._context.check_caps()
+        except AttemptEnded as capped:
+            self.end(capped)
         # A call that failed keeps its begin and its place in the trace: its tries are one call with faults.
         tried = self._tried.get(first)
         begun = tried.begun if tried else self._context.begin_call(call.actor, call.form.role)
