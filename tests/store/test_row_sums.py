@@ -19,6 +19,7 @@ from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.attempt_facts import make_facts
 from ragrounds.evals.store.attempt_notes import notes_of, write_note
 from ragrounds.evals.store.codec import DamagedRecord
+from ragrounds.evals.store.reads import read_rows
 from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row, summed
 from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.servers import keep_server, known_servers
@@ -26,7 +27,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import calls
 from ragrounds.evals.store.verification import Findings, Verification
-from ragrounds.records import AnswerStatus, Status
+from ragrounds.records import AnswerStatus, Read, Status
 from tests.store.making import two_in_an_arena
 from tests.store.test_verification import filled
 
@@ -52,6 +53,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_note(store, run, store.questions(run)[0][0].id, 0, author="ann", mark="star", text="look")
         make_facts(store, [run])
         keep_server(store.engine, "openai:m@host", "", {"id": "m"})
+        read = Read("file", "facts.csv", "a digest", 7, 1.0)
+        store.add_rows(read_rows([read], store.number(run)))
     return home
 
 
