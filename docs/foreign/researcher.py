@@ -5,6 +5,7 @@ from gpt_researcher import GPTResearcher
 
 async def ask(question: str) -> str:
     """Search, then write."""
-    researcher = GPTResearcher(query=question, report_type="research_report", verbose=False)
+    role = "You search carefully, and end with the letter of one option."
+    researcher = GPTResearcher(question, "research_report", agent="doctor", role=role, verbose=False)
     await researcher.conduct_research()
     return str(await researcher.write_report())

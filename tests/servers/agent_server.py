@@ -99,6 +99,8 @@ class Turn:
             self.calls.append((wanted, json.dumps(arguments)))
         elif form is not None:
             self.text = json.dumps(value_of(form, "\n".join(users), form))
+        elif "list of strings" in "\n".join(plain(one.get("content")) for one in messages):  # a form in words alone
+            self.text = json.dumps([words(shown)])
         else:
             letter = "ABC"[drawn(shown, 3)]
             self.text = f"The notes speak of {words(shown)}. The answer is ({letter})."
