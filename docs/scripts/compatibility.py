@@ -215,6 +215,9 @@ def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequ
             if row.foreign.file
             else row.foreign.title
         )
+        if row.foreign.repository:
+            place = f"[{place}](https://github.com/{row.foreign.repository})"
+        place += ", apart" if row.foreign.own else ""
         lines.append(f"| {place} | {' | '.join(said)} | {told.get(row.foreign.key, '')} |")
     return "\n".join([*lines, "", *EXPLAINED, "", *beside])
 
@@ -262,6 +265,8 @@ def served(environments: Environments, folder: Path, options: argparse.Namespace
 EXPLAINED = [
     "Each command is a process of its own, forked from one that has loaded the libraries and nothing of the system.",
     "",
+    "- **apart**: in an environment of its own, which `--python` names: no package of it changes, and of a killed "
+    'command nothing runs on. Services that a template searches are recorded as `record = ["…"]` in its file says.',
     "- **lines changed**: the files that `bare.py` runs and those that ragrounds ran are the same, byte for byte, and "
     "name it nowhere.",
     "- **calls seen = counted**: calls of models in the journal (embeddings are among them), and requests that the "

@@ -181,6 +181,7 @@ SYSTEMS = (
         card=RECORDED,
         apart=True,
         searches=False,
+        priced=False,
     ),
     Foreign(
         "llama_example",
