@@ -284,7 +284,7 @@ class Measure:
         foreign = self.foreign
         before = digests(self.source)
         place = foreign.bare or foreign.place
-        said = "an address, no file" if foreign.file is None else "0, not run bare"
+        said = "an address, no file" if "[endpoint]" in foreign.card else "0, not run bare"
         if place != "-":
             command = ["bare", self.copy / "bare.py", str(self._path(place)), "What lowers a high potassium?"]
             if self.theirs is None:
