@@ -77,12 +77,12 @@ def mine(tmp_path_factory):
 @pytest.mark.parametrize("name", ["predict", "thinking", "waiting"])
 async def test_a_module_is_asked_and_its_calls_are_journaled(mine, name):
     agent, server = mine(name)
-    before = len(server.asked)
+    before = len(server.posts)
     played = await play([agent, agent], [])
     assert played.attempt.status == "completed", played.attempt.reason
     assert played.attempt.text == "It is (B)."
     assert played.attempt.unrecorded == 0
-    assert len(server.asked) == before + 1
+    assert len(server.posts) == before + 1
     assert played.attempt.usage is not None
     assert (played.attempt.usage.input, played.attempt.usage.output) == (10, 5)
 

@@ -45,6 +45,8 @@ _KEPT = 64
 _GRACE = 2.0
 """Seconds that a host has to end by itself, with what its systems do at the end."""
 _LOOK = 0.005
+_CLOSED = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+"""Variables of a closed host: LiteLLM and DSPy have a list of models with them, and ask for a newer one by network."""
 _CHILD = str(Path(__file__).parents[2] / "recorder" / "__main__.py")
 
 
@@ -106,11 +108,12 @@ class Host:
         self._systems: dict[HostedSystem, tuple[int, Work]] = {}
         ours, theirs = socket.socketpair()
         lifeline, self._life = os.pipe()
+        variables = {**dict(place.environment), **(_CLOSED if place.closed else {})}
         command = [place.python, _CHILD, str(theirs.fileno()), str(lifeline), "closed" if place.closed else "open"]
         try:
             with own_traffic():  # a process of ours, and none that a system has started
                 self._process = subprocess.Popen(  # noqa: S603
-                    command, cwd=place.working, env=dict(place.environment), stdin=subprocess.DEVNULL, stdout=2,
+                    command, cwd=place.working, env=variables, stdin=subprocess.DEVNULL, stdout=2,
                     pass_fds=(theirs.fileno(), lifeline), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
