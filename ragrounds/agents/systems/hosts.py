@@ -113,7 +113,8 @@ class Host:
         try:
             with own_traffic():  # a process of ours, and none that a system has started
                 self._process = subprocess.Popen(  # noqa: S603
-                    command, cwd=place.working, env=variables, stdin=subprocess.DEVNULL, stdout=2,
+                    command, cwd=place.working, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
                     pass_fds=(theirs.fileno(), lifeline), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
@@ -127,6 +128,8 @@ class Host:
         self._line = Line(self, ours)
         self._thread = threading.Thread(target=self._read, name="ragrounds-host", daemon=True)
         self._thread.start()
+        self._prints = threading.Thread(target=self._hand_on, name="ragrounds-host-prints", daemon=True)
+        self._prints.start()
 
     def opened(self, system: HostedSystem) -> Work:
         """A system, opened in this host or being opened."""
@@ -179,6 +182,7 @@ class Host:
         self._kill()
         if threading.current_thread() is not self._thread:
             self._thread.join(_GRACE)
+            self._prints.join(_GRACE)
 
     # For its lines
 
@@ -236,6 +240,14 @@ class Host:
             work.fail(self._ended(work))
         self._line.close()
         os.close(self._life)
+
+    def _hand_on(self) -> None:
+        """Hand on what it prints, to standard error as it is at the moment: a screen that is drawn holds it back."""
+        said = self._process.stdout
+        assert said is not None
+        with contextlib.suppress(OSError, ValueError):
+            while part := os.read(said.fileno(), 1 << 16):
+                os.write(2, part)
 
     def _ended(self, work: Work) -> Exception:
         said = f"the process that {work.name} runs in {self.how}"

@@ -92,7 +92,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     home = tmp_path / "home"
     (tmp_path / "noisy.py").write_text(NOISY)
     agents = ["--agent", "direct", "--agent", "direct_cot", "--agent", f"{tmp_path / 'noisy.py'}:ask as Noisy"]
-    server = ["--model", "openai:slow", "--base-url", slow_server.url, "--concurrency", "64", "--yes"]
+    server = ["--model", "openai:slow", "--base-url", slow_server.url, "--concurrency", "40", "--yes"]
     terminal.command("run", *agents, *server, "--limit", "90")
     terminal.see("── in flight ", "of 270 attempts")
     for width, height in ((80, 24), (120, 40), (200, 60), (100, 30)):
@@ -108,7 +108,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
         parts = [int(one) for one in re.findall(r" (\d+)/90 ", "\n".join(lines))]
         assert (len(parts), sum(parts)) == (3, int(found[1]))
     (told,) = [int(match[1]) for line in frame(terminal, 100, 30) if (match := _FLYING.match(line))]
-    assert 0 < told <= 64
+    assert 0 < told <= 40
 
     terminal.type("C-c")
     waiting = terminal.see("Stopping: finishing the ")
