@@ -96,6 +96,12 @@ def versions(python: Path, names: Sequence[str]) -> str:
     return told.stdout.strip() or f"? {told.stderr.strip()[-80:]}"
 
 
+def commit() -> str:
+    """The commit of this checkout; `-dirty`: with changes."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def main() -> None:
     """Measure the rows that are asked for, and print or write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,7 +137,8 @@ def main() -> None:
         wanted = [one for one in SYSTEMS if (not chosen or one.key in chosen) and not options.page]
         made_rows = [begun_row(foreign, environments, folder.absolute(), options, told) for foreign in wanted]
         with ThreadPoolExecutor(options.jobs) as pool:
-            begun = [pool.submit(finished_row, one, options.columns.split(","), folder, told) for one in made_rows]
+            columns = options.columns.split(",")
+            begun = [pool.submit(finished_row, one, columns, options.questions, folder, told) for one in made_rows]
             rows = [one.result() for one in begun]
         if options.servers or not (chosen or options.page):
             (folder / "servers.md").write_text("\n".join(served(environments, folder.absolute(), options)))
@@ -163,9 +170,12 @@ def begun_row(
     return Measure(foreign, python, folder, options.questions, options.streamed, theirs=own, clone=clone)
 
 
-def finished_row(begun: Measure | Row, columns: Sequence[str], folder: Path, told: dict[str, str]) -> Row:
+def finished_row(
+    begun: Measure | Row, columns: Sequence[str], questions: int, folder: Path, told: dict[str, str]
+) -> Row:
     """A row, told and kept as soon as it is measured."""
     row = begun if isinstance(begun, Row) else begun.row(columns)
+    row.measured = f"{datetime.now(UTC):%Y-%m-%d}, {commit()}, {questions}"
     said = [f"{row.foreign.key}: {row.seconds:.0f} s; {', '.join(row.broken) or 'all hold'}"]
     sys.stderr.write("\n    ".join([*said, *(f"{name}: {row.cells[name]}" for name in row.broken)]) + "\n")
     sys.stderr.flush()
@@ -176,7 +186,8 @@ def finished_row(begun: Measure | Row, columns: Sequence[str], folder: Path, tol
 def keep(path: Path, row: Row, version: str) -> None:
     """Write a row beside the runs that it comes from."""
     cells = {name: (cell.holds, cell.words) for name, cell in row.cells.items()}
-    path.write_text(json.dumps({"cells": cells, "seconds": row.seconds, "versions": version}), encoding="utf-8")
+    held = {"cells": cells, "seconds": row.seconds, "measured": row.measured, "versions": version}
+    path.write_text(json.dumps(held), encoding="utf-8")
 
 
 def kept(folder: Path, told: dict[str, str]) -> Iterator[Row]:
@@ -186,7 +197,8 @@ def kept(folder: Path, told: dict[str, str]) -> Iterator[Row]:
         if path.exists():
             held = json.loads(path.read_text(encoding="utf-8"))
             told[foreign.key] = held["versions"]
-            yield Row(foreign, {name: Cell(*cell) for name, cell in held["cells"].items()}, held["seconds"])
+            cells = {name: Cell(*cell) for name, cell in held["cells"].items()}
+            yield Row(foreign, cells, held["seconds"], held["measured"])
 
 
 def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequence[str]) -> str:
@@ -195,17 +207,17 @@ def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequ
     lines = [
         "# Systems of others, unchanged",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}. "
-        "`python docs/scripts/compatibility.py --write` "
+        f"Python {platform.python_version()}. `python docs/scripts/compatibility.py --write` "
         "installs each system from the package index, runs it bare and then by `ragrounds run`, and writes this page "
-        f"({quickest:.0f} to {slowest:.0f} s a row, some at the same time). "
+        f"({quickest:.0f} to {slowest:.0f} s a row, some at the same time); "
+        "the last column says on which day and commit a row was measured, and with how many questions. "
         "[docs/foreign](../docs/foreign) holds files of ours, by the public recipes; "
         "none of them knows ragrounds. "
         "The model server is a scripted one on loopback that counts its requests"
         + (", and replies are streamed where a system can." if streamed else "."),
         "",
-        "| system | " + " | ".join(COLUMNS.values()) + " | versions |",
-        "|---|" + "---|" * len(COLUMNS) + "---|",
+        "| system | " + " | ".join(COLUMNS.values()) + " | versions | measured |",
+        "|---|" + "---|" * len(COLUMNS) + "---|---|",
     ]
     for row in rows:
         cells = [str(row.cells.get(name, Cell(None, "not asked for, or no run"))) for name in COLUMNS]
@@ -218,7 +230,7 @@ def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequ
         if row.foreign.repository:
             place = f"[{place}](https://github.com/{row.foreign.repository})"
         place += ", apart" if row.foreign.own else ""
-        lines.append(f"| {place} | {' | '.join(said)} | {told.get(row.foreign.key, '')} |")
+        lines.append(f"| {place} | {' | '.join(said)} | {told.get(row.foreign.key, '')} | {row.measured} |")
     return "\n".join([*lines, "", *EXPLAINED, "", *beside])
 
 
@@ -229,6 +241,7 @@ def served(environments: Environments, folder: Path, options: argparse.Namespace
     lines = [
         "## Servers",
         "",
+        f"{datetime.now(UTC):%Y-%m-%d}, {commit()}, {options.questions}. "
         "The same under other servers, counted by their own access logs. "
         + (f"GPU: {gpu()}." if gpu() else "No GPU was at hand, so vLLM was not run."),
         "",
@@ -277,9 +290,12 @@ EXPLAINED = [
     "- **replayed, server gone**: every attempt made anew with `--journal replay --new`; at the server's address a "
     "socket counts connections, and there are none.",
     "- **passages**: of searches inside the system, as every analysis by hop reads them.",
-    "- **cost**: dollars in the ledger, equal to what the server's own count of tokens comes to.",
+    "- **cost**: dollars in the ledger, equal to what the server's own count of tokens comes to. Of a stream that did "
+    "not ask for its tokens it is unknown: the cell says no.",
     "- **capped at**: calls (of models, and searches) that an attempt may make, of those that it needs; it ends as "
     "`capped`, and the server counts no more.",
+    "- **said beside the figures**: of a system that cannot be recorded, the notes of the run say so, and no replay "
+    "goes through.",
 ]
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ class Foreign:
     """Distributions whose versions the page gives."""
     card: str = ""
     """Lines of its agent file, where it needs one: what it is given and under which key it answers."""
-    bare: str = ""
-    """The place for `bare.py`, where it is another one; ``-``: it cannot be run bare."""
+    bare: bool = True
+    """`bare.py` can run it, where its file is in docs/foreign."""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Variables of the system's own."""
     searches: bool = True
@@ -56,8 +56,6 @@ class Foreign:
     """``owner/name:path`` of a notebook that the file runs (NOTEBOOK)."""
     site: str = ""
     """A line that its environment runs as it starts: an address that no variable sets."""
-    priced: bool = True
-    """Its replies say their tokens; ``False``: a stream that it did not ask to."""
     heard: bool = True
     """Its calls can be recorded; ``False``: that they were not is said, and no replay goes through."""
 
@@ -91,6 +89,8 @@ class Row:
     foreign: Foreign
     cells: dict[str, Cell] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
+    measured: str = ""
+    """The day, the commit, and how many questions."""
 
     @property
     def broken(self) -> list[str]:
@@ -163,8 +163,9 @@ class Measure:
         missed = f", {facts.unrecorded} not recorded" if facts.unrecorded else ""
         self.counted = counted
         if not self.foreign.heard:
-            said = bool(re.search(UNHEARD, ended.stderr + ended.stdout))
-            return Cell(facts.models == 0 < counted and said, f"0 of {counted}, said: {'yes' if said else 'no'}")
+            said = any("not recorded" in note for note in json.loads(ended.stdout)["notes"])
+            words = f"{facts.models} of {counted}, said beside the figures: {'yes' if said else 'no'}"
+            return Cell(facts.models == 0 < counted and said, words)
         return Cell(facts.models == counted > 0 and not missed, f"{facts.models} = {counted}{missed}")
 
     def _again(self) -> Cell:
@@ -184,8 +185,6 @@ class Measure:
         """Dollars in the ledger beside what the server counted, at the same prices."""
         if not self.foreign.heard:
             return Cell(self.facts.cost is None, "unknown, as nothing was heard")
-        if not self.foreign.priced:
-            return Cell(self.facts.cost is None, "unknown: its streams say no tokens")
         if self.facts.cost is None or self._opening is None:
             return Cell(False, "unknown")
         tokens = self.server.tokens()
@@ -283,10 +282,9 @@ class Measure:
         """The file that runs bare, and the file that was just run: lines that differ."""
         foreign = self.foreign
         before = digests(self.source)
-        place = foreign.bare or foreign.place
         said = "an address, no file" if "[endpoint]" in foreign.card else "0, not run bare"
-        if place != "-":
-            command = ["bare", self.copy / "bare.py", str(self._path(place)), "What lowers a high potassium?"]
+        if foreign.bare and foreign.file is not None:
+            command = ["bare", self.copy / "bare.py", str(self._path(foreign.place)), "What lowers a high potassium?"]
             if self.theirs is None:
                 given = self._finish(command, "bare").stdout
             else:
@@ -303,13 +301,12 @@ class Measure:
             said = "0"
             if not given.strip():
                 return Cell(False, "bare, it answers nothing")
-        knows = [name for name, text in texts(self.copy).items() if "ragrounds" in text]
-        if packages(self.theirs) != self._packages:
-            return Cell(False, "packages of its environment changed")
-        changed = [name for name, digest in before.items() if digests(self.copy).get(name) != digest]
-        return Cell(
-            not changed and not knows, said if not (knows or changed) else f"known to {knows}, changed {changed}"
-        )
+        knows = [name for name, path in files(self.copy).items() if b"ragrounds" in path.read_bytes()]
+        changed = differing(before, digests(self.copy))
+        installed = differing(self._packages, packages(self.theirs))
+        if not (knows or changed or installed):
+            return Cell(True, said)
+        return Cell(False, f"known to {knows}, changed {changed}, installed files changed {installed}")
 
     # How it is run.
 
@@ -418,8 +415,6 @@ MODELS = (
     "google_genai:gemini-2.5-flash",
     "google_genai:gemini-2.5-pro",
 )
-UNHEARD = re.compile(r"not (?:recorded|heard|seen)|unseen|nothing was heard|unheard", re.IGNORECASE)
-"""How a run says that calls went by which it could not record."""
 
 
 def opening_cost(told: str) -> float | None:
@@ -430,21 +425,28 @@ def opening_cost(told: str) -> float | None:
     return None if found[1] is None else float(found[1])
 
 
-def texts(folder: Path) -> dict[str, str]:
-    """What the files of a folder say, but for what Python makes of them."""
+def files(folder: Path) -> dict[str, Path]:
+    """The files of a folder, but for what Python and git make of them."""
     return {
-        str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace")
+        str(path.relative_to(folder)): path
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not {"__pycache__", ".git"} & set(path.parts)
     }
 
 
-def packages(python: Path | None) -> dict[str, int]:
-    """What is installed beside a Python: each distribution's record, and when it was written."""
-    if python is None:
-        return {}
-    records = (python.parent.parent / "lib").glob("python*/site-packages/*.dist-info/RECORD")
-    return {record.parent.name: record.stat().st_mtime_ns for record in records}
+def digests(folder: Path) -> dict[str, str]:
+    """A digest of each file of a folder."""
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files(folder).items()}
+
+
+def packages(python: Path | None) -> dict[str, str]:
+    """A digest of each file that is installed beside a Python."""
+    return {} if python is None else digests(python.parent.parent / "lib")
+
+
+def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The names that are new, gone, or of another digest; the first few."""
+    return sorted({name for name, _ in before.items() ^ after.items()})[:5]
 
 
 def orphans(home: Path, patience: float = 5.0) -> list[str]:
@@ -459,8 +461,3 @@ def orphans(home: Path, patience: float = 5.0) -> list[str]:
         if not left or time.monotonic() > end:
             return left
         time.sleep(0.2)
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """A digest of each file of a folder."""
-    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts(folder).items()}

@@ -61,7 +61,12 @@ SYSTEMS = (
     Foreign("self_rag", "self-RAG (recipe)", "self_rag.py:workflow", GRAPHS, LANGGRAPH, GENERATION),
     Foreign("adaptive_rag", "adaptive RAG (recipe)", "adaptive_rag.py:build", GRAPHS, LANGGRAPH, GENERATION),
     Foreign(
-        "langgraph_app", "app with a langgraph.json", "langgraph_app/langgraph.json:notes", GRAPHS, LANGGRAPH, bare="-"
+        "langgraph_app",
+        "app with a langgraph.json",
+        "langgraph_app/langgraph.json:notes",
+        GRAPHS,
+        LANGGRAPH,
+        bare=False,
     ),
     Foreign(
         "llama_engine",
@@ -102,10 +107,8 @@ SYSTEMS = (
         ("openai", "httpx"),
         searches=False,
     ),
-    Foreign("endpoint", "JSON endpoint", "", GRAPHS, (), card=ENDPOINT, bare="-"),
-    Foreign(
-        "openai_endpoint", "OpenAI-compatible agent", "", GRAPHS, (), card=OPENAI_ENDPOINT, bare="-", searches=False
-    ),
+    Foreign("endpoint", "JSON endpoint", "", GRAPHS, (), card=ENDPOINT),
+    Foreign("openai_endpoint", "OpenAI-compatible agent", "", GRAPHS, (), card=OPENAI_ENDPOINT, searches=False),
     # From here on, what stands in an environment of its own: ragrounds is told its Python.
     Foreign(
         "rag_research",
@@ -116,7 +119,6 @@ SYSTEMS = (
         repository="langchain-ai/rag-research-agent-template",
         card=RECORDED,
         environment=ANTHROPIC | ELASTIC,
-        bare="-",
     ),
     Foreign(
         "retrieval_agent",
@@ -127,7 +129,6 @@ SYSTEMS = (
         repository="langchain-ai/retrieval-agent-template",
         card=RECORDED + '[config]\nuser_id = "me"\n',
         environment=ANTHROPIC | ELASTIC,
-        bare="-",
     ),
     Foreign(
         "react_template",
@@ -139,7 +140,6 @@ SYSTEMS = (
         card=RECORDED,
         environment=ANTHROPIC | {"TAVILY_API_KEY": "none", "MODEL": "anthropic/claude-sonnet-4-5-20250929"},
         site="import langchain_tavily._utilities as t, os; t.TAVILY_API_URL = os.environ['ROOT_URL']",
-        bare="-",
     ),
     Foreign(
         "gemini",
@@ -149,7 +149,6 @@ SYSTEMS = (
         ("langgraph", "google-genai", "langchain-google-genai"),
         repository="google-gemini/gemini-fullstack-langgraph-quickstart",
         environment={"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": "{root}"},
-        bare="-",
         searches=False,
     ),
     Foreign(
@@ -161,7 +160,6 @@ SYSTEMS = (
         repository="langchain-ai/open_deep_research",
         card='output = "final_report"\n',
         environment={"SEARCH_API": "openai"},
-        bare="-",
         searches=False,
     ),
     Foreign(
@@ -180,8 +178,6 @@ SYSTEMS = (
         },
         card=RECORDED,
         apart=True,
-        searches=False,
-        priced=False,
     ),
     Foreign(
         "llama_example",
@@ -191,7 +187,6 @@ SYSTEMS = (
         ("llama-index-core", "llama-index-workflows"),
         notebook="run-llama/workflows-py:examples/agent.ipynb",
         apart=True,
-        priced=False,
     ),
     Foreign(
         "deep_stream",
@@ -230,7 +225,7 @@ SYSTEMS = (
         apart=True,
         searches=False,
     ),
-    Foreign("dspy", "DSPy module", "dspy_program.py:program", ("dspy",), ("dspy",), bare="-", apart=True),
+    Foreign("dspy", "DSPy module", "dspy_program.py:program", ("dspy",), ("dspy",), bare=False, apart=True),
     Foreign(
         "haystack",
         "Haystack pipeline",
@@ -238,7 +233,6 @@ SYSTEMS = (
         ("haystack-ai",),
         ("haystack-ai",),
         apart=True,
-        searches=False,
     ),
     Foreign("autogen", "AutoGen assistant", "autogen_agent.py:ask", AUTOGEN, AUTOGEN[:1], apart=True),
     *(
