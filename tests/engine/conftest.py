@@ -10,17 +10,14 @@ import pytest
 
 from ragrounds.agents.agent import Limits, open_agent
 from ragrounds.contracts import Model, Searcher
-from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store, now
-from ragrounds.models.prices import Price
-from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Gold, Question, Run
-from tests.engine.doubles import Doing, Made, ScriptedModel, ScriptedSearcher
+from tests.engine.doubles import Doing, Made, ScriptedModel, ScriptedSearcher, context_of
 from tests.servers.any_form import AnyForm, any_form
 
 Replay = Callable[..., Any]
@@ -91,34 +88,14 @@ def served() -> Iterator[AnyForm]:
 
 
 @pytest.fixture
-def context_of() -> Callable[..., AttemptContext]:
-    """Makes what an attempt at one question goes by."""
-
-    def make(journal: StoreJournal, id: str = "q", limits: Limits | None = None) -> AttemptContext:
-        return AttemptContext(
-            item=Question(id=id, benchmark="a/b", text="What?"),
-            epoch=0,
-            parameters={},
-            models={},
-            searcher=None,
-            prompts=PromptFolder(None, ""),
-            journal=journal,
-            limits=limits or Limits(),
-            prices={"openai:m": Price(input=1.0, output=10.0)},
-        )
-
-    return make
-
-
-@pytest.fixture
-def attempt(home: Path, context_of: Callable[..., AttemptContext]) -> Callable[..., Made]:
+def attempt(home: Path) -> Callable[..., Made]:
     """Makes an attempt by a system that does what it is told."""
 
     def make(do: Any, mode: Mode = "reuse", limits: Limits | None = None, id: str = "q") -> Made:
         async def once() -> Made:
             with Store(home) as store:
                 journal = StoreJournal(store, mode)
-                context = context_of(journal, id, limits)
+                context = context_of(journal, id, limits=limits or Limits())
                 try:
                     return Made((await run_system(Doing(do), context, journal)).text, None, context)
                 except Exception as error:

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 from ragrounds.contracts import Request
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.models.prices import Price
+from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Answer, Call, Called, Fault, Gold, Noted, Passage, Question, Reply, Usage
 
 Say = Callable[[Request], Reply | Exception]
@@ -77,6 +80,21 @@ def questions(count: int, **fields: Any) -> tuple[list[Question], dict[str, Gold
         for i in range(count)
     ]
     return made, {question.id: Gold(question_id=question.id, answer="A") for question in made}
+
+
+def context_of(journal: StoreJournal, id: str = "q", text: str = "What?", **more: Any) -> AttemptContext:
+    """What an attempt at one question goes by."""
+    return AttemptContext(
+        item=Question(id=id, benchmark="a/b", text=text),
+        epoch=0,
+        parameters={},
+        models={},
+        searcher=None,
+        prompts=PromptFolder(None, ""),
+        journal=journal,
+        prices={"openai:m": Price(input=1.0, output=10.0)},
+        **more,
+    )
 
 
 class Made(NamedTuple):

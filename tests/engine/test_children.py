@@ -25,7 +25,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question
 from tests.engine import asking
-from tests.engine.doubles import Doing
+from tests.engine.doubles import Doing, context_of
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 
@@ -118,7 +118,7 @@ def test_a_program_that_does_not_hear_of_us_is_named(program, served, attempt):
     assert any("a process: " in note for note in made.notes)
 
 
-def test_the_work_of_a_pool_that_attempts_share_belongs_to_who_hands_it_in(served, home, context_of):
+def test_the_work_of_a_pool_that_attempts_share_belongs_to_who_hands_it_in(served, home):
     served.says = lambda asked: asked["messages"][0]["content"]
     words = ("one", "two", "three")
 

@@ -28,10 +28,9 @@ from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traced_call
-from ragrounds.prompts.loader import PromptFolder
 from ragrounds.recorder.callbacks import begins_in_place
 from ragrounds.records import Question, Usage
-from tests.engine.doubles import Doing, Made
+from tests.engine.doubles import Doing, Made, context_of
 from tests.servers.any_form import AnyForm
 
 KEY = "sk-abcDEF1234567890abcDEF12"
@@ -272,7 +271,7 @@ def test_a_client_that_tries_again_makes_one_call_with_its_faults(served, attemp
     assert attempt(lambda _: asyncio.to_thread(by_openai, served.url, temperature=0.9)).text, "an error is not recorded"
 
 
-def test_attempts_that_share_a_pool_keep_their_own_calls(served, home, context_of):
+def test_attempts_that_share_a_pool_keep_their_own_calls(served, home):
     served.says = lambda asked: asked["messages"][0]["content"]
     pool = ThreadPoolExecutor(1)
 
@@ -343,16 +342,7 @@ def test_calls_of_addresses_that_the_user_lists_are_recorded(served, home):
     async def make(mode: Any, key: str) -> Made:
         with Store(home) as store:
             journal = StoreJournal(store, mode)
-            context = AttemptContext(
-                item=Question(id="q", benchmark="a/b", text="What?"),
-                epoch=0,
-                parameters={},
-                models={},
-                searcher=None,
-                prompts=PromptFolder(None, ""),
-                journal=journal,
-                recorded=(f"{served.place}/search",),
-            )
+            context = context_of(journal, recorded=(f"{served.place}/search",))
             asked = f"{served.place}/search?q=heparin&api_key={key}"
 
             def do() -> str:

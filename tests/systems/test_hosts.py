@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -22,14 +22,12 @@ from ragrounds.agents.systems.host_frames import SystemRaised
 from ragrounds.agents.systems.hosts import HostedSystem, HostEnded, HostPlace, end_hosts, environment
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded
-from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.models.prices import Price
-from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Called, Entered, Left, Noted, Question
+from ragrounds.records import Entered, Left
+from tests.engine.doubles import Made, context_of
 from tests.recorder.test_alone import oldest_python
 from tests.servers.any_form import AnyForm, any_form
 
@@ -100,22 +98,6 @@ async def reports(prompt):  # as libraries do: to where nobody need be
 """
 
 
-class Made(NamedTuple):
-    """What came of an attempt."""
-
-    text: str
-    error: BaseException | None
-    context: AttemptContext
-
-    @property
-    def calls(self) -> list[Any]:
-        return [event.call for event in self.context.events if isinstance(event, Called)]
-
-    @property
-    def notes(self) -> list[str]:
-        return [f"{event.what}: {event.text}" for event in self.context.events if isinstance(event, Noted)]
-
-
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
     yield
@@ -150,18 +132,8 @@ def attempts(home: Path) -> Callable[..., list[Made]]:
                 journal = StoreJournal(store, mode)
 
                 async def one(prompt: str) -> Made:
-                    context = AttemptContext(
-                        item=Question(id=f"q {prompt}", benchmark="a/b", text=prompt),
-                        epoch=0,
-                        parameters={},
-                        models={},
-                        searcher=None,
-                        prompts=PromptFolder(None, ""),
-                        journal=journal,
-                        limits=limits or Limits(),
-                        prices={"openai:m": Price(input=1.0, output=10.0)},
-                        drawn=await DrawnValues(system.name, prompt, (system.name, prompt)).load(journal),
-                    )
+                    drawn = await DrawnValues(system.name, prompt, (system.name, prompt)).load(journal)
+                    context = context_of(journal, f"q {prompt}", prompt, limits=limits or Limits(), drawn=drawn)
                     try:
                         return Made((await run_system(system, context, journal)).text, None, context)
                     except Exception as error:
