@@ -123,7 +123,6 @@ class Measure:
             (self.folder / "site").mkdir()
             line = f"try:\n    {foreign.site}\nexcept ImportError:\n    pass\n"
             (self.folder / "site" / "sitecustomize.py").write_text(line)
-        self._packages = packages(theirs)
         self.cells: dict[str, Cell] = {}
         self._server: Server | None = None
         self._seed: Seed | None = None
@@ -131,6 +130,7 @@ class Measure:
     def row(self, columns: Sequence[str]) -> Row:
         """Measure these columns. One that fails is told as such; where `calls` cannot be had, the others are not."""
         began = time.monotonic()
+        self._packages = packages(self.theirs)
         with self.serving() as server:
             self._server = server
             whole = self._cell("calls", self._whole)
