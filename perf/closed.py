@@ -1,6 +1,6 @@
 """What leaves in a replay: Python, native code, forks and programs, counted by the server, and by the kernel (strace).
 
-python perf/closed.py [--python PATH] [--write]
+python perf/closed.py [--python PATH] [--only NAMES] [--write]
 
 Each system asks a server on loopback. It is run once, then replayed as a new run under strace. Counted are requests and
 connections at the server, and the sockets of the internet and the connections to such addresses that the kernel gave.
@@ -240,8 +240,8 @@ def main() -> None:
             f"{datetime.now(UTC):%Y-%m-%d}, `python perf/closed.py`: two questions of the sample, run, and then "
             "replayed as a new run under strace. Sockets and connects are those of the internet (AF_INET, AF_INET6) "
             "that the kernel gave to the command and all its children; the one socket is of ragrounds' own process, "
-            "which connects it nowhere. Before hosts, native code sent in a replay as it did in the run, with exit "
-            "code 0 and no line (ctypes: 2 connections), and the probe before a run sent a third.\n\n"
+            "which connects it nowhere. One request of a recorded system is for the server's list of models. What is "
+            "said is cut after 250 characters.\n\n"
         )
         PAGE.write_text("# What leaves in a replay\n\n" + about + "\n".join(rows) + "\n")
 
@@ -264,7 +264,8 @@ def _row(name: str, python: str, folder: Path, server: Server) -> str:
     sockets = sum(bool(_SOCKET.search(line)) for line in lines)
     connects = sum(bool(_CONNECTED.search(line)) for line in lines)
     said = next((one for one in ended[1].splitlines() if "replay" in one.lower()), "")
-    said = re.sub(r" List their addresses.*", " …", re.sub(r"\s+", " ", said)).replace("|", "\\|")[:250]
+    said = " ".join(said.split()).replace("|", "\\|")
+    said = said[:249] + "…" if len(said) > 250 else said
     by_strace = f"{sockets}, {connects}" if lines else "no strace"
     return f"| {SYSTEMS[name]} | {counts[0]} | {counts[1]} | {by_strace} | {ended[0]} | {said} |"
 
