@@ -167,7 +167,7 @@ def asked(way: str, client: str, folder: str, questions: int) -> dict[str, float
     from ragrounds.recorder.answers import Wiring
     from ragrounds.records import Question
 
-    server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     os.environ["PLACE"] = place = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
     if way == "host":
@@ -210,8 +210,9 @@ def asked(way: str, client: str, folder: str, questions: int) -> dict[str, float
 
 
 SERVER = """
-import asyncio
 from aiohttp import web
+from tests.servers.account import serve
+
 message = {"role": "assistant", "content": "The answer is B. " * 70}
 usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
 choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
@@ -221,17 +222,7 @@ async def answer(request):
     await request.read()
     return web.json_response(said)
 
-async def serve():
-    application = web.Application()
-    application.router.add_post("/v1/chat/completions", answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    print(site._server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.sleep(1e6)
-
-asyncio.run(serve())
+serve({"POST /v1/chat/completions": answer})
 """
 
 
