@@ -254,7 +254,7 @@ def recorded(form: WireForm, response: WireResponse, redact: Callable[[str], str
     except UnicodeDecodeError:
         text, encoding = response.body.decode("latin-1"), "latin-1"
     clean = redact(text)
-    own = {name: redact(value) for name, value in response.headers.items() if name.startswith("x-")}
+    own = response.headers.items() if form is LISTED else ()
     reply = form.read(clean.encode(encoding), response.content_type)
     return RecordedReply(
         **{name: getattr(reply, name) for name in Reply.__struct_fields__},
@@ -262,7 +262,7 @@ def recorded(form: WireForm, response: WireResponse, redact: Callable[[str], str
         content_type=response.content_type,
         body=clean,
         encoding=encoding,
-        headers=own if form is LISTED else {},
+        headers={name: redact(value) for name, value in own if name.startswith("x-")},
     )
 
 
