@@ -12,6 +12,7 @@ import json
 import re
 import urllib.parse
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import msgspec
 from msgspec import Struct, field
@@ -57,7 +58,7 @@ class RecordedReply(Reply, frozen=True, kw_only=True):
     """A service's own (``x-…``), of an address that the user listed: Elasticsearch's client knows its server by one."""
 
 
-class ModelCall(Struct, frozen=True):
+class ModelCall(Struct, frozen=True, dict=True):
     """A request whose form is known."""
 
     form: WireForm
@@ -67,7 +68,7 @@ class ModelCall(Struct, frozen=True):
     id: object = None
     """Under which the answer is wanted, where the form has such: it is drawn anew for each call, and no part of it."""
 
-    @property
+    @cached_property
     def actor(self) -> str:
         """Who is asked, as a model's text: provider, name, server, and how it samples."""
         if self.form is LISTED:
