@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from ragrounds.evals.engine.recording.recorder import AttemptRecorder
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.recorder.wire import NotThere, WireRequest
+from tests.engine.doubles import context_of
 from tests.servers.http_script import Asked, HttpScript, Told, answering
 
 FOUND = "It binds antithrombin."
@@ -96,6 +102,22 @@ def test_a_tool_is_used_once_and_replayed_with_the_server_gone(sessions: bool, a
     replayed = attempt(client(server, sessions, 3), "replay")
     assert (replayed.error, replayed.text) == (None, changed.text)
     assert made.context.missed == replayed.context.missed == 0
+
+
+def test_a_greeting_that_comes_late_is_not_sent_in_a_replay(home: Path) -> None:
+    said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize"}).encode()
+    request = WireRequest("POST", "http://127.0.0.1:1/mcp", {"accept": ACCEPT["Accept"]}, said)
+
+    async def late() -> None:
+        with Store(home) as store:
+            journal = StoreJournal(store, "replay")
+            recorder = AttemptRecorder(context_of(journal), journal)
+            recorder.close()
+            with pytest.raises(NotThere):  # what it gives back would let the client send
+                await recorder.exchange(request, pytest.fail)
+            journal.close()
+
+    asyncio.run(late())
 
 
 def test_a_server_that_may_ask_its_client_back_is_not_recorded(attempt: Any) -> None:

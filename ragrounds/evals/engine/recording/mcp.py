@@ -23,6 +23,8 @@ _USES = ("tools/call", "resources/read", "prompts/get")
 _ASKING = frozenset({"sampling", "elicitation", "roots"})
 """What a server may ask its client for in the middle of an answer, which is read whole here."""
 _JSON = "application/json"
+_SERVER = "io.modelcontextprotocol/serverInfo"
+"""Where a server names itself since the protocol of 2026."""
 _VERSIONS = 100
 """Different answers to one greeting that are kept."""
 
@@ -90,7 +92,3 @@ class McpServers:
         if server or call.address not in self.named:
             self.named[call.address] = f"{server.get('name')} {server.get('version')}" if server else ""
         return response
-
-
-_SERVER = "io.modelcontextprotocol/serverInfo"
-"""Where a server names itself since the protocol of 2026."""

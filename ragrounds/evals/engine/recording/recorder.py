@@ -203,9 +203,7 @@ class AttemptRecorder:
         self, call: ModelCall, request: WireRequest, send: Send, journal: StoreJournal
     ) -> WireResponse | None:
         """What is said to an MCP server beside the use of its tools."""
-        if self.stop is not None:
-            raise Unsent(str(self.stop))
-        if self.over:
+        if self._is_late(request):
             return None
         sent = None if self.closed else partial(send, self._watched_size(call))
         answer = await self._mcp.greeted(call, journal, sent, self._redactor(request))
@@ -306,20 +304,32 @@ class AttemptRecorder:
         if not model_call():  # where a model is asked in a form that is not known, its callback counts it
             self.count_missed(what)
 
+    def _is_late(self, request: WireRequest) -> bool:
+        """Whether a request comes when the system has answered, from a thread of it that lives on: it passes.
+
+        Raises:
+            Unsent: it may not be made.
+        """
+        if self.stop is not None:
+            raise Unsent(str(self.stop))
+        if self.over:
+            self._check_cut_off()
+            if self.closed:
+                raise NotThere("Nothing is sent in a replay.")
+            _LOG.warning("%s was asked for after the attempt it belongs to was over: not recorded", request.url)
+        return self.over
+
+    def _check_cut_off(self) -> None:
+        if self.cut_off:
+            raise Unsent("the attempt that this call belongs to was cut off")
+
     def _begin(self, request: WireRequest, call: ModelCall | None, mark: str) -> _Started | None:
         """Number a call to a server of that fingerprint; ``None``: it is none that is recorded, and passes.
 
         Raises:
             Unsent: a cap is reached, or the attempt has ended.
         """
-        if self.stop is not None:
-            raise Unsent(str(self.stop))
-        if self.over:  # a thread of the system's lives on
-            if self.cut_off:
-                raise Unsent("the attempt that this call belongs to was cut off")
-            if self.closed:
-                raise NotThere("Nothing is sent in a replay.")
-            _LOG.warning("%s was asked for after the attempt it belongs to was over: not recorded", request.url)
+        if self._is_late(request):
             return None
         if call is None:
             self._other(request)
@@ -450,20 +460,21 @@ class AttemptRecorder:
     # Calls from other threads and other loops: the client sends on its own, and a journal on a loop of ours is asked,
     # not on the attempt's: the system may hold that up while it waits for its threads.
 
-    async def _on_the_side(
-        self, request: WireRequest, send: Send, side: SideLoop, waits: bool = True
-    ) -> WireResponse | None:
+    async def _on_the_side(self, request: WireRequest, send: Send, side: SideLoop, waits: bool) -> WireResponse | None:
         answer = await self._exchange(request, send, side.journal, waits)
         # What the run says of its journal is of both.
         self._journal.count(side.journal)
         return answer
 
-    def _from_other_thread(self, request: WireRequest, send: BlockingSend, waits: bool) -> WireResponse | None:
-        if self.cut_off:
-            raise Unsent("the attempt that this call belongs to was cut off")
+    def _handed_over(self, request: WireRequest, waits: bool) -> tuple[_Relay, _Done]:
+        self._check_cut_off()
         relay, side = _Relay(), side_of(self._journal)
         done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side, waits), side.loop)
         done.add_done_callback(relay.settle)
+        return relay, done
+
+    def _from_other_thread(self, request: WireRequest, send: BlockingSend, waits: bool) -> WireResponse | None:
+        relay, done = self._handed_over(request, waits)
         if relay.wanted.result():
             try:
                 relay.sent.set_result(send(relay.grown))
@@ -474,18 +485,17 @@ class AttemptRecorder:
         except concurrent.futures.CancelledError as closed:
             raise Unsent("the journal was closed before this call had ended") from closed
 
-    async def _from_other_loop(self, request: WireRequest, send: Send, waits: bool = True) -> WireResponse | None:
-        if self.cut_off:
-            raise Unsent("the attempt that this call belongs to was cut off")
-        relay, side = _Relay(), side_of(self._journal)
-        done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side, waits), side.loop)
-        done.add_done_callback(relay.settle)
+    async def _from_other_loop(self, request: WireRequest, send: Send, waits: bool) -> WireResponse | None:
+        relay, done = self._handed_over(request, waits)
         if await asyncio.wrap_future(relay.wanted):
             try:
                 relay.sent.set_result(await send(relay.grown))
             except BaseException as error:
                 relay.sent.set_exception(error)
         return await asyncio.wrap_future(done)
+
+
+_Done = concurrent.futures.Future[WireResponse | None]
 
 
 class _Relay:
@@ -502,7 +512,7 @@ class _Relay:
         self.wanted.set_result(True)
         return await asyncio.wrap_future(self.sent)
 
-    def settle(self, done: concurrent.futures.Future[WireResponse | None]) -> None:
+    def settle(self, done: _Done) -> None:
         """Tell the caller that there is nothing to send, where it was not asked to."""
         if not self.wanted.done():
             self.wanted.set_result(False)
