@@ -264,12 +264,6 @@ class StoreJournal:
             setattr(self, name, getattr(self, name) + getattr(other, name))
             setattr(other, name, 0)
 
-    def nearest_words(self, question_id: str, entry: Entry) -> str:
-        """How near what is recorded at a question comes to a call that is not; empty: nothing can be said."""
-        from ragrounds.evals.store.nearest_recording import nearest_words
-
-        return nearest_words(self.store, question_id, entry)
-
     def on_close(self, close: Callable[[], None]) -> None:
         """Have something closed together with this journal."""
         self._closing.append(close)

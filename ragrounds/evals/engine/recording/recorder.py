@@ -29,6 +29,7 @@ from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
 from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.nearest_recording import nearest_words
 from ragrounds.evals.store.run_facts import MIXED
 from ragrounds.http import REPLY, BadReply, read_json
 from ragrounds.models.faults import Transient
@@ -389,7 +390,7 @@ class AttemptRecorder:
         """
         self._context.flies(-1)
         if isinstance(error, NotReplayed):
-            near = self._journal.nearest_words(self._context.item.id, started.entry)
+            near = nearest_words(self._journal.store, self._context.item.id, started.entry)
             self.end(NotReplayed(f"{error}. {near}") if near else error)
         if isinstance(error, StopRun):
             self.end(error)
