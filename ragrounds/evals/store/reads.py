@@ -60,35 +60,34 @@ def run_differences(store: Store, first: Run, second: Run) -> list[RunDifference
     """In what two runs differ: all that their identities hold, and what their systems have read. What only one of them
     has read is named, too: it may lie in the questions that it was asked."""
     plain = [msgspec.json.decode(msgspec.json.encode(one.identity), type=dict[str, object]) for one in (first, second)]
-    found = [("identity", name, *(_text(one.get(name)) for one in plain)) for name in sorted({*plain[0], *plain[1]})]
-    held = [_united(reads_of(store, one)) for one in (first, second)]
-    written = {name for one in held for kind, name in one if kind == "written"}
+    names = sorted({*plain[0], *plain[1]} - {"read", "graph_code"})  # what stands behind these is named one by one
+    found = [("identity", name, *(_text(one.get(name)) for one in plain)) for name in names]
+    held = _compared(store, first, second)
     for kind, name in sorted({*held[0], *held[1]}):
-        if kind not in ("written", "model") and (kind != "file" or name not in written):
-            found.append((kind, name, *(one.get((kind, name), "") for one in held)))
-    return [RunDifference(*one) for one in found if one[2] != one[3] and one[1] not in ("read", "graph_code")]
+        found.append((kind, name, *(" and ".join(one.get((kind, name), ())) for one in held)))
+    return [RunDifference(*one) for one in found if one[2] != one[3]]
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _united(reads: Iterable[Read]) -> dict[tuple[str, str], str]:
-    """Kind and name → value, or the values that it had one after the other."""
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in reads:
-        found[one.kind, one.name].append(one.value)
-    return {key: " and ".join(values) for key, values in found.items()}
+def _compared(store: Store, *runs: Run) -> list[dict[tuple[str, str], list[str]]]:
+    """Of each run what runs are compared by: kind and name → the values that it had. A file that the system of one of
+    them writes is no part of it, and neither are the models that were asked."""
+    reads = [reads_of(store, run) for run in runs]
+    written = {one.name for each in reads for one in each if one.kind == "written"}
+    held: list[dict[tuple[str, str], list[str]]] = [defaultdict(list) for _ in runs]
+    for values, each in zip(held, reads, strict=True):
+        for one in each:
+            if one.kind not in ("written", "model") and (one.kind != "file" or one.name not in written):
+                values[one.kind, one.name].append(one.value)
+    return held
 
 
 def changed_words(store: Store, run: Run) -> str:
     """What was another for some of a run's attempts than for others; empty: nothing was."""
-    values: dict[tuple[str, str], set[str]] = defaultdict(set)
-    kept = reads_of(store, run)
-    written = {one.name for one in kept if one.kind == "written"}
-    for one in kept:
-        if one.kind not in ("written", "model") and one.name not in written:
-            values[one.kind, one.name].add(one.value)
-    named = [f"the {kind} {name}" for (kind, name), held in sorted(values.items()) if len(held) > 1]
+    (held,) = _compared(store, run)
+    named = [f"the {kind} {name}" for (kind, name), values in sorted(held.items()) if len(values) > 1]
     said = ", ".join(named[:3]) + (" …" if len(named) > 3 else "")
     return f"{run.id}: {said} changed while it went on: its attempts rest on both." if named else ""

@@ -194,16 +194,9 @@ OPTIONS_SEARCHED = "options_in_query"
 def options_words(store: Store, run: Run) -> str:
     """That a system of one's own searches for options, as far as its first attempts show; empty: they do not. One that
     takes the run's context searches without them."""
-    if not _is_own(run):
-        return ""
-    found = [attempt.events for attempt in _some_attempts(store, run, schema.attempts.c.status == "completed")]
-    count = sum(any(isinstance(one, Noted) and one.what == OPTIONS_SEARCHED for one in each) for each in found)
-    if not count:
-        return ""
-    return (
-        f"{run.id}: in {count:,} of the {len(found):,} attempts that were looked at, its own searches held options of "
-        "the question: its retrieval saw more than the question."
-    )
+    some = _noted_words(store, run, OPTIONS_SEARCHED, schema.attempts.c.status == "completed")
+    said = "its own searches held options of the question: its retrieval saw more than the question."
+    return f"{some}, {said}" if some else ""
 
 
 MIXED = "question_of_another"
@@ -213,17 +206,19 @@ MIXED = "question_of_another"
 def mixed_words(store: Store, run: Run) -> str:
     """That attempts of a system of one's own heard of each other, as far as its first attempts show; empty: they did
     not."""
-    if not _is_own(run):
-        return ""
-    found = [attempt.events for attempt in _some_attempts(store, run)]
-    count = sum(any(isinstance(one, Noted) and one.what == MIXED for one in each) for each in found)
-    if not count:
-        return ""
-    return (
-        f"{run.id}: in {count:,} of the {len(found):,} attempts that were looked at, a call held the question of "
-        "another attempt: an object of the system keeps what it is asked, and answers depend on what was "
-        "answered beside them. `--concurrency 1 --new` makes them anew, one after the other."
+    some = _noted_words(store, run, MIXED)
+    said = (
+        "a call held the question of another attempt: an object of the system keeps what it is asked, and answers "
+        "depend on what was answered beside them. `--concurrency 1 --new` makes them anew, one after the other."
     )
+    return f"{some}, {said}" if some else ""
+
+
+def _noted_words(store: Store, run: Run, what: str, *which: sa.ColumnElement[bool]) -> str:
+    """In how many of the first attempts of a system of one's own a note stands; empty: in none of them."""
+    found = [attempt.events for attempt in _some_attempts(store, run, *which)] if _is_own(run) else []
+    count = sum(any(isinstance(one, Noted) and one.what == what for one in each) for each in found)
+    return f"{run.id}: in {count:,} of the {len(found):,} attempts that were looked at" if count else ""
 
 
 def _some_attempts(store: Store, run: Run, *which: sa.ColumnElement[bool]) -> Iterator[Attempt]:
@@ -277,9 +272,8 @@ def check_replayable(store: Store, run: Run, sealed: Callable[[], bool]) -> None
     for before in store.runs():
         if _same(before, run.agent, code) and (what := _not_recorded(store, before)):
             remedy = (
-                'List their addresses under `record = ["https://…"]` in the agent\'s file '
-                "(docs/concepts/recording.md), "
-                "and run once more without --journal replay (docs/concepts/recording.md)."
+                'List their addresses under `record = ["https://…"]` in the agent\'s file, and run once more without '
+                "--journal replay (docs/concepts/recording.md)."
                 if " http" in what
                 else "Without --journal replay they are made again."
             )
