@@ -13,8 +13,8 @@ import ast
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TypeAlias
@@ -151,6 +151,7 @@ def _closure(
     left = [(name, path) for name, spec in modules.items() if (path := _source(spec)) is not None]
     left += [(path.stem, path) for path in paths]
     folder = paths[0].parent if paths else next((path.parent for name, path in left if _lies_alone(name, path)), None)
+    beside = cache(partial(module_file, folder)) if folder is not None else None
     roots = tuple(root for name in modules if (root := name.partition(".")[0]) != _OWN)
     while left:
         name, path = left.pop()
@@ -160,12 +161,14 @@ def _closure(
         done[name, path] = digest
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         for wanted in imports:
-            left += _resolved(wanted, package, (*within, *roots), folder)
+            left += _resolved(wanted, package, (*within, *roots), beside)
     return done
 
 
-def _resolved(wanted: Import, package: str, within: tuple[str, ...], folder: Path | None) -> Iterator[tuple[str, Path]]:
-    """The modules that an import names, as far as they are covered."""
+def _resolved(
+    wanted: Import, package: str, within: tuple[str, ...], beside: Callable[[str], Path | None] | None
+) -> Iterator[tuple[str, Path]]:
+    """The modules that an import names, as far as they are covered; `beside` looks into the user's folder."""
     for full in absolute_names(wanted, package):
         if any(full == root or full.startswith(f"{root}.") for root in within):
             spec = _spec(full)
@@ -173,7 +176,7 @@ def _resolved(wanted: Import, package: str, within: tuple[str, ...], folder: Pat
                 yield full, source
             if spec is not None and spec.submodule_search_locations is None:
                 return  # no package: the names that are taken from it are no modules
-        elif folder is not None and full.partition(".")[0] != _OWN and (path := module_file(folder, full)):
+        elif beside is not None and full.partition(".")[0] != _OWN and (path := beside(full)):
             yield full, path  # this package itself may lie beside a user's file: in a clone
 
 

@@ -106,9 +106,9 @@ def read_card(name: str, *, here: bool = False) -> Card:
     """Read what the user names as an agent, which may run code.
 
     Args:
-        here: a system of one's own runs in this process, whether it imports ragrounds or not.
         name: of an agent that ships or that an installed package adds; a path to a TOML file; or ``PATH.py:FUNCTION``
             or ``package.module:FUNCTION`` for a graph whose decorator says what a file would, or for a :class:`Card`.
+        here: a system of one's own runs in this process, whether it imports ragrounds or not.
 
     Raises:
         UserError: there is none, or it does not have the form of :class:`Card`.
@@ -288,21 +288,21 @@ def with_retriever(text: str, retriever: str) -> str:
     return str(spec.having(retriever=parse(retriever)))
 
 
-def profile_of(text: str | Spec) -> Profile | None:
-    """The profile that an agent's text, or its file, names.
+def profile_of(text: str | Spec, card: Card | None = None) -> Profile | None:
+    """The profile that an agent's text, or its file, names; `card`: what the file says, where it was read before.
 
     Raises:
         UserError: an unknown agent or profile.
     """
     spec = parse(text) if isinstance(text, str) else text
-    name = spec.parameters.get("profile") or read_card(spec.name).profile
+    name = spec.parameters.get("profile") or (card or read_card(spec.name)).profile
     return read_profile(str(name)) if name else None
 
 
 def _expanded(spec: Spec, card: Card, known: Mapping[str, Value], model: str | None) -> dict[str, Value]:
     """What a text sets, with the values of its profile in the profile's place."""
     given = {key: value for key, value in spec.parameters.items() if key != "profile"}
-    profile = profile_of(spec)
+    profile = profile_of(spec, card)
     if profile is None:
         return given
     named = str(given.get("model") or card.models.get("model") or model or "")

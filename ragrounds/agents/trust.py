@@ -67,9 +67,11 @@ def say_whose(name: str, target: str) -> None:
         name: of the place.
         target: where it leads.
     """
-    digest, files = _behind([target])
-    foreign = next((reason for path in sorted(files) if (reason := _foreign(path))), "")
-    if foreign and digest not in _trusted() and not is_checked(name.rpartition(":")[0]):
+    foreign = next((reason for path in sorted(code_files(target)) if (reason := _foreign(path))), "")
+    if not foreign or is_checked(name.rpartition(":")[0]):
+        return
+    digest, _ = _behind([target])
+    if digest not in _trusted():
         say_once(f"{name} is run with your rights, and {foreign}.")
         _note(digest, name)
 
@@ -107,21 +109,19 @@ def _foreign(path: Path) -> str:
 
 def code_files(target: str) -> tuple[Path, ...]:
     """The file of a place, and those beside it that it imports. Nothing is imported for it."""
-    return _behind([target])[1]
+    file = _file_of(target.rpartition(":")[0])
+    if file is None:
+        return ()
+    try:
+        return files_behind(file)
+    except (SyntaxError, ValueError, RecursionError):  # importing says what is wrong
+        return (file.resolve(),)
 
 
 def _behind(code: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
-    """The digest of the code that import paths name, and its files. Nothing is imported for it."""
-    files: list[Path] = []
-    for path in code:
-        file = _file_of(path.rpartition(":")[0])
-        if file is not None:
-            try:
-                files += files_behind(file)
-            except (SyntaxError, ValueError, RecursionError):  # importing says what is wrong
-                files.append(file.resolve())
-    contents = [file.read_bytes().hex() for file in dict.fromkeys(files)]
-    return text_digest(*code, *contents), tuple(dict.fromkeys(files))
+    """The digest of the code that import paths name, and its files."""
+    files = tuple(dict.fromkeys(file for path in code for file in code_files(path)))
+    return text_digest(*code, *(file.read_bytes().hex() for file in files)), files
 
 
 def _file_of(place: str) -> Path | None:

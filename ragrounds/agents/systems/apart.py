@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,9 +38,11 @@ def check_apart(name: str, reads: SystemReads) -> None:
     Raises:
         UserError: they are.
     """
-    beside = {path.resolve().parent for path in reads.source.files}
-    at_once = not any(_LATER.search(path.read_bytes()) for path in reads.own_files)
-    for top, folders in sorted(reads.folders().items()):
+    begins = {path.resolve() for path in reads.source.files}
+    beside = {path.parent for path in begins}
+    own = reads.own_modules()
+    at_once = not any(_LATER.search(path.read_bytes()) for path in own)
+    for top, folders in sorted(_folders(own, begins).items()):
         mine = _Modules(name, folders, at_once and folders == beside)
         first = _modules.setdefault(top, mine)
         if first.folders.isdisjoint(folders) and not (first.at_once and mine.at_once):
@@ -58,3 +61,13 @@ def check_apart(name: str, reads: SystemReads) -> None:
                 f"{whose} and {name} each set the environment variable {key} by a file of their own, to other values, "
                 f"and a process has one of that name. {_APART}"
             )
+
+
+def _folders(own: Mapping[Path, str], begins: set[Path]) -> dict[str, set[Path]]:
+    """The topmost names of own modules, as other modules import them → the folders that hold these."""
+    found: dict[str, set[Path]] = {}
+    for path, name in own.items():
+        parts = name.split(".")
+        if path not in begins and parts[0] != "ragrounds":
+            found.setdefault(parts[0], set()).add(path.parents[len(parts) - (path.name != "__init__.py")])
+    return found

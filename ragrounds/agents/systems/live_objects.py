@@ -40,15 +40,17 @@ def object_source(made: object) -> OwnSource:
     imports = {type(made).__module__}
     files: set[Path] = set()
     for one, _ in walked(made, own):
-        module = str((one if isinstance(one, FunctionType) else type(one)).__module__)
+        code = one if isinstance(one, FunctionType) else type(one)
+        module = str(code.__module__)
         if module not in own:
             continue
         if (path := _file_of(module)) is not None:
             files.add(path)
         else:
-            sources.add(tree_digest(ast.parse(_source(one if isinstance(one, FunctionType) else type(one)))))
+            source = _source(code)
+            sources.add(tree_digest(ast.parse(source)))
             if isinstance(one, FunctionType):
-                changing = _changed_in(_source(one))
+                changing = _changed_in(source)
                 for name, held in beside(one):
                     imports |= _imported(held, own)
                     if name not in changing and (text := _written(held)) and len(text) <= _LONGEST:

@@ -139,7 +139,7 @@ def _inside(one: object, own: Container[str]) -> Iterator[object]:
 
 def beside(one: FunctionType, *, globals: bool = True) -> Iterator[tuple[str, object]]:
     """What a function finds beside its arguments: the globals that it names, its closure and its defaults."""
-    for name in sorted(names_in(one.__code__)) if globals else ():
+    for name in sorted(_names_in(one.__code__)) if globals else ():
         if name in one.__globals__:
             yield name, one.__globals__[name]
     for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=False):
@@ -157,12 +157,12 @@ def _of_function(one: FunctionType, own: Container[str]) -> Iterator[object]:
         yield from vars(held).values() if isinstance(held, ModuleType) and held.__name__ in own else (held,)
 
 
-def names_in(code: CodeType) -> set[str]:
+def _names_in(code: CodeType) -> set[str]:
     """The names that a function and those inside it use."""
     names = {*code.co_names}
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            names |= names_in(each)
+            names |= _names_in(each)
     return names
 
 

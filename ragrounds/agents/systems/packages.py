@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 _OURS = "ragrounds"
+_Marks: TypeAlias = tuple[tuple[str, int], ...]
+"""The folders of a path, with when something was last added to them or taken away."""
+
+
+class _Package(NamedTuple):
+    version: str
+    requires: tuple[str, ...]
 
 
 def installed_versions(
@@ -22,18 +32,18 @@ def installed_versions(
         named: Packages by their own names, with or without versions.
         path: where they are installed; ``None``: where this process looks for modules.
     """
-    path = tuple(sys.path) if path is None else path
+    marks = _marks(tuple(sys.path) if path is None else path)
     tops = {module.partition(".")[0] for module in modules} - {*sys.stdlib_module_names, _OURS}
     names = [
-        *(name for top in sorted(tops) for name in _holding(top, path)),
+        *(name for top in sorted(tops) for name in _holding(top, marks)),
         *(name for one in named if (name := _name(one))),
     ]
-    packages = {name: held for name in names if (held := _distribution(name, path)) is not None}
-    below: dict[str, Distribution] = {}
+    packages = {name: held for name in names if (held := _package(name, marks)) is not None}
+    below: dict[str, _Package] = {}
     left = list(packages.values())
     while left:
-        for name in filter(None, map(_name, left.pop().requires or ())):
-            if name not in packages and name not in below and (held := _distribution(name, path)) is not None:
+        for name in filter(None, map(_name, left.pop().requires)):
+            if name not in packages and name not in below and (held := _package(name, marks)) is not None:
                 below[name] = held
                 left.append(held)
     return _versions(packages), _versions(below)
@@ -41,34 +51,39 @@ def installed_versions(
 
 def version_of(name: str, path: tuple[str, ...]) -> str:
     """The version of a package that is installed in some folders; empty: it is in none."""
-    held = _distribution(name, path)
-    return "" if held is None else _version(held)
+    held = _package(name, _marks(path))
+    return "" if held is None else held.version
 
 
-def _versions(found: dict[str, Distribution]) -> dict[str, str]:
-    return {name: _version(held) for name, held in sorted(found.items()) if name != _OURS}
+def _versions(found: dict[str, _Package]) -> dict[str, str]:
+    return {name: held.version for name, held in sorted(found.items()) if name != _OURS}
 
 
-def _distribution(name: str, path: tuple[str, ...]) -> Distribution | None:
-    return next(iter(distributions(name=name, path=list(path))), None)
+@lru_cache(maxsize=4096)
+def _package(name: str, marks: _Marks) -> _Package | None:
+    held = next(iter(distributions(name=name, path=[place for place, _ in marks])), None)
+    return None if held is None else _Package(_version(held), tuple(held.requires or ()))
 
 
-def _holding(top: str, path: tuple[str, ...]) -> Iterator[str]:
+def _holding(top: str, marks: _Marks) -> Iterator[str]:
     """The packages that hold a module. A package of the module's own name is taken at its word, since looking through
     all that is installed takes a second."""
     from packaging.utils import canonicalize_name
 
-    own = [top] if _distribution(top, path) is not None else _installed_modules(_marks(path)).get(top, ())
+    own = [top] if _package(top, marks) is not None else _installed_modules(marks).get(top, ())
     yield from map(canonicalize_name, own)
 
 
-def _marks(path: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """The folders of a path, with when something was last added to them or taken away."""
-    return tuple((place, Path(place).stat().st_mtime_ns) for place in path if place and Path(place).is_dir())
+def _marks(path: tuple[str, ...]) -> _Marks:
+    marks = []
+    for place in map(os.path.abspath, path):  # an empty one is the working folder
+        with contextlib.suppress(OSError):
+            marks.append((place, Path(place).stat().st_mtime_ns))
+    return tuple(marks)
 
 
 @lru_cache(maxsize=4)
-def _installed_modules(marks: tuple[tuple[str, int], ...]) -> dict[str, list[str]]:
+def _installed_modules(marks: _Marks) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for held in distributions(path=[place for place, _ in marks]):
         tops = (held.read_text("top_level.txt") or "").split()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -275,8 +275,8 @@ def _forget_changed(name: str) -> None:
     say_whose(name, app.target if app else name)
     reads = SystemReads(source_of(name), heard)
     check_apart(name, reads)
-    if reads.differences(reads.reads()):
-        own = reads.own_files
+    if reads.changed:
+        own = reads.own_modules()
         OPENED.pop(module_named(name), None)
         for module, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)
@@ -298,18 +298,6 @@ def module_of(target: str, name: str) -> ModuleType:
     """
     with watched(name), heard_at(name).listening():
         return imported_module(target if _is_file(target) else target.rpartition(":")[0])
-
-
-def function_at(name: str) -> Callable[..., object]:
-    """The function at a place.
-
-    Raises:
-        UserError: there is none.
-    """
-    found = named_object(name)
-    if not callable(found):
-        raise UserError(f"{name} is {type(found).__name__}; expected a function.")
-    return found
 
 
 def file_of(target: str) -> Path:

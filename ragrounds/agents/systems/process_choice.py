@@ -32,8 +32,6 @@ _hosted: dict[tuple[HostPlace, bytes], HostedSystem] = {}
 """Systems that are open in hosts: the host's place and the card → the system."""
 _versions: dict[HostPlace, int] = {}
 """A host's place without its version → its version."""
-
-
 _users = 0
 """Commands of this process that may use hosts now."""
 
@@ -129,7 +127,7 @@ def _system(card: Card) -> HostedSystem:
     )
     at = at._replace(version=_versions.get(at, 0))
     reads = SystemReads(place.source_of(card.graph), heard_in(at))
-    if reads.differences(reads.reads()):
+    if reads.changed:
         at = at._replace(version=at.version + 1)
     _versions[at._replace(version=0)] = at.version
     key = (at, msgspec.json.encode(card, order="deterministic"))

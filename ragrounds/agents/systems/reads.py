@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -199,14 +199,19 @@ class SystemReads:
         """Whether something was read since :meth:`reads` was asked."""
         return self._heard.listen() != self._count
 
+    @property
+    def changed(self) -> bool:
+        """Whether a file or a variable is another now than when it was read."""
+        # Folders and packages are looked at by `reads` itself, so that they are as now.
+        return bool(self.differences(one for one in self.reads() if one.kind in ("code", "file", "variable")))
+
     def listening(self) -> AbstractContextManager[None]:
         """Have what happens in this context heard, in our own process."""
         return self._heard.listening()
 
-    @property
-    def own_files(self) -> set[Path]:
-        """The files of its own modules."""
-        return set(self._closure()[0])
+    def own_modules(self) -> Mapping[Path, str]:
+        """Its own modules: their files → their names."""
+        return self._closure()[0]
 
     @property
     def code(self) -> str:
@@ -262,6 +267,7 @@ class SystemReads:
     def _closure(self) -> tuple[dict[Path, str], set[str]]:
         """The files of its own modules, with their names, and the other modules that they import."""
         known = {name: Path(file) for name, file in self._heard.modules.items()}
+        place_of = cache(self._place_of)  # many modules import the same
         starts = {path.resolve(): path.stem for path in self.source.files}
         starts |= {known[name]: name for name in (*self.source.modules, *self.source.imports) if name in known}
         starts |= {known[name]: name for name in self._heard.imported_by_name()}
@@ -274,9 +280,9 @@ class SystemReads:
                 continue
             own[path] = name
             for full in (*_above(name), *_imports(name, path)):
-                if (found := self._place_of(full) or known.get(full)) is not None:
+                if (found := place_of(full) or known.get(full)) is not None:
                     left.append((found, full))
-                elif not any(above in known or self._place_of(above) for above in _above(full)):
+                elif not any(above in known or place_of(above) for above in _above(full)):
                     outside.add(full)
         return own, outside
 
@@ -287,16 +293,6 @@ class SystemReads:
             return None
         folders = (self._folder, *self.source.folders)
         return next((path for folder in folders if (path := module_file(folder, name))), None)
-
-    def folders(self) -> dict[str, set[Path]]:
-        """The topmost names of its own modules, as other modules import them → the folders that hold these."""
-        begins = {path.resolve() for path in self.source.files}
-        found: dict[str, set[Path]] = {}
-        for path, name in self._closure()[0].items():
-            parts = name.split(".")
-            if path not in begins and parts[0] != "ragrounds":
-                found.setdefault(parts[0], set()).add(path.parents[len(parts) - (path.name != "__init__.py")])
-        return found
 
     def _module_name(self, name: str, path: Path) -> str:
         """What is kept of a module's place: as seen from the system's folder, or from where its package is found."""
