@@ -366,16 +366,14 @@ class HostLoop:
                 form = _formed(said)
         except BaseException as error:
             text = str(error) if isinstance(error, Refused) else f"{said['target']}: {failure(error)}"
-            self._link.post("refused", id=id, text=text, trace=_trace(error), unsent=isinstance(error, Unsent))
+            self._link.post("refused", id=id, text=text, unsent=isinstance(error, Unsent))
             return
         if form is None:
-            self._link.post("opened", id=id, kind="", takes_context=True, ours=True, sealed=False)
+            self._link.post("opened", id=id, kind="", ours=True, sealed=False)
             return
         self._forms[id] = form
         self._tell_reads(id)
-        self._link.post(
-            "opened", id=id, kind=form.kind, takes_context=form.takes_context, ours=False, sealed=self._link.sealed
-        )  # fmt: skip
+        self._link.post("opened", id=id, kind=form.kind, ours=False, sealed=self._link.sealed)
 
     # Attempts
 

@@ -396,7 +396,7 @@ def read():
     size, body = struct.unpack("!II", line.recv(8, socket.MSG_WAITALL))
     return json.loads(line.recv(size, socket.MSG_WAITALL))
 opened = read()
-send({"frame": "opened", "id": opened["id"], "kind": "function", "takes_context": False, "ours": False})
+send({"frame": "opened", "id": opened["id"], "kind": "function", "ours": False})
 asked = read()
 n = asked["attempt"]
 tell = {"frame": "tell", "attempt": n, "named": {}, "step": "", "model_call": "", "at": 0.0}

@@ -66,8 +66,12 @@ def test_a_file_runs_in_a_process_of_its_own_that_ends_with_the_command(home: Pa
         assert [run.identity["process"] for run in store.runs()] == ["its own"]
 
 
-def test_in_process_is_said_and_keeps_it_in_ours(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_process_is_said_and_keeps_it_in_ours(
+    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragrounds.plugins._SAID", set())
     assert answers(home, "./where.py:ask", in_process=True) == [str(os.getpid())]
+    assert "./where.py:ask runs in this process, and in none of its own: in_process=true." in caplog.messages
     with Store(home) as store:
         (run,) = store.runs()
     assert run.agent == "./where.py:ask[in_process=true]"

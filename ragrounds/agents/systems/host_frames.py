@@ -29,7 +29,6 @@ class SystemOpened(Said, tag="opened", frozen=True):
 
     id: int
     kind: str
-    takes_context: bool
     ours: bool
     """It has imported ragrounds: it has to be opened in our process."""
     sealed: bool = False
@@ -41,7 +40,6 @@ class SystemRefused(Said, tag="refused", frozen=True):
 
     id: int
     text: str
-    trace: str
     unsent: bool = False
     """Because a call was refused."""
 

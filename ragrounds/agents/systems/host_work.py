@@ -201,7 +201,7 @@ class Working(Protocol):
     """A host, as its lines see it."""
 
     def work(self, number: int) -> Work | None:
-        """What has a number; ``None``: it is over for long.
+        """The work of a number; ``None``: it ended long ago.
 
         Raises:
             BadFrame: nothing had it.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import itertools
 import os
 import signal
 import socket
@@ -65,7 +64,7 @@ class HostPlace(NamedTuple):
     """The working folder."""
     environment: tuple[tuple[str, str], ...]
     version: int = 0
-    """How often something was another than what systems of such a place had read."""
+    """How often it was begun anew, because something was another than when it was read."""
     closed: bool = False
     """Nothing may leave it: a replay."""
 
@@ -100,8 +99,7 @@ class Host:
         self._why = ""
         """Why it was ended."""
         self._loop = loop
-        self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()  # commands of several threads may use it
         self._last = 0
         self._work: dict[int, Work] = {}
         self._over: deque[int] = deque()
@@ -135,12 +133,12 @@ class Host:
         """A system, opened in this host or being opened."""
         with self._lock:
             known = self._systems.get(system)
-        if known is not None:
-            return known[1]
-        values = OPENED.get(module_named(system.name))
-        work = Work(system.name, self._loop, values=values)
-        number = self._begin(work)
-        self._systems[system] = number, work
+            if known is not None:
+                return known[1]
+            values = OPENED.get(module_named(system.name))
+            work = Work(system.name, self._loop, values=values)
+            number = self._begin(work)
+            self._systems[system] = number, work
         self._post(
             work, "open", id=number, target=system.target, folders=system.folders, wiring=system.wiring,
             person=system.person, values=values and dict(values.known),
@@ -166,9 +164,10 @@ class Host:
                 self._line.post("cancel", attempt=number)
                 self._line.flush()  # this loop may be at its end
                 work.cut_off()
-            self._over.append(number)
-            while len(self._over) > _KEPT and not self._work[self._over[0]].busy:
-                del self._work[self._over.popleft()]
+            with self._lock:
+                self._over.append(number)
+                while len(self._over) > _KEPT and not self._work[self._over[0]].busy:
+                    del self._work[self._over.popleft()]
 
     def end(self) -> None:
         """Ask it to end."""
@@ -187,7 +186,7 @@ class Host:
     # For its lines
 
     def work(self, number: int) -> Work | None:
-        """What has a number; ``None``: it is over for long.
+        """The work of a number; ``None``: it ended long ago.
 
         Raises:
             BadFrame: nothing had it.
@@ -206,9 +205,10 @@ class Host:
         self._why = self._why or safe(why, 300)
 
     def _begin(self, work: Work) -> int:
-        self._last = number = next(self._numbers)
-        self._work[number] = work
-        return number
+        with self._lock:
+            self._last += 1
+            self._work[self._last] = work
+            return self._last
 
     def _post(self, work: Work, frame: str, **said: Any) -> None:
         self._line.post(frame, **said)
