@@ -16,49 +16,21 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.servers.any_form import AnyForm, any_form  # noqa: E402
+
 TEXT = "Step by step: aspirin helps. <answer>A</answer>\n\n**Final Information**\n\nAspirin helps.\n\nANSWER: A"
 QUESTION = {
     "question": "Does low-dose aspirin help against pre-eclampsia?",
     "options": {"A": "yes", "B": "no"},
     "gold": ["d001"],
 }
-asked: list[str] = []
-
-
-class Model(BaseHTTPRequestHandler):
-    """Answers every chat completion alike."""
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-    def do_GET(self) -> None:
-        """The list of models."""
-        self._give({"object": "list", "data": [{"id": "stand-in", "object": "model"}]})
-
-    def do_POST(self) -> None:
-        """A chat completion."""
-        self.rfile.read(int(self.headers["Content-Length"]))
-        asked.append(self.path)
-        message = {"role": "assistant", "content": TEXT}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-        self._give({"id": "1", "object": "chat.completion", "model": "stand-in", "choices": [choice], "usage": usage})
-
-    def _give(self, given: dict[str, Any]) -> None:
-        body = json.dumps(given).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
 
 def main() -> int:
@@ -67,17 +39,14 @@ def main() -> int:
     if command is None:
         print("There is no `langgraph` here: pip install 'langgraph-cli[inmem]'")
         return 2
-    model = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    threading.Thread(target=model.serve_forever, daemon=True).start()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     graphs = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
-    with tempfile.TemporaryDirectory() as folder:
+    with any_form(lambda _: TEXT) as model, tempfile.TemporaryDirectory() as folder:
         for name in ("ragrounds", "langgraph.json", "pyproject.toml", "README.md"):  # the server writes beside these
             (Path(folder) / name).symlink_to(ROOT / name)
         quiet = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "OPENAI_API_KEY": "none"}
-        where = {"RAGROUNDS_HOME": f"{folder}/home", "RAGROUNDS_BASE_URL": f"http://127.0.0.1:{model.server_port}/v1"}
+        where = {"RAGROUNDS_HOME": f"{folder}/home", "RAGROUNDS_BASE_URL": model.url}
         options = ("dev", "--no-browser", "--no-reload", "--allow-blocking", "--port", str(port))
         with (Path(folder) / "log").open("wb") as log:
             server = subprocess.Popen(
@@ -89,7 +58,7 @@ def main() -> int:
             )
         try:
             _wait(f"http://127.0.0.1:{port}/ok", server)
-            lacks = [name for name in graphs if not _runs(name, port)]
+            lacks = [name for name in graphs if not _runs(name, port, model)]
         finally:
             server.terminate()
             server.wait(30)
@@ -111,9 +80,9 @@ def _wait(address: str, server: subprocess.Popen[bytes]) -> None:
     raise SystemExit("`langgraph dev` does not start.")
 
 
-def _runs(name: str, port: int) -> bool:
+def _runs(name: str, port: int, model: AnyForm) -> bool:
     """Run one graph as Studio does; whether it answered, or found what it is for."""
-    before = len(asked)
+    before = len(model.asked)
     body = {
         "assistant_id": name,
         "input": QUESTION,
@@ -131,7 +100,7 @@ def _runs(name: str, port: int) -> bool:
     end = next((one[name] for one in reversed(given) if isinstance(one.get(name), dict)), {})
     done = bool(end.get("answer") or end.get("found"))
     said = "" if done else f"  {lines[-3:]}"
-    print(f"{name:22} {len(asked) - before:2} requests  {' → '.join(dict.fromkeys(nodes))}{said}")
+    print(f"{name:22} {len(model.asked) - before:2} requests  {' → '.join(dict.fromkeys(nodes))}{said}")
     return done
 
 
