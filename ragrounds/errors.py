@@ -10,9 +10,10 @@ their place, ``max_cost``: :func:`as_arguments` is the one place that translates
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from ragrounds.recorder.errors import AskedPerson as AskedPerson
 from ragrounds.recorder.errors import Refused
@@ -85,6 +86,22 @@ class SystemFailed(Exception):
 
     trace = ""
     """The traceback, as it was there."""
+
+
+class HostEnded(Exception):
+    """The process that a system runs in ended while it answered."""
+
+
+class SharedHostEnded(HostEnded):
+    """It answered several questions, and whose doing it was is not known.
+
+    Attributes:
+        alone: gives the same system in a fresh process that answers nothing else, as long as the block lasts.
+    """
+
+    def __init__(self, said: str, alone: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        super().__init__(said)
+        self.alone = alone
 
 
 class Interrupted(StopRun):

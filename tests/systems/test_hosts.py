@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,14 +20,14 @@ import pytest
 from ragrounds.agents.agent import Limits
 from ragrounds.agents.systems import host_work
 from ragrounds.agents.systems.host_frames import SystemRaised
-from ragrounds.agents.systems.hosts import HostedSystem, HostEnded, HostPlace, end_hosts, environment
-from ragrounds.errors import StopRun, UserError
+from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, end_hosts, environment
+from ragrounds.errors import HostEnded, StopRun, UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Entered, Left
+from ragrounds.records import Entered, Left, Question
 from tests.engine.doubles import Made, context_of
 from tests.recorder.test_alone import oldest_python
 from tests.servers.any_form import AnyForm, any_form
@@ -311,6 +312,20 @@ def test_a_host_that_always_dies_is_not_started_for_ever(hosted, attempts) -> No
     errors = [str(attempts(system, "x")[0].error) for _ in range(5)]
     assert errors[2].endswith("ended with exit code 3")
     assert errors[4].endswith("ended with exit code 3, 3 times in a row: no other is begun")
+
+
+def test_an_answer_in_a_process_alone_begins_the_count_anew(hosted, attempts) -> None:
+    system = hosted("ask", "import os\ndef ask(prompt):\n    return os.getpid() if '1' in prompt else os._exit(3)\n")
+
+    async def alone() -> str:
+        async with system.alone() as lone:
+            question = Question(id="q", benchmark="a/b", text="1")
+            return (await lone.answer(question, SimpleNamespace(thread="t", max_steps=10))).text
+
+    errors = [str(attempts(system, "2")[0].error) for _ in range(2)]
+    assert gone(int(asyncio.run(alone()))), "it is ended at once"
+    errors += [str(attempts(system, "2")[0].error) for _ in range(2)]
+    assert all(error.endswith("ended with exit code 3") for error in errors), errors
 
 
 @pytest.mark.parametrize(

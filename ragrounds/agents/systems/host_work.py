@@ -7,7 +7,9 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from typing import Any, Protocol
 
@@ -62,6 +64,8 @@ class Work:
         """What the user calls the system."""
         self.done: Future[Any] = Future()
         """The answer of an attempt; of a system, that it is open."""
+        self.again: Callable[[], AbstractAsyncContextManager[Any]] | None = None
+        """Of an attempt: its system in a host that answers nothing else."""
         self.told = self.bytes = 0
         """Events so far, and their bytes."""
         self._loop, self._seen, self._values = loop, seen, values

@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from ragrounds.agents.systems.in_process import asked
 from ragrounds.agents.systems.opening import OPENED, module_named
 from ragrounds.agents.systems.reads import Heard
 from ragrounds.contracts import Observation
-from ragrounds.errors import UserError
+from ragrounds.errors import HostEnded, SharedHostEnded, UserError
 from ragrounds.http import own_traffic
 from ragrounds.processes import NO_UPLOADS
 from ragrounds.recorder.clock import VALUES
@@ -49,10 +49,6 @@ _CLOSED = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 _CHILD = str(Path(__file__).parents[2] / "recorder" / "__main__.py")
 
 
-class HostEnded(Exception):
-    """The process that a system runs in ended while it answered."""
-
-
 class HostPlace(NamedTuple):
     """What a host is started with. Systems that have the same share one."""
 
@@ -67,6 +63,8 @@ class HostPlace(NamedTuple):
     """How often it was begun anew, because something was another than when it was read."""
     closed: bool = False
     """Nothing may leave it: a replay."""
+    alone: bool = False
+    """It answers one question, and is ended then: others had been in hand when the last one ended."""
 
 
 def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -90,7 +88,7 @@ class Host:
         Raises:
             UserError: it cannot be started.
         """
-        self.closed = place.closed
+        self.place, self.closed = place, place.closed
         self.heard = heard_in(place)
         self.ends = ends
         self.answered = False
@@ -137,6 +135,7 @@ class Host:
                 return known[1]
             values = OPENED.get(module_named(system.name))
             work = Work(system.name, self._loop, values=values)
+            work.again = None if system.place.alone else system.alone
             number = self._begin(work)
             self._systems[system] = number, work
         self._post(
@@ -150,6 +149,7 @@ class Host:
         """Have a system answer that is open."""
         values = VALUES.get()
         work = Work(system.name, asyncio.get_running_loop(), seen, values)
+        work.again = None if system.place.alone else system.alone
         number, (opened, _) = self._begin(work), self._systems[system]
         self._post(
             work, "answer", attempt=number, id=opened, question=asked(question), thread=seen.thread,
@@ -157,7 +157,7 @@ class Host:
         )  # fmt: skip
         try:
             answer: Answer = await asyncio.wrap_future(work.done)
-            self.answered = True
+            _HOSTS.answered(self.place)
             return answer
         finally:
             if work.done.cancelled():
@@ -213,7 +213,7 @@ class Host:
     def _post(self, work: Work, frame: str, **said: Any) -> None:
         self._line.post(frame, **said)
         if self.how:  # it had ended before the work was begun
-            work.fail(self._ended(work))
+            work.fail(self._ended(work, others=True))
 
     def _runs(self) -> bool:
         if not hasattr(os, "waitid"):
@@ -236,8 +236,11 @@ class Host:
         code = self._process.wait()
         said = f"ended with exit code {code}" if code >= 0 else f"was ended by {_signal(-code)}"
         self.how = self._why or said
-        for work in list(self._work.values()):
-            work.fail(self._ended(work))
+        left = list(self._work.values())
+        # What was cut off may have left a thread behind.
+        runs = sum(not work.done.done() or work.done.cancelled() for work in left)
+        for work in left:
+            work.fail(self._ended(work, others=runs > 1))
         self._line.close()
         os.close(self._life)
 
@@ -249,9 +252,9 @@ class Host:
             while part := os.read(said.fileno(), 1 << 16):
                 os.write(2, part)
 
-    def _ended(self, work: Work) -> Exception:
+    def _ended(self, work: Work, *, others: bool) -> Exception:
         said = f"the process that {work.name} runs in {self.how}"
-        return HostEnded(said)
+        return SharedHostEnded(said, work.again) if others and work.again else HostEnded(said)
 
 
 def _signal(number: int) -> str:
@@ -288,10 +291,17 @@ class _Hosts:
                 host = self._held[place] = Host(place, self._loop, ends)
             return host
 
-    def end(self) -> None:
-        """End them, with all that they have started."""
+    def answered(self, place: HostPlace) -> None:
+        """Begin anew to count how often in a row the hosts of a place end: one has answered, perhaps alone."""
         with self._lock:
-            held, self._held = ([] if self._owner != os.getpid() else list(self._held.values())), {}
+            for at, host in self._held.items():
+                host.answered |= at._replace(alone=place.alone) == place
+
+    def end(self, place: HostPlace | None = None) -> None:
+        """End them, or those of one place, with all that they have started."""
+        with self._lock:
+            ends = [at for at in self._held if place is None or at._replace(closed=place.closed) == place]
+            held = [self._held.pop(at) for at in ends] if self._owner == os.getpid() else []
         for host in held:
             host.end()
         until = time.monotonic() + _GRACE
@@ -308,7 +318,7 @@ _HEARD: dict[HostPlace, Heard] = {}
 
 def heard_in(place: HostPlace) -> Heard:
     """What the systems of a host's place have read in this command."""
-    return _HEARD.setdefault(place._replace(closed=False), Heard())
+    return _HEARD.setdefault(place._replace(closed=False, alone=False), Heard())
 
 
 def end_hosts() -> None:
@@ -372,6 +382,7 @@ class HostedSystem:
 
         Raises:
             HostEnded: its host ended.
+            SharedHostEnded: that may have been another question's doing.
             SystemFailed: what it raised.
         """
         host = self._host()
@@ -380,6 +391,17 @@ class HostedSystem:
             await asyncio.shield(asyncio.wrap_future(opening.done))  # others wait for it too
         self._known(opening.done.result())
         return await host.answer(self, question, seen)
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[HostedSystem]:
+        """The same system in a fresh host, which answers nothing else and is ended with the block."""
+        place = self.place._replace(alone=True)
+        try:
+            yield HostedSystem(
+                self.name, self.target, place, wiring=self.wiring, folders=self.folders, person=self.person
+            )
+        finally:
+            await asyncio.to_thread(_HOSTS.end, place)
 
     def _host(self) -> Host:
         watcher = WATCHER.get()

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
 from ragrounds.contracts import Closing, FinishedAttempt, System
-from ragrounds.errors import NotReplayed, StopRun, SystemFailed, UserError
+from ragrounds.errors import NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext
@@ -84,6 +84,8 @@ class AttemptRunner:
         self._scorers = scorers
         self._missed: set[str] = set()
         self._replayed = False
+        self._alone = asyncio.Lock()
+        """Held by an attempt that is made again because the process of its system ended with several in hand."""
         self._runs = {
             planned.run.id: _OpenedRun(
                 number=store.number(planned.run),
@@ -122,11 +124,44 @@ class AttemptRunner:
         Raises:
             StopRun: the run cannot go on.
         """
-        run, card = planned.run, planned.agent.card
+        run = planned.run
         opened = self._runs[run.id]
-        payer = attempt_payer(run, item.question.id, item.epoch)
+        context = await self._context(planned, item)
+
+        async def made(system: _BuiltInGraph | System) -> Attempt:
+            with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context), opened.reads.listening():
+                return await _attempt(system, context, run, self._journal, partial(self._goes_on, run))
+
+        apart = opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext()
+        async with apart:
+            try:
+                attempt = await made(opened.system)
+            except SharedHostEnded as ended:
+                before = context
+                self._journal.begins_again(before.payer)
+                async with self._alone, ended.alone() as system:
+                    context = await self._context(planned, item)
+                    context.unanswered, context.billable = before.unanswered, before.billable
+                    context.note("again", f"{ended} with several attempts in hand; this one was made again, alone")
+                    attempt = await made(system)
+        self._replayed |= attempt.status == "completed"
+        finished = _scored(attempt, planned, item, self._scorers, context.billable)
+        on_end(finished)
+        scores = finished.scores
+        if (attempt.question_id, attempt.epoch) in opened.made:
+            scores = (*scores, *self._scores_of_before(planned, finished))
+        read = await opened.reads.rows(attempt)
+        await self._store.writer.write(
+            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number), *read]
+        )
+        return finished
+
+    async def _context(self, planned: PlannedRun, item: WorkItem) -> AttemptContext:
+        """What an attempt goes by."""
+        card, opened = planned.agent.card, self._runs[planned.run.id]
+        payer = attempt_payer(planned.run, item.question.id, item.epoch)
         drawn = drawn_by(planned.agent, item.question, item.epoch, payer)
-        context = AttemptContext(
+        return AttemptContext(
             item=item.question,
             epoch=item.epoch,
             parameters=planned.agent.parameters,
@@ -149,21 +184,6 @@ class AttemptRunner:
                 card.guard_near,
             ),
         )
-        apart = opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext()
-        async with apart:
-            with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context), opened.reads.listening():
-                attempt = await _attempt(opened.system, context, run, self._journal, partial(self._goes_on, run))
-        self._replayed |= attempt.status == "completed"
-        finished = _scored(attempt, planned, item, self._scorers, context.billable)
-        on_end(finished)
-        scores = finished.scores
-        if (attempt.question_id, attempt.epoch) in opened.made:
-            scores = (*scores, *self._scores_of_before(planned, finished))
-        read = await opened.reads.rows(attempt)
-        await self._store.writer.write(
-            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number), *read]
-        )
-        return finished
 
     def _scores_of_before(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:
         """The scores that an attempt of before has and this one has not, a judge's perhaps, as missing ones: they are
@@ -289,7 +309,7 @@ async def _attempt(
         if not goes_on():
             raise
         status, reason = "failed", str(missed)
-    except (UserError, StopRun):
+    except (UserError, StopRun, SharedHostEnded):
         raise
     except Exception as error:
         # A graph with a fault in it must not end the run; the trace says where it was.

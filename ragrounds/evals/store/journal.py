@@ -264,6 +264,10 @@ class StoreJournal:
             setattr(self, name, getattr(self, name) + getattr(other, name))
             setattr(other, name, 0)
 
+    def begins_again(self, payer: bytes) -> None:
+        """Have who pays, and was broken off here, be given what it was answered before."""
+        self._broken_off.add(payer)
+
     def on_close(self, close: Callable[[], None]) -> None:
         """Have something closed together with this journal."""
         self._closing.append(close)
