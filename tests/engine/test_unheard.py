@@ -53,3 +53,10 @@ def test_a_replay_asks_what_the_kernel_holds(tmp_path: Path, home: Path, monkeyp
     both = ["./mine.py:ask", "./mine.py:sends"]
     again = rr.run("sample", both, limit=1, progress=False, home=home, new=True, journal="replay")
     assert [dict(row.statuses).get("failed", 0) for row in again.comparison.rows] == [0, 1]  # it is known whose it was
+
+
+def test_attempts_of_which_nothing_was_heard_are_a_doubt(home: Path) -> None:
+    made = rr.run("sample", [ask, "direct"], limit=2, progress=False, home=home)
+    (said,) = [note for note in made.comparison.notes if "no call of a model or tool was seen" in note]
+    assert said.startswith(f"{made.runs[0].id}: in 2 of 2 completed attempts ")
+    assert "nobody hears" in str(made)

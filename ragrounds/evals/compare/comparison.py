@@ -47,6 +47,7 @@ from ragrounds.evals.store.run_facts import (
     options_words,
     reply_models,
     said_of_models,
+    unheard_words,
 )
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
@@ -245,6 +246,7 @@ def compare(
     notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
     said_of_own = not_recorded_words, options_words, mixed_words, changed_words
     notes += [words for run in runs for said in said_of_own if (words := said(store, run))]
+    notes += [words for run in runs if (words := unheard_words(run, basis.summaries[run.id]))]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
     notes += [words for run in runs if (words := live_words(store, run))]
