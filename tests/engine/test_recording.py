@@ -25,10 +25,13 @@ from ragrounds.errors import StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.foreign_system import run_system
+from ragrounds.evals.engine.recording.recorder import AttemptRecorder
+from ragrounds.evals.engine.recording.side_loop import side_of
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traced_call
 from ragrounds.recorder.callbacks import begins_in_place
+from ragrounds.recorder.wire import Unsent, WireRequest
 from ragrounds.records import Question, Usage
 from tests.engine.doubles import Doing, Made, context_of
 from tests.servers.any_form import AnyForm
@@ -481,6 +484,35 @@ def test_a_cap_of_calls_holds_for_calls_side_by_side(served, attempt):
     assert isinstance(made.error, AttemptEnded)
     assert made.error.status == "capped"
     assert len(served.asked) == len(made.calls) == 3, "what was in flight is waited for, and counts"
+
+
+def test_a_call_that_comes_as_the_journal_closes_is_refused(home):
+    asked: list[str] = []
+
+    def ask(recorder):
+        request = WireRequest("POST", "http://127.0.0.1:1/v1/chat/completions", {}, b"{}")
+        try:
+            recorder.exchange_blocking(request, pytest.fail)
+        except Unsent as refused:
+            asked.append(str(refused))
+
+    async def closed() -> None:
+        with Store(home) as store:
+            journal = StoreJournal(store)
+            recorder = AttemptRecorder(context_of(journal), journal)
+            thread = side_of(journal)._thread
+            late, join = threading.Thread(target=ask, args=(recorder,), daemon=True), thread.join
+
+            def joined() -> None:
+                join()
+                late.start()  # the loop has stopped, and is not closed yet
+                late.join(5)
+
+            thread.join = joined
+            journal.close()
+
+    asyncio.run(closed())
+    assert asked == ["the journal was closed before this call began"]
 
 
 def test_a_system_that_holds_the_loop_up_for_its_own_threads_is_recorded(served, attempt):

@@ -470,7 +470,7 @@ class AttemptRecorder:
     def _handed_over(self, request: WireRequest, waits: bool) -> tuple[_Relay, _Done]:
         self._check_cut_off()
         relay, side = _Relay(), side_of(self._journal)
-        done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side, waits), side.loop)
+        done = side.begin(partial(self._on_the_side, request, relay.send, side, waits))
         done.add_done_callback(relay.settle)
         return relay, done
 
