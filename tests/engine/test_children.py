@@ -111,6 +111,19 @@ def test_what_a_child_sends_unrecorded_is_named_and_refused_in_a_replay(start, s
     assert len(served.asked) == 1
 
 
+def test_a_program_hears_of_us_without_importing_us(served, attempt):
+    ask = f"import sys, urllib.request as r; r.urlopen('{served.url}/page'); print('ragrounds' in sys.modules)"
+    program = [os.path.realpath(sys.executable), "-c", ask]  # outside a virtual environment: it has nothing of ours
+    done: list[Any] = []
+
+    def run() -> str:
+        done.append(subprocess.run(program, capture_output=True, text=True, cwd="/"))
+        return "A"
+
+    assert attempt(lambda _: asyncio.to_thread(run)).context.missed == 1
+    assert (done[0].stdout, done[0].stderr) == ("False\n", "")
+
+
 @pytest.mark.parametrize("program", [[sys.executable, "-I"], ["/bin/sh"]])
 def test_a_program_that_does_not_hear_of_us_is_named(program, served, attempt):
     made = attempt(lambda _: asyncio.to_thread(subprocess.run, [*program, "-c", ""], check=True))

@@ -32,8 +32,15 @@ def _join(folder, place):
     name, *rest = place.split("\n")
     spec = spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
     sys.modules[name] = package = module_from_spec(spec)
-    spec.loader.exec_module(package)
-    import_module(name + ".watch").follow(*rest)
+    # While it is loaded, its modules import each other through the package around it, which may not be there.
+    around = name.partition(".")[0]
+    held = sys.modules.setdefault(around, package)
+    try:
+        spec.loader.exec_module(package)
+        import_module(name + ".watch").follow(*rest)
+    finally:
+        if around != name and held is package:
+            del sys.modules[around]
 
 
 _folder, _place = _make_way(), os.environ.get("RAGROUNDS_PARENT", "")
