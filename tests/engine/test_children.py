@@ -23,7 +23,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question
+from ragrounds.records import Attempt, Question
 from tests.engine import asking
 from tests.engine.doubles import Doing, context_of
 
@@ -177,16 +177,18 @@ def test_children_of_a_host_are_recorded_too(served, tmp_path: Path, home: Path,
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGROUNDS_HOME", str(home))
 
-    def run(**options: Any) -> Any:
-        return rr.run("sample", "./mine.py:ask", limit=2, progress=False, **options).to_pandas("attempts")
+    def run(**options: Any) -> list[Attempt]:
+        made = rr.run("sample", "./mine.py:ask", limit=2, progress=False, **options).runs[0]
+        with Store(home) as store:
+            return [*store.attempts(made)]
 
     first = run()
-    assert [*first["status"]] == ["completed"] * 2
-    assert [*first["model_calls"]] == [2, 2]
+    assert [one.status for one in first] == ["completed"] * 2
+    assert [one.model_calls for one in first] == [2, 2]
     assert len(served.asked) == 2  # the same is asked at both questions, once by each way
     served.close()
     again = run(new=True, journal="replay")
-    assert [*again["status"]] == ["completed"] * 2
+    assert [one.status for one in again] == ["completed"] * 2
 
 
 HANGING = """
