@@ -51,18 +51,20 @@ class _Telling:
 
 
 _TELLING = _Telling()
-_registered: list[str] = []
 
 
 @contextmanager
 def told_by_langchain(seen: Observer) -> Iterator[None]:
     """Tell of what LangChain's parts do in this context, and in what is begun here."""
-    if not _registered:
-        _registered.append("langchain_core")
-        when_loaded("langchain_core.tracers.context", _register)
-        when_loaded("langchain_core.callbacks.manager", _begin_in_place)
+    _listen()
     with _TELLING.to(seen):
         yield
+
+
+@cache
+def _listen() -> None:
+    when_loaded("langchain_core.tracers.context", _register)
+    when_loaded("langchain_core.callbacks.manager", _begin_in_place)
 
 
 def _register(module: ModuleType) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import cache
+from types import ModuleType
 
 from .loading import when_loaded
 from .observer import STEP, Observer
 from .wire import MODEL_CALL, ToldCall, model_call
 
-_INSTRUMENTATION = "llama_index_instrumentation"
 _STEPS = frozenset("retrieve aretrieve synthesize asynthesize postprocess_nodes apostprocess_nodes call acall".split())
 """Methods of LlamaIndex's parts that are a step of an attempt."""
 _UUID = 37
@@ -36,23 +36,22 @@ class EngineWatch:
 
 
 _WATCH: ContextVar[EngineWatch | None] = ContextVar("llama_index_watch", default=None)
-_installed = threading.Lock()
-_listens: list[object] = []
-_waits: list[str] = []
 
 
 @contextlib.contextmanager
 def told_by_llama_index(seen: Observer) -> Iterator[None]:
     """Tell of what LlamaIndex does in this context, and in what is begun here."""
-    with _installed:
-        if not _waits:
-            _waits.append(_INSTRUMENTATION)
-            when_loaded(_INSTRUMENTATION, lambda loaded: _listens.extend(_listeners()))
+    _listen()
     token = _WATCH.set(EngineWatch(seen))
     try:
         yield
     finally:
         _WATCH.reset(token)
+
+
+@cache
+def _listen() -> None:
+    when_loaded("llama_index_instrumentation", _add_handlers)
 
 
 def watched() -> EngineWatch | None:
@@ -96,7 +95,7 @@ def _lasting(id: object) -> str:
         return text
 
 
-def _listeners() -> Iterator[object]:
+def _add_handlers(module: ModuleType) -> None:
     """Have LlamaIndex tell of its events and spans, for the rest of the process; outside of attempts nobody listens."""
     from llama_index_instrumentation import get_dispatcher
     from llama_index_instrumentation.base import BaseEvent
@@ -149,10 +148,9 @@ def _listeners() -> Iterator[object]:
             """A span ended by an error."""
             _left(id_, None, f"{type(err).__name__}: {err}" if err else "it was dropped")
 
-    root, events, spans = get_dispatcher("root"), Events(), Spans()
-    root.add_event_handler(events)
-    root.add_span_handler(spans)
-    yield from (events, spans)
+    root = get_dispatcher("root")
+    root.add_event_handler(Events())
+    root.add_span_handler(Spans())
 
 
 _BEGINS = frozenset(

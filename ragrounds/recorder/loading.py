@@ -1,46 +1,56 @@
-"""Acting on a library as soon as the system has loaded it, which may be in the middle of an answer: who does not use it
-does not load it."""
+"""Acting on a library when the system loads it, which may be in the middle of an answer: who does not use it does not
+load it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
+
+_ACTS: dict[str, list[Callable[[ModuleType], None]]] = {}
+"""Module → what is called when it is loaded."""
 
 
 def when_loaded(name: str, act: Callable[[ModuleType], None]) -> None:
-    """Call `act` with the module of this name, once: now where it is loaded, or else as soon as it is."""
-    loaded = sys.modules.get(name)
-    if loaded is not None:
-        act(loaded)
-    else:
-        sys.meta_path.insert(0, _Waiting(name, act))
+    """Call `act` with the module of this name: now where it is loaded, and once each time that it is from now on."""
+    acts = _ACTS.setdefault(name, [])
+    if act not in acts:
+        acts.append(act)
+    if _ARRIVALS not in sys.meta_path:
+        sys.meta_path.insert(0, _ARRIVALS)
+    if name in sys.modules:
+        act(sys.modules[name])
 
 
-class _Waiting:
-    """A finder that finds nothing, and hears when the module is looked for."""
+class _Arrivals:
+    """A finder that finds modules as they are found without it, and hears when they have run."""
 
-    def __init__(self, name: str, act: Callable[[ModuleType], None]) -> None:
-        self._name, self._act = name, act
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Let the others find the module, and act once it has run."""
-        if fullname != self._name or self not in sys.meta_path:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Where a module is, by who else finds modules."""
+        if name not in _ACTS:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
-        loader = spec.loader if spec is not None else None
-        if loader is None:
-            return None
-        run, act = loader.exec_module, self._act
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)  # what Python 3.11 still takes has none
+            spec: ModuleSpec | None = find(name, path, target) if find is not None and finder is not self else None
+            if spec is not None:
+                if spec.loader is not None:
+                    _hear(spec.loader)
+                return spec
+        return None
 
-        def exec_module(module: ModuleType) -> None:
-            run(module)
+
+def _hear(loader: Any) -> None:
+    load = loader.exec_module
+
+    def loaded(module: ModuleType) -> None:
+        loader.exec_module = load
+        load(module)
+        for act in _ACTS.get(module.__name__, ()):
             act(module)
 
-        loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+    loader.exec_module = loaded
+
+
+_ARRIVALS = _Arrivals()

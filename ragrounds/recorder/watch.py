@@ -14,15 +14,15 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any
 
 from . import aiohttp_client, children, httpx_clients, lm15_client, threads, urllib3_client
 from . import closed as closing
+from .loading import when_loaded
 from .observer import STEP
 from .wire import GATE, OWN_TRAFFIC, PASSING
 
@@ -59,7 +59,9 @@ def keep_watching() -> None:
     with _lock:
         _users += 1
         if _users == 1:
-            _undo.extend(_install())
+            _undo.append(threads.install())
+            for name, install in _LIBRARIES.items():
+                when_loaded(name, install)
         if not _hooked:
             _hooked = True
             sys.addaudithook(_audit)  # nothing takes one away again
@@ -100,58 +102,28 @@ def _after_fork() -> None:
             _undo.pop()()
 
 
-_LIBRARIES: dict[str, Callable[[Any], Iterator[Callable[[], None]]]] = {
-    "httpx": httpx_clients.install,
-    "httpx2": httpx_clients.install,
-    "aiohttp": aiohttp_client.install,
-    "urllib3": urllib3_client.install,
-    lm15_client.PLACE: lm15_client.install,
-    "subprocess": children.of_programs,
-    "multiprocessing.process": children.of_processes,
-    "multiprocessing.pool": children.of_pools,
-    "concurrent.futures.process": children.of_pools,
+def _install(install: Callable[[Any], Iterator[Callable[[], None]]], module: ModuleType) -> None:
+    with _lock:
+        if _users:
+            _undo.extend(install(module))
+
+
+_LIBRARIES: dict[str, Callable[[ModuleType], None]] = {
+    name: partial(_install, install)
+    for name, install in (
+        ("httpx", httpx_clients.install),
+        ("httpx2", httpx_clients.install),
+        ("aiohttp", aiohttp_client.install),
+        ("urllib3", urllib3_client.install),
+        (lm15_client.PLACE, lm15_client.install),
+        ("subprocess", children.of_programs),
+        ("multiprocessing.process", children.of_processes),
+        ("multiprocessing.pool", children.of_pools),
+        ("concurrent.futures.process", children.of_pools),
+    )
 }
-"""What is replaced in which module. It gives what undoes it."""
-
-
-def _install() -> Iterator[Callable[[], None]]:
-    yield threads.install()
-    arrivals = _Arrivals()
-    sys.meta_path.insert(0, arrivals)
-    yield partial(sys.meta_path.remove, arrivals)
-    for name, install in _LIBRARIES.items():
-        if name in sys.modules:
-            yield from install(sys.modules[name])
-
-
-class _Arrivals:
-    """Has libraries watched that are imported later; nobody has to wait for those that are not used. It finds them as
-    they are found without it."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Where a module is, by who else finds modules."""
-        if name not in _LIBRARIES:
-            return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
-            if spec is not None:
-                if spec.loader is not None:
-                    _tell_of(spec.loader)
-                return spec
-        return None
-
-
-def _tell_of(loader: Any) -> None:
-    load = loader.exec_module
-
-    def loaded(module: ModuleType) -> None:
-        loader.exec_module = load
-        load(module)
-        with _lock:
-            if _users:
-                _undo.extend(_LIBRARIES[module.__name__](module))
-
-    loader.exec_module = loaded
+"""What is replaced in which module, once it is loaded: nobody has to wait for those that are not used. Each function
+gives what undoes it."""
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
