@@ -40,6 +40,8 @@ _TOOLS = frozenset({"__pycache__", ".git", ".venv", ".cache", ".pytest_cache", "
 _OF_CODE = (".pyc", ".pyo", ".so", ".pyd", ".dylib", ".dll")
 _SYSTEM = ("/proc/", "/dev/", "/sys/", "/etc/", "/run/", "/usr/", "/lib/", "/lib64/", "/System/", "/Library/")
 _STDLIB = os.path.dirname(os.__file__)
+_STDLIB_ZIP = "{}{}python{}{}.zip".format(os.path.dirname(_STDLIB), os.sep, *sys.version_info)
+"""The standard library as an archive: Python looks for it, whether it is there or not."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 _ROWS_WRITTEN = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
 
@@ -179,7 +181,7 @@ def is_data(path: str) -> bool:
         return False
     home = os.path.join(os.path.expanduser("~"), ".")
     inside = (*_SYSTEM, home, *(f"{place}{os.sep}" for place in (*LEFT_OUT, _STDLIB)))
-    return not path.startswith(inside) and parts[-1] not in (".netrc", "_netrc", "pyvenv.cfg")
+    return not path.startswith((*inside, _STDLIB_ZIP)) and parts[-1] not in (".netrc", "_netrc", "pyvenv.cfg")
 
 
 @lru_cache(maxsize=4096)

@@ -65,6 +65,19 @@ def heard(tmp_path: Path) -> Any:
     return heard
 
 
+def test_the_standard_library_as_an_archive_is_no_file_of_a_system(heard: Any) -> None:
+    """It stands in ``sys.path`` whether it is there or not."""
+    found = heard(
+        """import contextlib, sys
+    open("facts.csv").read()
+    with contextlib.suppress(OSError):
+        open(next(one for one in sys.path if one.endswith(".zip")))""",
+        HOME="/nowhere",  # Python may be installed in a hidden folder of the user's home, of which nothing counts
+    )
+    assert "facts.csv" in found["files"]
+    assert not [name for name in found["files"] if name.endswith(".zip")]
+
+
 def test_files_that_are_read_are_heard_and_those_that_are_written_are_apart(heard: Any, tmp_path: Path) -> None:
     found = heard(
         "open('facts.csv').read(); logging.warning('x'); open('mine.log').read();"
