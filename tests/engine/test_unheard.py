@@ -21,7 +21,8 @@ def ask(question: str) -> str:
 def test_a_replay_does_not_ask_what_may_send_unheard(home: Path) -> None:
     def run(**options: object) -> int:
         before = len(ASKED)
-        rr.run("sample", ask, limit=1, progress=False, home=home, **options)  # type: ignore[arg-type]
+        made = rr.run("sample", ask, limit=1, progress=False, home=home, **options)  # type: ignore[arg-type]
+        assert not made.failures
         return len(ASKED) - before
 
     assert run() == 1
