@@ -9,27 +9,30 @@ import pytest
 import ragrounds as rr
 from ragrounds.errors import StopRun, UserError
 
-ASKED: list[str] = []
-
 
 def ask(question: str) -> str:
     """Asks nobody whom we hear."""
-    ASKED.append(question)
     return "A"
 
 
 def test_a_replay_does_not_ask_what_may_send_unheard(home: Path) -> None:
+    asked: list[str] = []
+
+    def asks(question: str) -> str:
+        asked.append(question)
+        return "A"
+
     def run(**options: object) -> int:
-        before = len(ASKED)
-        made = rr.run("sample", ask, limit=1, progress=False, home=home, **options)  # type: ignore[arg-type]
+        before = len(asked)
+        made = rr.run("sample", asks, limit=1, progress=False, home=home, **options)  # type: ignore[arg-type]
         assert not made.failures
-        return len(ASKED) - before
+        return len(asked) - before
 
     assert run() == 1
     assert run(new=True) == 1
     with pytest.raises(UserError, match="what native code sends in this process can be neither heard nor held back"):
         run(new=True, journal="replay")
-    assert len(ASKED) == 2
+    assert len(asked) == 2
     assert run(journal="replay") == 0  # its attempts are there
 
 

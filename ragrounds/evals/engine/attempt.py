@@ -83,7 +83,6 @@ class AttemptRunner:
         self._journal = journal
         self._scorers = scorers
         self._missed: set[str] = set()
-        self._replayed = False
         self._alone = asyncio.Lock()
         """Held by an attempt that is made again because the process of its system ended with several in hand."""
         self._runs = {
@@ -107,10 +106,10 @@ class AttemptRunner:
             grow_threads(MOST_THREADS)
 
     def _goes_on(self, run: Run) -> bool:
-        """Whether a replay goes on after a run's attempt was not held by the journal: another agent's are, or were not
-        asked for yet."""
+        """Whether a replay goes on after a run's attempt was not held by the journal: no attempt of another agent has
+        been missed."""
         self._missed.add(run.id)
-        return len(self._runs) > 1 and (self._replayed or len(self._missed) < len(self._runs))
+        return len(self._missed) < len(self._runs)
 
     async def close(self) -> None:
         """Close what the systems hold open: connections to an endpoint."""
@@ -144,7 +143,6 @@ class AttemptRunner:
                     context.unanswered, context.billable = before.unanswered, before.billable
                     context.note("again", f"{ended} with several attempts in hand; this one was made again, alone")
                     attempt = await made(system)
-        self._replayed |= attempt.status == "completed"
         finished = _scored(attempt, planned, item, self._scorers, context.billable)
         on_end(finished)
         scores = finished.scores
