@@ -34,6 +34,8 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from .reads import READS
+
 MOST = 10_000
 """Values of one attempt that are recorded: a loop that waits reads the clock without end."""
 LONGEST = 500
@@ -49,7 +51,8 @@ _NOT_OWN = frozenset(
 class Values:
     """What one attempt, or the opening of a system, draws.
 
-    `known` is what was drawn before, by its place; `told` is told of what is new, in whatever thread draws it.
+    `known` is what was drawn before, by its place; `told` is told of what is new, in whatever thread draws it. `first`
+    is called once, before the first value is drawn: it may set `known`.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Values:
     ) -> None:
         self.known = dict(known or {})
         self.told = told
+        self.first: Callable[[], object] | None = None
         self._times: Counter[str] = Counter()
         self._tasks: dict[str, WeakKeyDictionary[asyncio.Task[Any], int]] = {}
         self._generators: dict[str, random.Random] = {}
@@ -72,6 +76,9 @@ class Values:
     def drawn(self, site: str, make: Callable[[], str], read: Callable[[str], Any]) -> Any:
         """The next value at a site, recorded or made; `read` makes of its text what it is."""
         with self._lock:
+            if (first := self.first) is not None:
+                self.first = None
+                first()
             site = f"{site} {self._task(site)}"
             place = f"{site}{self._times[site]}"
             self._times[site] += 1
@@ -120,6 +127,8 @@ class Values:
 
 VALUES: ContextVar[Values | None] = ContextVar("ragrounds_values", default=None)
 """Whose clock and chance these are; ``None``: nobody's, they are the real ones."""
+DRAWING: set[str] = set()
+"""Own files of this process that may draw: those that were loaded with their marks."""
 
 
 @contextmanager
@@ -249,10 +258,13 @@ class _Marked(ast.NodeTransformer):
     """Puts a mark around what may be a function of the clock or of chance. Annotations and patterns are left alone."""
 
     def __init__(self, file: str, names: frozenset[str]) -> None:
+        self.count = 0
+        """Marks so far."""
         self._names = names
         self._within = [file]
 
     def _mark(self, node: ast.expr) -> ast.expr:
+        self.count += 1
         site = ast.Constant(f"{self._within[0]}:{'.'.join(self._within[1:]) or '<module>'}")
         marked = ast.Call(ast.Name(_MARK, ast.Load()), [node, site], [])
         return ast.fix_missing_locations(ast.copy_location(marked, node))
@@ -306,8 +318,9 @@ def _compiled(path: str, source: bytes) -> CodeType | None:
     file = f"{place.parent.name}/{place.name}" if place.stem == "__init__" else place.name
     try:
         tree = ast.parse(source, path)
-        marked = _Marked(file, frozenset(_imported(tree))).visit(tree)
-        return compile(marked, path, "exec", dont_inherit=True)
+        marks = _Marked(file, frozenset(_imported(tree)))
+        marked = marks.visit(tree)
+        return compile(marked, path, "exec", dont_inherit=True) if marks.count else None
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -319,7 +332,7 @@ def is_own(path: str) -> bool:
 
 
 def install(*, always: bool = False) -> None:
-    """Have own files draw from :data:`VALUES`: those that are imported where these are anybody's, or `always`."""
+    """Have own files draw from :data:`VALUES`: those that are imported where a system runs, or `always`."""
     if hasattr(builtins, _MARK):
         return
     loader: Any = importlib.machinery.SourceFileLoader
@@ -327,9 +340,13 @@ def install(*, always: bool = False) -> None:
 
     def get_code(self: Any, fullname: str) -> Any:
         # A loader of somebody's own that is made of this one changes the source itself.
-        if (always or VALUES.get() is not None) and type(self) is loader and is_own(self.path):
-            return _compiled(self.path, self.get_data(self.path)) or before(self, fullname)
-        return before(self, fullname)
+        if not always and VALUES.get() is None and READS.get() is None:
+            return before(self, fullname)
+        marked = _compiled(self.path, self.get_data(self.path)) if type(self) is loader and is_own(self.path) else None
+        if marked is None:
+            return before(self, fullname)
+        DRAWING.add(self.path)
+        return marked
 
     if hasattr(os, "register_at_fork"):  # in a child nobody is told, and another thread may have held a lock
         os.register_at_fork(after_in_child=lambda: VALUES.set(None))

@@ -84,6 +84,7 @@ class GraphSystem:
         # Reading the options through the context ends an attempt's searching: see there.
         self._shows_options = bool(SHOWING & set(self.input.values()))
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
+        self._tasks = _tasks_mode()
         self._keeps = bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt) or wiring.served
         self._answer_person = _person(wiring)
         self._contexts = "context" in inspect.signature(graph.astream).parameters  # from LangGraph 0.6 on
@@ -194,7 +195,7 @@ class GraphSystem:
         configurable = {key: value for key, value in self._wiring.config.items() if key != "recursion_limit"}
         return {
             "recursion_limit": steps,
-            "callbacks": handlers(),
+            "callbacks": [] if self.takes_context else handlers(),
             "configurable": {**configurable, "thread_id": seen.thread},
         }
 
@@ -222,7 +223,7 @@ class GraphSystem:
         self, graph: Streaming, given: object, config: object, seen: Observer
     ) -> tuple[object, list[tuple[str, object]]]:
         """Run until the graph ends or asks; give its last state, and what it asked a person, each with its id."""
-        modes = [_tasks_mode(), *([] if self._settled else ["values"]), *(["updates"] if self._stops else [])]
+        modes = [self._tasks, *([] if self._settled else ["values"]), *(["updates"] if self._stops else [])]
         state: object = {}
         written: dict[str, object] = {}
         asked: dict[str, object] = {}
@@ -242,7 +243,7 @@ class GraphSystem:
             elif "result" in (event := event["payload"] if mode == "debug" else event):
                 # A question of a graph inside is told by each graph around it too, with the same id.
                 asked |= {str(one.get("id", _UNNAMED)): one.get("value") for one in event.get("interrupts") or ()}
-                result = _written(event["result"])
+                result = held if isinstance(held := event["result"], dict) else _written(held)
                 # What a graph of our context writes holds our records, and goes no further than this process.
                 wrote = result if self.takes_context else plain(result)
                 seen.left(event["id"], event["name"], cast("Mapping[str, object]", wrote), str(event["error"] or ""))
@@ -301,9 +302,7 @@ def _tasks_mode() -> str:
 
 
 def _written(result: object) -> dict[str, object]:
-    """What a task wrote; before LangGraph 0.6 it is told as pairs."""
-    if isinstance(result, dict):
-        return result
+    """What a task wrote, before LangGraph 0.6: it is told as pairs."""
     pairs = result if isinstance(result, (list, tuple)) else ()
     return {str(one[0]): one[1] for one in pairs if isinstance(one, (list, tuple)) and len(one) == 2}
 

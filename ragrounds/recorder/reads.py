@@ -30,6 +30,8 @@ _OF_THE_MACHINE = frozenset(
     "COLUMNS LINES EDITOR PAGER TZ LANGUAGE XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME CUDA_VISIBLE_DEVICES".split()
 )
 """Variables that say where a process runs."""
+_ASKED_ALWAYS = frozenset({"LANGCHAIN_TRACING", "LANGCHAIN_HANDLER"})
+"""Variables that LangChain asks for at each call, whatever the system does."""
 _OF_MODELS = re.compile(
     r"(?!LANGSMITH|LANGCHAIN|LANGFUSE|OTEL|PHOENIX|WANDB|SENTRY)(?:\w+_)?"
     r"(?:BASE_URL|API_BASE|ENDPOINT|API_URL|API_VERSION|MODEL|MODEL_NAME|DEPLOYMENT|DEPLOYMENT_NAME|OLLAMA_HOST)"
@@ -325,8 +327,9 @@ def _install() -> None:
     get, put, connect = environ.__getitem__, environ.__setitem__, sqlite3.connect
 
     def asked(self: Any, name: Any) -> Any:
-        found = _heard()
-        if found is not None and isinstance(name, str):
+        if name in _ASKED_ALWAYS or (found := _heard()) is None:
+            return get(self, name)
+        if isinstance(name, str):
             try:
                 value = get(self, name)
             except KeyError:

@@ -86,4 +86,5 @@ def answer_of(given: Given) -> Answer:
     Raises:
         msgspec.ValidationError: it has another form.
     """
-    return Answer(text=given.text, choice=given.choice, passages=passages_of(given.passages))
+    passages = passages_of(given.passages) if given.passages else ()
+    return Answer(text=given.text, choice=given.choice, passages=passages)

@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -179,6 +179,7 @@ class SystemReads:
 
     def __init__(self, source: OwnSource, heard: Heard) -> None:
         self.source, self._heard = source, heard
+        self.listen, self.listening = heard.listen, heard.listening
         heard.starts.update(path.resolve() for path in source.files)
         heard.starts.update(Path(name) for name in source.modules)
         self._folder = source.folder
@@ -195,19 +196,10 @@ class SystemReads:
         return self._reads
 
     @property
-    def stale(self) -> bool:
-        """Whether something was read since :meth:`reads` was asked."""
-        return self._heard.listen() != self._count
-
-    @property
     def changed(self) -> bool:
         """Whether a file or a variable is another now than when it was read."""
         # Folders and packages are looked at by `reads` itself, so that they are as now.
         return bool(self.differences(one for one in self.reads() if one.kind in ("code", "file", "variable")))
-
-    def listening(self) -> AbstractContextManager[None]:
-        """Have what happens in this context heard, in our own process."""
-        return self._heard.listening()
 
     def own_modules(self) -> Mapping[Path, str]:
         """Its own modules: their files → their names."""

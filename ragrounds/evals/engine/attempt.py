@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
+from ragrounds.agents.systems.in_process import InProcessSystem
 from ragrounds.contracts import Closing, FinishedAttempt, System
 from ragrounds.errors import NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.drawn_values import drawn_by
+from ragrounds.evals.engine.drawn_values import AgentDraws
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.run_reads import RunReads
@@ -69,7 +70,8 @@ class _OpenedRun(Struct, frozen=True):
     scored: frozenset[str]
     """The scorers of these."""
     at_once: AttemptsAtOnce | None
-    """Those of a foreign system that are in flight."""
+    """Those of a foreign system that are in flight, where its calls are heard at the wire."""
+    draws: AgentDraws
     reads: RunReads
 
 
@@ -88,12 +90,13 @@ class AttemptRunner:
         self._runs = {
             planned.run.id: _OpenedRun(
                 number=store.number(planned.run),
-                system=_opened(planned.agent),
+                system=(system := _opened(planned.agent)),
                 prompts=PromptFolder(planned.agent.card.prompts, planned.agent.layout),
                 caps=planned.agent.caps,
                 made=store.done(planned.run),
                 scored=frozenset(store.score_codes(planned.run)),
-                at_once=AttemptsAtOnce() if is_foreign(planned.agent.card) else None,
+                at_once=None if isinstance(system, _BuiltInGraph) or system.takes_context else AttemptsAtOnce(),
+                draws=AgentDraws(planned.agent, here=isinstance(system, InProcessSystem)),
                 reads=RunReads(store, planned, asks=journal.mode != "replay"),
             )
             for planned in planned_runs
@@ -158,7 +161,6 @@ class AttemptRunner:
         """What an attempt goes by."""
         card, opened = planned.agent.card, self._runs[planned.run.id]
         payer = attempt_payer(planned.run, item.question.id, item.epoch)
-        drawn = drawn_by(planned.agent, item.question, item.epoch, payer)
         return AttemptContext(
             item=item.question,
             epoch=item.epoch,
@@ -174,7 +176,7 @@ class AttemptRunner:
             question_only=card.question_only,
             payer=payer,
             at_once=opened.at_once,
-            drawn=await drawn.load(self._journal) if drawn else None,
+            drawn=await opened.draws.of(self._journal, item.question, item.epoch, payer),
             gold=item.gold.documents if card.oracle else None,
             guard=LeakGuard(
                 frozenset(item.gold.withheld) if card.guard else frozenset(),

@@ -8,6 +8,7 @@ by who pays for the attempt.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 from collections.abc import Callable
@@ -19,9 +20,10 @@ from ragrounds.agents.agent import Agent
 from ragrounds.agents.systems import is_foreign
 from ragrounds.agents.systems.opening import module_named
 from ragrounds.contracts import Entry
+from ragrounds.evals.engine.recording.side_loop import side_of
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import now
-from ragrounds.recorder.clock import MOST, Values
+from ragrounds.recorder.clock import DRAWING, MOST, Values
 from ragrounds.records import Question
 from ragrounds.specs import Spec, parse
 
@@ -65,6 +67,18 @@ class DrawnValues:
             key, held = found
             self.values.known.update(list(held.items())[:MOST])
             self._follow(key, len(held))
+        return self
+
+    def load_at_first(self, journal: StoreJournal) -> DrawnValues:
+        """Read what was drawn before once something is drawn: it may be in any thread, and most attempts draw
+        nothing."""
+
+        def load() -> None:
+            """Read it on the loop beside, and wait."""
+            side = side_of(journal)
+            asyncio.run_coroutine_threadsafe(self.load(side.journal), side.loop).result()
+
+        self.values.first = load
         return self
 
     async def open(self, journal: StoreJournal, values: Values) -> DrawnValues:
@@ -135,23 +149,32 @@ class DrawnValues:
         return Entry(key=key, kind="tool", actor=actor, request=_DrawnFor(self._what), payer=self._payer)
 
 
-def drawn_by(agent: Agent, question: Question, epoch: int, payer: bytes = b"") -> DrawnValues | None:
-    """What an attempt draws; ``None``: its system has the real clock.
+class AgentDraws:
+    """What the attempts of an agent draw. One whose system has the real clock draws nothing, and neither does one of
+    this process as long as no file is loaded here that could: what such a file draws while the attempt goes on that
+    loads it is its own.
 
     Args:
         agent: whose code draws.
-        question: what is answered.
-        epoch: of the attempt.
-        payer: marks the calls that the attempt pays for.
+        here: its system is in this process.
     """
-    if agent.card.clock or agent.card.endpoint is not None or not is_foreign(agent.card):
-        return None
-    spec = parse(agent.spec)
-    set_ = {k: v for k, v in spec.parameters.items() if k not in _CHANGES_NOTHING and not k.startswith("limits.")}
-    actor, of = str(Spec(spec.name, set_)), f"{question.benchmark} {question.id}"
-    made = DrawnValues(actor, f"{of}, epoch {epoch}", (actor, question.benchmark, question.id, epoch), payer)
-    made._opening = OPENINGS.get(module_named(agent.card.graph))
-    return made
+
+    def __init__(self, agent: Agent, *, here: bool) -> None:
+        spec = parse(agent.spec)
+        set_ = {k: v for k, v in spec.parameters.items() if k not in _CHANGES_NOTHING and not k.startswith("limits.")}
+        self._actor, self._module = str(Spec(spec.name, set_)), module_named(agent.card.graph)
+        self._real = bool(agent.card.clock) or agent.card.endpoint is not None or not is_foreign(agent.card)
+        self._here = here
+
+    async def of(self, journal: StoreJournal, question: Question, epoch: int, payer: bytes) -> DrawnValues | None:
+        """What an attempt draws; ``None``: nothing. `payer` marks the calls that it pays for. To a system in a process of
+        its own goes what was drawn before, together with the question."""
+        if self._real or (self._here and not DRAWING):
+            return None
+        what = f"{question.benchmark} {question.id}, epoch {epoch}"
+        made = DrawnValues(self._actor, what, (self._actor, question.benchmark, question.id, epoch), payer)
+        made._opening = OPENINGS.get(self._module)
+        return made.load_at_first(journal) if self._here else await made.load(journal)
 
 
 def _key(*parts: bytes) -> str:

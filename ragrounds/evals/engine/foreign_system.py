@@ -67,9 +67,9 @@ class AttemptObservation:
         self.thread = uuid4().hex
         self.max_steps = MAX_STEPS
         self._asked: dict[str, _Asked] = {}
-        self._searches = AttemptSearches(self._read)
+        self._searches: AttemptSearches | None = None
         if recorder is not None:
-            recorder.searches = self._searches
+            recorder.searches = self._searches = AttemptSearches(self._read)
 
     async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
         """Have a server answer, as a model is asked."""
@@ -137,12 +137,13 @@ class AttemptObservation:
         seconds: float = 0.0,
     ) -> None:
         """Record a search inside the system's process, as one that its attempt made."""
-        if self._searches.told(query, [str(one.get("text") or "") for one in passages]):
+        if self._searches is None or self._searches.told(query, [str(one.get("text") or "") for one in passages]):
             self.searched(query, passages_of(passages), safe(tool, 100), node=node, seconds=seconds)
 
     def handed_on(self, query: str) -> None:
         """Know the result of a tool again where it is sent to a model."""
-        self._searches.used(query)
+        if self._searches is not None:
+            self._searches.used(query)
 
     def _read(self, query: str, passages: Sequence[Mapping[str, object]], tool: str, corpus: str) -> None:
         """Record a search that stands in a recorded call."""

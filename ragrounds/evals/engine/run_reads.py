@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 
 import msgspec
@@ -39,22 +39,29 @@ class RunReads:
         self._reads = reads_of_system(card) if is_foreign(card) else None
         self._own = planned.run.identity.get("tier") == "own" and card.endpoint is None
         self._kept = {_key(one) for one in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
-
-    def listening(self) -> AbstractContextManager[None]:
-        """Have what happens in this context heard as the system's."""
-        return self._reads.listening() if self._reads else contextlib.nullcontext()
+        self._heard = -1
+        """How much was heard when :meth:`rows` was asked last."""
+        self.listening: Callable[[], AbstractContextManager[None]] = (
+            self._reads.listening if self._reads else contextlib.nullcontext
+        )
+        """Has what happens in a context heard as the system's."""
 
     async def rows(self, attempt: Attempt) -> list[Row]:
         """The rows of what is new once an attempt has ended."""
         if self._reads is None:
             return []
-        found = list(await asyncio.to_thread(self._reads.reads)) if self._reads.stale else list(self._reads.reads())
+        before, self._heard = self._heard, self._reads.listen()
+        found: list[Read] = []
+        if before != self._heard:
+            found += await asyncio.to_thread(self._reads.reads)
         if self._own:
             asked = dict.fromkeys(call.actor for call in calls(attempt.events) if call.kind == "model")
             found += [Read("model", actor, at=attempt.at + place / 1e3) for place, actor in enumerate(asked)]
             known = {name for kind, name, *_ in self._kept if kind == "server"}
             servers = {server_of(actor) for actor in asked} - known if self._asks else set[str]()
             found += [Read("server", *one) for one in (await told_by(self._store, servers)).items()]
+        if not found:
+            return []
         new = [one for one in found if _key(one) not in self._kept]
         self._kept |= {_key(one) for one in new}
         return read_rows(new, self._number)
