@@ -167,8 +167,8 @@ class AgentDraws:
         self._here = here
 
     async def of(self, journal: StoreJournal, question: Question, epoch: int, payer: bytes) -> DrawnValues | None:
-        """What an attempt draws; ``None``: nothing. `payer` marks the calls that it pays for. To a system in a process of
-        its own goes what was drawn before, together with the question."""
+        """What an attempt draws; ``None``: nothing. `payer` marks the calls that it pays for. What was drawn before
+        goes with the question to a system in a process of its own."""
         if self._real or (self._here and not DRAWING):
             return None
         what = f"{question.benchmark} {question.id}, epoch {epoch}"
