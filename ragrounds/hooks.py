@@ -33,7 +33,7 @@ SCORER = Hook(
     noun="scorer",
     expected="a scorer, an object of a ScorerRecord",
     folder="ragrounds.evals.scorers",
-    listing="ragrounds scorers ls",
+    listing="ragrounds list scorers",
     group="ragrounds.scorers",
     point="ragrounds.evals.scorers.catalogue:SCORERS",
 )
@@ -53,7 +53,7 @@ AGENT = Hook(
     noun="agent",
     expected="a function that gives a graph, or a Card",
     folder="ragrounds.agents",
-    listing="ragrounds agents ls",
+    listing="ragrounds list agents",
     group="ragrounds.agents",
     point="ragrounds.agents.agent:AGENTS",
 )
@@ -90,7 +90,7 @@ RETRIEVER = Hook(
     noun="retriever",
     expected="a Retriever",
     folder="ragrounds.tools.retrievers",
-    listing="ragrounds retrievers ls",
+    listing="ragrounds list retrievers",
     group="ragrounds.retrievers",
     point="ragrounds.tools.retriever:RETRIEVERS",
 )
@@ -105,7 +105,7 @@ ANALYSIS = Hook(
     noun="analysis",
     expected="an Analysis",
     folder="ragrounds.evals.analyses",
-    listing="ragrounds analyses ls",
+    listing="ragrounds list analyses",
     group="ragrounds.analyses",
     point="ragrounds.evals.analyses.analysis:ANALYSES",
 )

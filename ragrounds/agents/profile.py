@@ -93,7 +93,7 @@ def read_profile(name: str) -> Profile:
         UserError: there is none of that name; the nearest is named.
     """
     if name not in profile_names():
-        raise unknown("profile", name, profile_names(), "ragrounds agents profiles")
+        raise unknown("profile", name, profile_names(), "ragrounds list profiles")
     text = files("ragrounds.agents").joinpath(_FOLDER, f"{name}.toml").read_text(encoding="utf-8")
     return msgspec.structs.replace(msgspec.convert(tomllib.loads(text), Profile), name=name)
 

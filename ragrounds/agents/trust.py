@@ -1,7 +1,7 @@
 """Code that agents' files name: said when such a file is opened, and not run unasked where it is somebody else's.
 
 A file of one's own is run, and the line says so until it was run once. Where the agent's file or the code belongs to
-another user of the machine, or can be written by every one of them, a yes is needed: `ragrounds agents trust FILE`, or
+another user of the machine, or can be written by every one of them, a yes is needed: `ragrounds trust FILE`, or
 the setting ``allow_code``; code that the user names without such a file is run then, with a line. What was run or
 trusted is known by the digest of the code, under the home folder, so that code that changes is said, and asked for,
 anew.
@@ -84,7 +84,7 @@ def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -
     if foreign and not read_settings().allow_code:
         raise UserError(
             f"{file} names code, {', '.join(code)}, and {foreign}: it is not run unasked. Read it, and say yes with "
-            f"`ragrounds agents trust {quote(file)}`, or RAGROUNDS_ALLOW_CODE=true for all."
+            f"`ragrounds trust {quote(file)}`, or RAGROUNDS_ALLOW_CODE=true for all."
         )
     _note(digest, file)
 

@@ -123,7 +123,7 @@ def _of_own(request: RunArguments) -> str:
 def _for_nobody(option: str, agents: Sequence[str]) -> UserError:
     return UserError(
         f"{option} is for systems of one's own, such as ./mine.py:graph, and has no effect on {', '.join(agents)}. "
-        "What ships is set in its text: direct_cot[key=value]. See `ragrounds agents show`."
+        "What ships is set in its text: direct_cot[key=value]. See `ragrounds list agents`."
     )
 
 

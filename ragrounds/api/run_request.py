@@ -35,8 +35,8 @@ class RunArguments(Struct, frozen=True):
     agents: Annotated[
         Any,
         Arg(
-            "Agents, name[key=value,…] (repeatable; see `ragrounds agents ls`), each perhaps with its name in tables: "
-            "direct as \"No search\". In Python also objects: a graph, a chain, a function.",
+            "Agents, name[key=value,…] (repeatable; see `ragrounds list agents`), each perhaps with its name in "
+            "tables: direct as \"No search\". In Python also objects: a graph, a chain, a function.",
             option="--agent", short="-a", group=WHAT, many=True,
         ),
     ] = ()  # fmt: skip
@@ -69,13 +69,11 @@ class RunArguments(Struct, frozen=True):
     ] = None
     profile: Annotated[
         str | None,
-        Arg(
-            "Agents and sampling as a paper's authors ran them: medrag, … See `ragrounds agents profiles`.", group=WHAT
-        ),
+        Arg("Agents and sampling as a paper's authors ran them: medrag, … See `ragrounds list profiles`.", group=WHAT),
     ] = None
     retriever: Annotated[
         str | None,
-        Arg("What agents search with that name none: bm25, rrf4, … See `ragrounds retrievers ls`.", group=WHAT),
+        Arg("What agents search with that name none: bm25, rrf4, … See `ragrounds list retrievers`.", group=WHAT),
     ] = None
     seed: arguments.Seed = 0
     epochs: Annotated[int, Arg("How often each question is asked.", 1, group=WHAT, kept=True)] = 1

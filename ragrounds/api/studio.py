@@ -149,7 +149,7 @@ def _open(name: str, chosen: StudioChoices) -> tuple[Store, OpenedAgent]:
         raise UserError(f"The corpus {chosen.corpus!r} is not the name of an index: see `ragrounds index ls`.")
     for key in chosen.parameters:
         if key not in (known := open_agent(agent).parameters):
-            raise unknown("parameter", key, known, "ragrounds agents show " + agent)
+            raise unknown("parameter", key, known, "ragrounds list agents " + agent)
     request = RunArguments(
         agents=(str(Spec(agent, chosen.parameters)),),
         model=chosen.model or None,

@@ -24,7 +24,7 @@ app = typer.Typer()
 def analyse_command(
     name: Annotated[
         str,
-        typer.Argument(help="An analysis, as `ragrounds analyses ls` lists it, or package.module:NAME of your own."),
+        typer.Argument(help="An analysis, as `ragrounds list analyses` lists it, or package.module:NAME of your own."),
     ],
     runs: Annotated[
         list[str] | None, typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")

@@ -14,8 +14,19 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import ragrounds.cli
-from ragrounds.cli.help_text import OPTIONS, SECTIONS, value_name, write_commands, write_help, write_options
+from ragrounds.cli.help_text import (
+    COMMON,
+    FEW,
+    OPTIONS,
+    SECTIONS,
+    value_name,
+    write_commands,
+    write_help,
+    write_more,
+    write_options,
+)
 
+_MORE = "ragrounds.more"
 _HEAD = re.compile(r"`ragrounds ([a-z-]+)`: ([^`]+?)\.? ?(?=`|$)")
 
 
@@ -27,10 +38,19 @@ class Command(TyperCommand):
         for one in self.params:
             if one.metavar is None and one.param_type_name == "option" and not getattr(one, "is_flag", False):
                 one.metavar = value_name(one)
+        self.long = sum(one.param_type_name == "option" for one in self.params) > FEW
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line; ``--more`` is a longer ``--help``."""
+        ctx.meta[_MORE] = self.long and "--more" in args
+        return super().parse_args(ctx, ["--help"] if ctx.meta[_MORE] else args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options by their groups."""
-        write_options(((_group_of(one), help_record(one, ctx)) for one in self.get_params(ctx)), formatter)
+        """Write the options by their groups; of many those that people use, and the names of the others."""
+        given = self.get_params(ctx)
+        left = [one for one in given if self.long and not ctx.meta[_MORE] and _is_rare(one)]
+        write_options(((_group_of(one), help_record(one, ctx)) for one in given if one not in left), formatter)
+        write_more("More options", [max(one.opts, key=len) for one in left], "--more explains them", formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """How the command is typed: what stands between brackets may be left out."""
@@ -40,6 +60,12 @@ class Command(TyperCommand):
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write what the command does, with its examples."""
         write_help(self.help or "", formatter)
+
+
+def _is_rare(parameter: Any) -> bool:
+    """Whether a parameter of a long command is explained by ``--more`` alone."""
+    names = {name.lstrip("-") for name in parameter.opts}
+    return parameter.param_type_name == "option" and not parameter.hidden and not names & {*COMMON, "help"}
 
 
 def help_record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
@@ -86,7 +112,7 @@ class Group(TyperGroup):
 
 
 class ListGroup(Group):
-    """A noun whose list is meant where nothing else is said: `ragrounds agents` is `ragrounds agents ls`."""
+    """A noun whose list is meant where nothing else is said: `ragrounds list agents` is `ragrounds list agents`."""
 
     default = "ls"
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 OPTIONS = "Options"
 """The group of options that belong to no other one."""
 SECTIONS = {
-    "Run and compare": ("run", "compare", "score", "judge", "arena", "retrieve", "study"),
-    "Look": ("trace", "show", "runs", "analyse", "report", "publish", "ledger"),
-    "What there is": ("agents", "graph", "prompts", "retrievers", "scorers", "analyses", "data", "index"),
-    "Make and train": ("build", "train"),
-    "Move and check": ("export", "import", "journal", "doctor", "stand-in"),
+    "Run and compare": ("run", "compare", "judge", "arena", "retrieve", "study"),
+    "Look": ("trace", "show", "runs", "report"),
+    "What there is": ("list", "data", "index"),
+    "Move and check": ("export", "doctor"),
 }
-"""Heading → the commands below it in ``ragrounds --help``; others stand under *Others*."""
+"""Heading → the commands below it in ``ragrounds --help``; others are named in a line."""
+COMMON = frozenset(
+    "agent assert axis base-url baseline benchmark column concurrency corpus experts group-by json judge kind "
+    "latex limit max-cost measure model out ratings retriever row until yes".split()
+)
+"""The options of long commands that ``--help`` explains; the others are explained by ``--more``."""
+FEW = 12
+"""Options of a command that are all explained."""
 _SENTENCE = re.compile(r"(?<=[.;:])\s")
 
 
@@ -70,17 +77,34 @@ def write_commands(
     Args:
         known: names, each with its help, of which the first sentence is written.
         formatter: where.
-        subjects: heading → names; others stand last.
+        subjects: heading → names; others are named last.
     """
     about = {name: first_sentence(text) for name, text in known}
     sections = {heading: [name for name in names if name in about] for heading, names in (subjects or {}).items()}
     left = [name for name in about if not any(name in names for names in sections.values())]
-    sections["Others" if subjects else "Commands"] = left
+    if not subjects:
+        sections["Commands"], left = left, []
     size = max(map(len, about), default=0)
     for heading, names in sections.items():
         if names:
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(size), about[name]) for name in names], col_max=34)
+    write_more("More", left, "each explained by its --help", formatter)
+
+
+def write_more(heading: str, names: Sequence[str], how: str, formatter: Any) -> None:
+    """Write the names of what is not explained here, and how it is."""
+    if names:
+        with formatter.section(f"{heading} ({how})"):
+            margin = " " * formatter.current_indent
+            lines = textwrap.wrap(
+                ", ".join(names),
+                formatter.width,
+                break_on_hyphens=False,
+                initial_indent=margin,
+                subsequent_indent=margin,
+            )
+            formatter.write("\n".join(lines) + "\n")
 
 
 def first_sentence(text: str) -> str:

@@ -67,7 +67,7 @@ def digest(name: str) -> str:
 def _module(name: str) -> ModuleType:
     full = f"{__name__.rpartition('.')[0]}.{name}"
     if not name.isidentifier() or importlib.util.find_spec(full) is None or not _source_has_build(full):
-        raise unknown("graph", name, names(), "ragrounds agents")
+        raise unknown("graph", name, names(), "ragrounds list agents")
     return importlib.import_module(full)
 
 

@@ -228,5 +228,5 @@ def analyser(name: str) -> Analyser:
         UserError: there is none, or what it needs is not installed.
     """
     if name not in _MAKERS:
-        raise unknown("analyser", name, NAMES, "ragrounds retrievers ls")
+        raise unknown("analyser", name, NAMES, "ragrounds list retrievers")
     return _MAKERS[name]()

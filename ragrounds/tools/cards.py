@@ -112,7 +112,7 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Val
     base = {} if card is None else msgspec.structs.asdict(card)
     if not {"model"} & (base | given).keys():
         raise UserError(
-            f"{str(spec)!r} names no model: dense[model=PATH_OR_ID], say, or a card of `ragrounds retrievers ls`."
+            f"{str(spec)!r} names no model: dense[model=PATH_OR_ID], say, or a card of `ragrounds list retrievers`."
         )
     try:
         encoding = msgspec.convert({**base, **given}, Encoding)
@@ -148,6 +148,6 @@ def named_embedder(text: str) -> NamedEmbedder:
     """
     spec = parse(text)
     if spec.name != "dense" and spec.name not in cards():
-        raise UserError(f"{text!r} has no vectors: expected dense[model=…] or a card of `ragrounds retrievers ls`.")
+        raise UserError(f"{text!r} has no vectors: expected dense[model=…] or a card of `ragrounds list retrievers`.")
     encoding, _ = encoding_of(spec, card_encoding(spec) if spec.name in cards() else None)
     return NamedEmbedder(str(spec), encoding, open_embedder(encoding))

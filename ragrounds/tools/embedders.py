@@ -2,7 +2,7 @@
 
 A model is one of
 
-* a card's name (``medcpt``, ``bge-large-en``: `ragrounds retrievers ls`), which sets everything below;
+* a card's name (``medcpt``, ``bge-large-en``: `ragrounds list retrievers`), which sets everything below;
 * a Hugging Face id or a folder, for sentence-transformers (extra ``local``);
 * ``openai:MODEL``, any server with OpenAI's API (``base_url=…``; the key is OPENAI_API_KEY);
 * ``import:package.module:name``, a LangChain ``Embeddings`` object or something that makes one when it is called.

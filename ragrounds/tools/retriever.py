@@ -118,7 +118,7 @@ class SearchedCorpora:
 
 @dataclass(frozen=True)
 class Retriever:
-    """A way to search, as `ragrounds retrievers ls` lists it and specs name it."""
+    """A way to search, as `ragrounds list retrievers` lists it and specs name it."""
 
     name: str
     summary: str

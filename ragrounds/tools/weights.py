@@ -83,7 +83,7 @@ def weights_missing(model: str, reason: str) -> UserError:
         f"The weights {model!r} cannot be loaded ({' '.join(reason.split())[:200]}). Where they cannot be downloaded, "
         "copy the folder of that Hugging Face id here and give its path in place of the id: "
         "NAME[model=/path/to/copy], and document_model=… where documents have an encoder of their own. "
-        "`ragrounds retrievers ls` says which retrievers need none."
+        "`ragrounds list retrievers` says which retrievers need none."
     )
 
 

@@ -33,9 +33,13 @@ def theirs(tmp_path: Path) -> Path:
 def test_what_shows_an_agent_says_it_and_runs_nothing(
     command: Cli, theirs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for line in (("agents", "ls"), ("agents", "show", "theirs/a.toml"), ("agents", "show", "theirs/a.toml", "--json")):
+    for line in (
+        ("list", "agents"),
+        ("list", "agents", "theirs/a.toml"),
+        ("list", "agents", "theirs/a.toml", "--json"),
+    ):
         assert command(*line).returncode == 0
-        assert (SAID in caplog.text) is ("show" in line)
+        assert (SAID in caplog.text) is (len(line) > 2)
     assert not (theirs / "ran").exists()
 
 
@@ -45,9 +49,9 @@ def test_it_is_said_until_that_code_was_run_once(cli: Cli, theirs: Path) -> None
     assert first.returncode == 0, first.stderr
     assert first.stderr.count(SAID) == 1
     assert (theirs / "ran").exists()
-    assert "names code" not in cli("agents", "show", "theirs/a.toml").stderr
+    assert "names code" not in cli("list", "agents", "theirs/a.toml").stderr
     (theirs / "mine.py").write_text(GRAPH + "\nOTHER = 1\n")
-    assert SAID in cli("agents", "show", "theirs/a.toml").stderr
+    assert SAID in cli("list", "agents", "theirs/a.toml").stderr
 
 
 def _others(folder: Path) -> str:
@@ -65,9 +69,9 @@ def test_somebody_elses_code_needs_a_yes(command: Cli, theirs: Path) -> None:
         refused = command(*RUN)
         assert refused.returncode == 2
         assert why in refused.stderr
-        assert "ragrounds agents trust theirs/a.toml" in refused.stderr
+        assert "ragrounds trust theirs/a.toml" in refused.stderr
         assert not (theirs / "ran").exists()
-    trusted = command("agents", "trust", "theirs/a.toml", "--json")
+    trusted = command("trust", "theirs/a.toml", "--json")
     assert json.loads(trusted.stdout)["trusted"] == ["theirs/mine.py:build"]
     assert not (theirs / "ran").exists()
     assert command(*RUN).returncode == 0
@@ -92,15 +96,15 @@ def test_a_retriever_that_a_file_names_is_code_too(command: Cli, theirs: Path) -
     _others(theirs)
     refused = command("run", "--agent", "theirs/b.toml", "--limit", "1", "--display", "none")
     assert refused.returncode == 2
-    assert "ragrounds agents trust theirs/b.toml" in refused.stderr
+    assert "ragrounds trust theirs/b.toml" in refused.stderr
     assert not (theirs / "ran").exists()
 
 
 def test_a_file_without_code_has_nothing_to_trust(command: Cli, tmp_path: Path) -> None:
     (tmp_path / "plain.toml").write_text('graph = "direct"\nsummary = "s"\n')
-    done = command("agents", "trust", "plain.toml")
+    done = command("trust", "plain.toml")
     assert (done.returncode, done.stderr) == (0, "plain.toml names no code.\n")
-    assert command("agents", "trust", "direct").returncode == 2
+    assert command("trust", "direct").returncode == 2
 
 
 def test_code_of_another_user_that_is_named_itself_is_run_and_says_so_once(

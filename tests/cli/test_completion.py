@@ -14,7 +14,7 @@ from tests.conftest import Cli
     ("line", "expected"),
     [
         ("ragrounds jud", ["judge"]),
-        ("ragrounds agents s", ["show"]),
+        ("ragrounds runs s", ["show"]),
         ("ragrounds export tr", ["trec"]),
         ("ragrounds run --epo", ["--epochs"]),
         ("ragrounds nothing of that kind", []),

@@ -32,8 +32,8 @@ def tree() -> Any:
     return command_tree()
 
 
-def told(*words: str) -> str:
-    done = CliRunner().invoke(command_line(), [*words, "--help"], env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"})
+def told(*words: str, asked: str = "--help") -> str:
+    done = CliRunner().invoke(command_line(), [*words, asked], env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"})
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -49,7 +49,7 @@ def test_each_option_says_what_its_value_means(tree: Any) -> None:
 
 
 def test_the_options_of_a_run_stand_in_groups_with_the_five_that_are_typed_most() -> None:
-    text = told("run")
+    text = told("run", asked="--more")
     headings = re.findall(r"^(\S.*):$", text, re.MULTILINE)
     assert headings == [
         "What is run", "The model and its server", "How it is carried out", "A system of your own",
@@ -71,11 +71,30 @@ def test_examples_are_taken_by_a_shell_as_they_stand() -> None:
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
+def test_a_long_command_explains_what_people_use_and_names_the_rest(tree: Any) -> None:
+    leaves = {path: command for path, command in every(tree) if not hasattr(command, "commands")}
+    assert len(leaves) <= 60
+    for path, command in leaves.items():
+        if command.long:
+            short, whole = told(*path), told(*path, asked="--more")
+            explained, _, rest = short.partition("More options (--more explains them):")
+            assert len(re.findall(r"^  (?:-\w, )?--", explained, re.MULTILINE)) <= 15
+            named = set(re.findall(r"--[\w-]+", rest))
+            assert named
+            assert {
+                max(one.opts, key=len) for one in command.params if one.param_type_name == "option" and not one.hidden
+            } == set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", whole, re.MULTILINE)) - {"--help"}
+            assert named <= set(re.findall(r"--[\w-]+", whole))
+
+
 def test_commands_stand_by_subject(tree: Any) -> None:
     text = told()
-    assert re.findall(r"^(\S.*):$", text, re.MULTILINE) == ["Options", *SECTIONS]
+    assert re.findall(r"^(\S.*):$", text, re.MULTILINE) == ["Options", *SECTIONS, "More (each explained by its --help)"]
     visible = {name for name, command in tree.commands.items() if not command.hidden}
-    assert {name for names in SECTIONS.values() for name in names} == visible
+    first = {name for names in SECTIONS.values() for name in names}
+    rest = text.partition("--help):")[2].partition("Exit codes")[0]
+    assert len(first) <= 15
+    assert first | set(re.findall(r"[\w-]+", rest)) == visible
     assert "..." not in text.partition("\n")[2]  # no line is cut
 
 

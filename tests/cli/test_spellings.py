@@ -17,7 +17,7 @@ from ragrounds.cli.options import age, duration
 from ragrounds.errors import UserError
 from tests.conftest import Cli
 
-NOUNS = ("runs", "agents", "graph", "prompts", "retrievers", "analyses", "data", "index", "arena")
+NOUNS = ("runs", "data", "index", "arena")
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
@@ -46,10 +46,26 @@ def test_each_noun_is_listed_and_shown(every: dict[tuple[str, ...], Any], noun: 
     assert "--json" in options(every[noun, "ls"])
 
 
-@pytest.mark.parametrize("noun", ["agents", "retrievers", "runs", "analyses"])
+@pytest.mark.parametrize("noun", ["data", "runs"])
 def test_a_noun_alone_lists(command: Cli, noun: str) -> None:
     assert command(noun).stdout == command(noun, "ls").stdout
     assert '"version": 2' in command(noun, "--json").stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "one"),
+    [
+        ("agents", "direct"), ("graphs", "direct"), ("profiles", "medrag"), ("prompts", "choice/cot"),
+        ("retrievers", "bm25"), ("scorers", "robust"), ("analyses", "hops"),
+    ],
+)  # fmt: skip
+def test_what_there_is_is_listed_and_shown(command: Cli, kind: str, one: str) -> None:
+    assert one in command("list", kind).stdout
+    assert command("list", kind, one).stdout.strip()
+    for words in ((kind,), (kind, one)):
+        assert '"version": 2' in command("list", *words, "--json").stdout
+    done = command("list", kind[:-1])
+    assert f"Did you mean {kind!r}?" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -82,7 +98,7 @@ def test_a_new_command_is_one_file(command: Cli, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(ragrounds.cli, "__path__", [*ragrounds.cli.__path__, str(tmp_path)])
     command_files.cache_clear()
     try:
-        assert "Greet somebody" in command("--help").stdout
+        assert "hello" in command("--help").stdout.partition("More (")[2]
         assert command("hello", "--name", "Ada").stdout == "Hello Ada\n"
         assert command("hello", "--nme", "Ada").returncode == 2
     finally:

@@ -59,7 +59,7 @@ def test_k_is_used(ran):
 
 
 def test_the_list(command):
-    listed = command("analyses", "ls").stdout
+    listed = command("list", "analyses").stdout
     assert all(name in listed for name in analyses())
 
 

@@ -65,7 +65,7 @@ def test_a_quoted_message_is_in_the_source(quotation: str) -> None:
     "invented",
     [
         "The model is tired. Ask it again tomorrow.",
-        "Unknown agent 'dirct'. See `ragrounds agents ls` for none.",
+        "Unknown agent 'dirct'. See `ragrounds list agents` for none.",
         "No key for OpenAI: the environment variable … is not set. Never mind.",
     ],
 )

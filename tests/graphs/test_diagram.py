@@ -64,7 +64,7 @@ def test_the_digest_covers_what_a_graph_imports(edit):
 
 
 def show(command, *arguments):
-    return command("graph", "show", *arguments)
+    return command("list", "graphs", *arguments)
 
 
 def test_graph_show_prints_picture_and_mermaid(command):

@@ -133,14 +133,14 @@ def test_a_benchmark_that_names_code_is_read_as_text(command: Cli, ran: Path, tm
 def test_an_agents_file_that_names_code_says_so(command: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "mine.py").write_text("from ragrounds.graphs.direct import build\n")
     (tmp_path / "mine.toml").write_text('graph = "mine.py:build"\nsummary = "s"\n')
-    done = command("agents", "show", "mine.toml")
+    done = command("list", "agents", "mine.toml")
     assert done.returncode == 0, done.stderr
     assert "mine.toml names code, which is run with it: mine.py:build" in caplog.text
     (tmp_path / "far.toml").write_text('graph = "vanilla_rag"\nsummary = "s"\nretriever = "rrf[a=bm25,b=mine:OBJ]"\n')
-    assert command("agents", "show", "far.toml").returncode == 0
+    assert command("list", "agents", "far.toml").returncode == 0
     assert "far.toml names code, which is run with it: mine:OBJ" in caplog.text
     (tmp_path / "plain.toml").write_text('graph = "vanilla_rag"\nsummary = "s"\nretriever = "dense[model=openai:x]"\n')
-    assert command("agents", "show", "plain.toml").returncode == 0
+    assert command("list", "agents", "plain.toml").returncode == 0
     assert "plain.toml" not in caplog.text
 
 

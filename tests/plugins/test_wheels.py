@@ -110,7 +110,7 @@ def test_scorer_agent_and_retriever_in_tables_and_json(beside: Ragrounds) -> Non
     assert (tables["brevity"]["unit"], tables["brevity"]["direction"]) == ("words", "lower")
     assert tables["brevity"]["lines"][0]["overall"]["value"] > 1
     assert [one["agent"] for one in tables["brevity"]["lines"]] == list(RUNS)
-    shown = json.loads(beside("agents", "show", RUNS[2], "--json").stdout)
+    shown = json.loads(beside("list", "agents", RUNS[2], "--json").stdout)
     assert (shown["agent"], shown["package"]) == (RUNS[2], "ragrounds-look-once 1.0")
 
 
@@ -148,11 +148,11 @@ def test_analysis_and_export(beside: Ragrounds, tmp_path: Path) -> None:
 
 
 def test_lists_name_the_package(beside: Ragrounds) -> None:
-    assert "from the package ragrounds-look-once 1.0" in beside("agents", "ls").stdout
-    assert "from the package ragrounds-shortest-first 1.0" in beside("retrievers", "ls").stdout
-    assert "from the package ragrounds-answer-length 1.0" in beside("analyses", "ls").stdout
-    assert "ragrounds-brevity 1.0" in beside("scorers", "show", "brevity").stdout
-    scorers = {one["name"]: one["package"] for one in json.loads(beside("scorers", "ls", "--json").stdout)["scorers"]}
+    assert "from the package ragrounds-look-once 1.0" in beside("list", "agents").stdout
+    assert "from the package ragrounds-shortest-first 1.0" in beside("list", "retrievers").stdout
+    assert "from the package ragrounds-answer-length 1.0" in beside("list", "analyses").stdout
+    assert "ragrounds-brevity 1.0" in beside("list", "scorers", "brevity").stdout
+    scorers = {one["name"]: one["package"] for one in json.loads(beside("list", "scorers", "--json").stdout)["scorers"]}
     assert (scorers["brevity"], scorers["strict"]) == ("ragrounds-brevity 1.0", "")
     assert "answer_sheet" in beside("export", "--help").stdout
 

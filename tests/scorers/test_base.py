@@ -101,7 +101,7 @@ def test_scorers_that_cannot_be_had_are_said_with_what_to_do():
     with pytest.raises(UserError) as caught:
         find_scorer("strikt")
     assert str(caught.value).startswith("Unknown scorer 'strikt'. Did you mean 'strict'")
-    assert "`ragrounds scorers ls`" in str(caught.value)
+    assert "`ragrounds list scorers`" in str(caught.value)
     assert "equivalent" not in str(caught.value)  # it could not be used by this name
     with pytest.raises(UserError, match="a scorer"):
         find_scorer("tests.scorers.making:FOUR")

@@ -177,7 +177,7 @@ def test_an_agents_text_can_be_shown_and_typed_again(text: str) -> None:
     "name", ["\0", "x" * 9999, "\ud800", "../../../../etc/hostname", "..", "a/../../b", "/etc/x", ""]
 )
 def test_a_name_that_is_no_name_of_a_file_is_unknown(command: Cli, name: str) -> None:
-    for line in (("prompts", "show"), ("graph", "show"), ("data", "show"), ("agents", "show")):
+    for line in (("list", "prompts"), ("list", "graphs"), ("data", "show"), ("list", "agents")):
         done = command(*line, "--", name)
         assert done.returncode == 2, line
         assert "Traceback" not in done.stderr

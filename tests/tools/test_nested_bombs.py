@@ -92,7 +92,7 @@ def test_a_row_of_any_depth_is_named_and_counted(command: Cli, tmp_path: Path) -
 
 
 FILES = {
-    "agent.toml": (f"graph = 'direct'\nx = {DEEP}", ("agents", "show", "agent.toml")),
+    "agent.toml": (f"graph = 'direct'\nx = {DEEP}", ("list", "agents", "agent.toml")),
     "train.toml": (f"x = {DEEP}", ("train", "care", "train.toml")),
     "q.jsonl": (
         f'{{"id": "1", "question": "q", "x": {DEEP}}}',
@@ -124,7 +124,7 @@ def test_settings_may_be_nested_too_deeply_or_no_text(command: Cli, tmp_path: Pa
     assert done.returncode == 2
     assert "nested too deeply" in done.stderr
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe")
-    done = command("agents", "show", "b.toml")
+    done = command("list", "agents", "b.toml")
     assert done.returncode == 2
     assert "is not UTF-8" in done.stderr
 

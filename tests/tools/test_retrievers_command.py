@@ -1,10 +1,10 @@
-"""`ragrounds retrievers`."""
+"""`ragrounds list retrievers`."""
 
 import json
 
 from typer.testing import CliRunner
 
-from ragrounds.cli.choices import retrievers as _app
+from ragrounds.cli.entry import command_line
 from ragrounds.tools.cards import cards
 
 
@@ -12,7 +12,9 @@ def test_every_card_is_listed_with_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    found = json.loads(CliRunner().invoke(_app, ["--json"], catch_exceptions=False).stdout)
+    found = json.loads(
+        CliRunner().invoke(command_line(), ["list", "retrievers", "--json"], catch_exceptions=False).stdout
+    )
     assert [card["name"] for card in found["cards"]] == list(cards())
     by_name = {card["name"]: card for card in found["cards"]}
     assert "OPENAI_API_KEY" in by_name["openai-3-large"]["missing"]
@@ -20,7 +22,7 @@ def test_every_card_is_listed_with_what_is_missing(monkeypatch, tmp_path):
     snapshot = tmp_path / "models--BAAI--bge-large-en-v1.5" / "snapshots" / "x"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
-    text = CliRunner().invoke(_app, [], catch_exceptions=False).stdout
+    text = CliRunner().invoke(command_line(), ["list", "retrievers"], catch_exceptions=False).stdout
     for name in ("bm25", "medcpt", "rrf[a=bm25,b=medcpt"):
         assert name in text
 

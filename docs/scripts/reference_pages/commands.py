@@ -64,7 +64,7 @@ def _index(tree: Any) -> str:
     ]
     known = {name: one for name, one in tree.commands.items() if not one.hidden}
     left = [name for name in known if not any(name in names for names in SECTIONS.values())]
-    for heading, names in (*SECTIONS.items(), ("Others", tuple(left))):
+    for heading, names in (*SECTIONS.items(), ("More", tuple(left))):
         lines = [
             f"- [`ragrounds {name}`]({page_of(name)}.md): {first_sentence(known[name].help or '')}"
             for name in names

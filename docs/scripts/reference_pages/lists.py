@@ -125,7 +125,7 @@ def _profiles() -> str:
 def _prompts() -> str:
     parts = [
         "# Prompts",
-        "What strategies and judges send, in English. `ragrounds prompts show NAME --language zh` prints Chinese ones.",
+        "What strategies and judges send, in English. `ragrounds list prompts NAME --language zh` prints Chinese ones.",
     ]
     for name in list_prompts():
         text = prompt_text(name).rstrip()

@@ -324,7 +324,7 @@ def open_judge(method: RagasMethod, means: JudgeMeans) -> RagasJudge:
         )
         raise UserError(
             f"{needy[0]} compares questions by their vectors: name an embedder, --embedder 'dense[model=…]' or a "
-            f"card of `ragrounds retrievers`, or one of {', '.join(others)} as --kind."
+            f"card of `ragrounds list retrievers`, or one of {', '.join(others)} as --kind."
         )
     read: dict[str, FoundPassages] = {}
 

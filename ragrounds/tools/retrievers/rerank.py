@@ -120,7 +120,7 @@ def scorer_of(spec: Spec) -> PairScorer:
         raise UserError(f"{str(spec)!r} names no model: rerank[of=bm25,model=monobert], say, or a folder.")
     card = cards().get(model)
     if card is not None and card.kind not in ("reranker", "late"):
-        raise UserError(f"{model!r} is no reranker: see `ragrounds retrievers ls`.")
+        raise UserError(f"{model!r} is no reranker: see `ragrounds list retrievers`.")
     weights = card.encoding.model if card is not None else model
     late = given["late"] or (card is not None and card.kind == "late")
     return LateScorer(weights) if late else CrossEncoderScorer(weights, given["length"])
