@@ -68,7 +68,7 @@ def refuse_settings(wiring: Wiring, kind: str, *names: str) -> None:
     """
     for name in names:
         if getattr(wiring, name):
-            raise Refused(f"{wiring.name} is a {kind}: {name} has no effect on it.")
+            raise Refused(f"{wiring.name} is a {kind}: {name} has no effect on it, and is for graphs.")
 
 
 def fed(question: Mapping[str, Any]) -> dict[str, object]:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from .answers import FIELDS, Wiring, check_fields, fed, is_class, read_answer, text_of
+from .answers import FIELDS, Wiring, check_fields, fed, is_class, read_answer, refuse_settings, text_of
 from .errors import Refused, nearest
 from .observer import Given, Observer
 
@@ -84,9 +84,7 @@ def adapts(made: object, wiring: Wiring) -> FunctionSystem | None:
     """
     if not callable(made):
         return None
-    for given, what in ((wiring.config, "config"), (wiring.context, "context"), (wiring.on_interrupt, "on_interrupt")):
-        if given:
-            raise Refused(f"{wiring.name} is a function: {what} has no effect on it, and is for graphs.")
+    refuse_settings(wiring, "function", "config", "context", "on_interrupt")
     return FunctionSystem(made, wiring, _takes(made, wiring))
 
 

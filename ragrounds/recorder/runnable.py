@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from .answers import Wiring, check_fields, fed, guessed, read_answer
+from .answers import Wiring, check_fields, fed, guessed, read_answer, refuse_settings
 from .callbacks import handlers
 from .errors import Refused
 from .langgraph_graph import as_messages
@@ -28,9 +28,7 @@ class RunnableSystem:
         Raises:
             Refused: no key of its input is known, or the card says what no runnable takes.
         """
-        if wiring.context or wiring.on_interrupt:
-            what = "context" if wiring.context else "on_interrupt"
-            raise Refused(f"{wiring.name} is a runnable: {what} has no effect on it, and is for graphs.")
+        refuse_settings(wiring, "runnable", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
         self.made = made
         self._wiring = wiring

@@ -8,23 +8,20 @@ ask by :mod:`children`.
 
 from __future__ import annotations
 
-import http.client
 import os
-import re
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from . import aiohttp_client, children, httpx_clients, lm15_client, threads, urllib3_client
 from . import closed as closing
 from .loading import when_loaded
 from .observer import STEP
-from .wire import GATE, OWN_TRAFFIC, PASSING
+from .wire import GATE, OWN_TRAFFIC, PASSING, passing
 
 _lock = threading.RLock()
 _users = 0
@@ -102,6 +99,43 @@ def _after_fork() -> None:
             _undo.pop()()
 
 
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    if _users and event in _EVENTS and (what := _EVENTS[event](arguments)):
+        _tell(what)
+
+
+def _tell(what: str, *, counted: bool = False) -> None:
+    if not PASSING.get() and not OWN_TRAFFIC.get() and (found := children.current()) is not None:
+        found.unseen(what, counted=counted)
+
+
+def _connected(arguments: tuple[object, ...]) -> str:
+    address = arguments[1] if len(arguments) > 1 else ""
+    if not isinstance(address, tuple) or len(address) < 2:
+        return ""  # a socket of this machine's file system
+    return f"a connection to {address[0]}:{address[1]}"
+
+
+def _of_http_client(module: Any) -> Iterator[Callable[[], None]]:
+    """Have each request of http.client told of, which is one with the connection that it opens, all addresses that this
+    is tried at, and the parts that it is sent in. Gives what undoes it."""
+    kind = module.HTTPConnection
+    putrequest, connect = kind.putrequest, kind.connect
+
+    def asked(self: Any, *given: Any, **named: Any) -> None:
+        _tell(f"a request to {self.host} by http.client")
+        putrequest(self, *given, **named)
+
+    def connected(self: Any) -> None:
+        _tell(f"a request to {self.host} by http.client", counted=True)
+        with passing():
+            connect(self)
+
+    kind.putrequest, kind.connect = asked, connected
+    yield partial(setattr, kind, "putrequest", putrequest)
+    yield partial(setattr, kind, "connect", connect)
+
+
 def _install(install: Callable[[Any], Iterator[Callable[[], None]]], module: ModuleType) -> None:
     with _lock:
         if _users:
@@ -116,6 +150,7 @@ _LIBRARIES: dict[str, Callable[[ModuleType], None]] = {
         ("aiohttp", aiohttp_client.install),
         ("urllib3", urllib3_client.install),
         (lm15_client.PLACE, lm15_client.install),
+        ("http.client", _of_http_client),
         ("subprocess", children.of_programs),
         ("multiprocessing.process", children.of_processes),
         ("multiprocessing.pool", children.of_pools),
@@ -124,67 +159,6 @@ _LIBRARIES: dict[str, Callable[[ModuleType], None]] = {
 }
 """What is replaced in which module, once it is loaded: nobody has to wait for those that are not used. Each function
 gives what undoes it."""
-
-
-def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    if not _users or event not in _EVENTS:
-        return
-    if PASSING.get() or OWN_TRAFFIC.get():
-        return
-    found = children.current()
-    if found is not None and (what := _EVENTS[event](arguments)):
-        found.unseen(what, counted=event in _OF_REQUESTS and _is_counted(event, arguments))
-
-
-_OPENED: weakref.WeakSet[http.client.HTTPConnection] = weakref.WeakSet()
-"""Connections of http.client whose opening was told, and whose first request was not sent yet."""
-_BEGINS = re.compile(rb"(?!CONNECT )[A-Z]+ [^\r\n]* HTTP/1\.[01]\r\n")
-"""How a request begins; its body is sent apart, and one to a proxy that opens a tunnel is none of the system's."""
-
-
-def _is_counted(event: str, arguments: tuple[object, ...]) -> bool:
-    """Whether what http.client does is a part of a request that was told of: one request is one, with the connection
-    that it is the first on, all addresses that this was tried at, and the parts that it is sent in."""
-    if event == "socket.connect":
-        client = _opening()
-        told = client in _OPENED
-        if client is not None:
-            _OPENED.add(client)
-        return told
-    sender, data = (arguments[0], arguments[1]) if len(arguments) > 1 else (None, b"")
-    if not isinstance(data, (bytes, bytearray)) or not _BEGINS.match(data):
-        return True
-    told = sender in _OPENED
-    if isinstance(sender, http.client.HTTPConnection):
-        _OPENED.discard(sender)
-    return told
-
-
-def _opening() -> http.client.HTTPConnection | None:
-    """The connection that http.client opens in this thread just now."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code is http.client.HTTPConnection.connect.__code__:
-            opened: http.client.HTTPConnection = frame.f_locals["self"]
-            return opened
-        frame = frame.f_back
-    return None
-
-
-def _connected(arguments: tuple[object, ...]) -> str:
-    address = arguments[1] if len(arguments) > 1 else ""
-    if not isinstance(address, tuple) or len(address) < 2:
-        return ""  # a socket of this machine's file system
-    client = _opening()
-    return f"a connection to {address[0]}:{address[1]}" if client is None else _sent((client,))
-
-
-def _sent(arguments: tuple[object, ...]) -> str:
-    host = getattr(arguments[0], "host", "?") if arguments else "?"
-    return f"a request to {host} by http.client"
-
-
-_OF_REQUESTS = frozenset({"socket.connect", "http.client.send"})
 
 
 def _started(arguments: tuple[Any, ...]) -> str:
@@ -201,7 +175,6 @@ def _commanded(arguments: tuple[object, ...]) -> str:
 
 _EVENTS: dict[str, Callable[[tuple[object, ...]], str]] = {
     "socket.connect": _connected,
-    "http.client.send": _sent,
     "os.posix_spawn": _started,
     "os.exec": _started,
     "os.fork": _forked,
