@@ -20,6 +20,7 @@ import tempfile
 import threading
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -264,6 +265,15 @@ _tokens: weakref.WeakKeyDictionary[Watcher, str] = weakref.WeakKeyDictionary()
 _forking = threading.local()
 
 
+def loop_runs() -> bool:
+    """Whether this thread runs a loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def current() -> Watcher | None:
     """Who watches what goes on in this context, whether it passes or not."""
     return WATCHER.get() or GATE.parent
@@ -286,22 +296,88 @@ def way() -> ChildWatcher | None:
         return ChildWatcher(_listening[0].path, _tokens[found], found.closed)
 
 
+class Forks:
+    """Forks of attempts that go on at the same time in threads. A lock that another of them holds just then would be
+    held in the child for good: so an attempt forks once each of the others has ended, waits for an answer, or wants to
+    fork as well; those that want to do so one after the other, and go on together."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._busy: Counter[Watcher] = Counter()
+        """Attempts that go on → 1, less what each waits for."""
+        self._wanted: dict[object, Watcher] = {}
+        """Forks that are waited with → whose each is."""
+        self._due: set[object] = set()
+
+    @contextmanager
+    def add(self, watcher: Watcher, count: int) -> Iterator[None]:
+        """An attempt goes on (1), or waits for an answer (-1), until the block ends."""
+        self._count(watcher, count)
+        try:
+            yield
+        finally:
+            self._count(watcher, -count)
+
+    def _count(self, watcher: Watcher, count: int) -> None:
+        with self._changed:
+            self._busy[watcher] += count
+            if not self._busy[watcher]:
+                del self._busy[watcher]
+            self._changed.notify_all()
+
+    def _is_due(self, one: object) -> bool:
+        wanting = set(self._wanted.values())
+        if all(count <= 0 or watcher in wanting for watcher, count in self._busy.items()):
+            self._due |= self._wanted.keys()
+            self._wanted.clear()
+        return one in self._due
+
+    def begin(self) -> object:
+        """Wait until this thread may fork, and hold the others up. ``None``: it need not."""
+        found = WATCHER.get()
+        if found is None or loop_runs():
+            return None
+        one = object()
+        self._changed.acquire()
+        self._wanted[one] = found
+        if not self._changed.wait_for(lambda: self._is_due(one), _LONGEST_WAIT):
+            self._due.add(one)
+            del self._wanted[one]
+        return one
+
+    def end(self, one: object) -> None:
+        """Let the others go on, once all have forked that were to."""
+        self._due.discard(one)
+        self._changed.notify_all()
+        self._changed.wait_for(lambda: not self._due, _LONGEST_WAIT)
+        self._changed.release()
+
+
+_LONGEST_WAIT = 5.0
+"""Seconds that a fork waits at most: another attempt may wait for a lock that the one which forks holds itself."""
+FORKS = Forks()
+
+
 def before_fork() -> None:
     """Remember, in the thread that forks, where the child belongs."""
-    _forking.way = way()
+    _forking.way, _forking.turn = way(), FORKS.begin()
 
 
 def after_fork() -> None:
     """Forget it, in the parent."""
     _forking.way = None
+    if (turn := getattr(_forking, "turn", None)) is not None:
+        _forking.turn = None
+        FORKS.end(turn)
 
 
 def joined() -> bool:
     """In a forked child: whether it has its own way to its parent. What it inherited of its parent's is let go."""
     global _starting
     _starting = threading.Lock()  # another thread may have held it
+    FORKS.__init__()  # type: ignore[misc]
     found, inherited = getattr(_forking, "way", None), WATCHER.get()
-    _forking.way = None
+    _forking.way = _forking.turn = None
     if inherited is not None:
         inherited.forked()
     listener = _listening.pop() if _listening else None

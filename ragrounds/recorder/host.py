@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, cast
 
 from . import clock
 from .answers import Wiring
+from .children import FORKS, loop_runs
 from .closed import close, natively_told
 from .errors import AskedPerson, Refused, failure
 from .forms import adapted, heard
@@ -151,7 +152,7 @@ class HostWatcher:
             """Hand a verdict over to the loop of the caller."""
             loop.call_soon_threadsafe(verdicts.put_nowait, verdict)
 
-        with _Question(self, request, waits, wake) as question:
+        with FORKS.add(self, -1), _Question(self, request, waits, wake) as question:
             verdict = await verdicts.get()
             if verdict.said["frame"] == "send":
                 with question.answered():
@@ -165,7 +166,7 @@ class HostWatcher:
         if self._is_long(request):
             return None
         verdicts: queue.SimpleQueue[WireVerdict] = queue.SimpleQueue()
-        with _Question(self, request, not _loop_runs(), verdicts.put) as question:
+        with FORKS.add(self, -1), _Question(self, request, not loop_runs(), verdicts.put) as question:
             self.link.flush()
             verdict = verdicts.get()
             if verdict.said["frame"] == "send":
@@ -252,14 +253,6 @@ class _Question:
         if what == "fail":
             raise self._failed or NotThere(said["why"])
         raise Unsent(said["why"])
-
-
-def _loop_runs() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 class HostObserver:
@@ -393,6 +386,7 @@ class HostLoop:
                 if self._link.closed:
                     await held.enter_async_context(self._turn)
                     held.enter_context(natively_told(watcher))
+                held.enter_context(FORKS.add(watcher, 1))
                 held.enter_context(heard(seen))
                 given = await self._forms[said["id"]].answer(said["question"], seen)
             passages = [dict(one) for one in given.passages]

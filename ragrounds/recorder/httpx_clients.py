@@ -13,8 +13,18 @@ from .wire import Grown, NotThere, WireRequest, WireResponse, answered, bounded,
 OUR_LOOPS: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 """Loops that no user has: a client that is used on one of them has connections of its own there, since those that it
 keeps would fail on its user's loop afterwards, and those on ours."""
-_THERE: WeakKeyDictionary[Any, WeakKeyDictionary[asyncio.AbstractEventLoop, Any]] = WeakKeyDictionary()
-"""Transports → loops of ours → the transport with connections of its own."""
+_THERE: WeakKeyDictionary[Any, WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
+"""Transports → loops of ours, and in a forked child any, or the class of one without async → the transport with
+connections of its own."""
+_forked = False
+
+
+def forked() -> None:
+    """Be a forked child: its parent goes on with the connections that clients keep, and may hold the locks of their
+    pools."""
+    global _forked
+    _forked = True
+    _THERE.clear()
 
 
 def install(library: Any) -> Iterator[Callable[[], None]]:
@@ -30,7 +40,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
 
         def send(grown: Grown) -> WireResponse:
             with passing():
-                response = handle(self, request)
+                response = handle(_here(self, type(self)), request)
                 try:
                     body = b"".join(bounded(response.iter_bytes(), grown))
                     return answered(response.status_code, response.headers.items(), body)
@@ -43,7 +53,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
             raise library.ConnectError(str(error), request=request) from None
         if answer is None:
             with passing():
-                return handle(self, request)
+                return handle(_here(self, type(self)), request)
         return _response(library, answer)
 
     async def watched_async(self: object, request: Any) -> Any:
@@ -54,7 +64,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
 
         async def send(grown: Grown) -> WireResponse:
             with passing():
-                response = await handle_async(_here(self), request)
+                response = await handle_async(_here(self, asyncio.get_running_loop()), request)
                 try:
                     body = b"".join([part async for part in bounded_async(response.aiter_bytes(), grown)])
                     return answered(response.status_code, response.headers.items(), body)
@@ -67,7 +77,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
             raise library.ConnectError(str(error), request=request) from None
         if answer is None:
             with passing():
-                return await handle_async(_here(self), request)
+                return await handle_async(_here(self, asyncio.get_running_loop()), request)
         return _response(library, answer)
 
     async def closed(self: Any) -> None:
@@ -87,17 +97,18 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
     yield undo
 
 
-def _here(transport: Any) -> Any:
-    """A transport, with connections of its own on a loop of ours."""
-    loop = asyncio.get_running_loop()
-    if loop not in OUR_LOOPS or not hasattr(transport, "_pool"):
+def _here(transport: Any, place: Any) -> Any:
+    """A transport, with connections of its own on a loop of ours, and in a forked child."""
+    if not (_forked or place in OUR_LOOPS) or not hasattr(transport, "_pool"):
         return transport
     there = _THERE.setdefault(transport, WeakKeyDictionary())
-    if loop not in there:
-        there[loop] = made = copy.copy(transport)
+    if place not in there:
+        there[place] = made = copy.copy(transport)
         made._pool = copy.copy(transport._pool)
         made._pool._connections, made._pool._requests = [], []
-    return there[loop]
+        if (lock := getattr(made._pool, "_optional_thread_lock", None)) is not None:
+            made._pool._optional_thread_lock = type(lock)()
+    return there[place]
 
 
 def _asked(request: Any, body: bytes) -> WireRequest:

@@ -5,11 +5,31 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from .wire import Grown, WireRequest, WireResponse, answered, bounded, passing, watcher
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, HTTPConnectionPool
+
+
+_own: WeakSet[HTTPConnectionPool] | None = None
+"""In a forked child: pools that have connections of their own; others have those that its parent goes on with."""
+
+
+def forked() -> None:
+    """Be a forked child."""
+    global _own
+    _own = WeakSet()
+
+
+def _empty(pool: HTTPConnectionPool) -> None:
+    """Have a pool forget the connections of the parent's."""
+    if _own is not None and pool not in _own and pool.pool is not None:
+        _own.add(pool)
+        pool.pool = type(pool.pool)(pool.pool.maxsize)
+        while not pool.pool.full():
+            pool.pool.put(None)
 
 
 def install(library: Any) -> Iterator[Callable[[], None]]:
@@ -28,6 +48,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
         **named: object,
     ) -> BaseHTTPResponse:
         def original(**changed: object) -> BaseHTTPResponse:
+            _empty(self)
             return urlopen(self, method, url, body, headers, *given, **{**named, **changed})  # type: ignore[arg-type]
 
         found = watcher()

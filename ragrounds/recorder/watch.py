@@ -93,6 +93,8 @@ def _after_fork() -> None:
     is known as not recorded. Where nothing may leave this process, nothing leaves such a child either."""
     global _lock, _users
     _lock = threading.RLock()  # another thread may have held it
+    httpx_clients.forked()
+    urllib3_client.forked()
     if not children.joined() and not GATE.closed:
         _users = 0
         while _undo:

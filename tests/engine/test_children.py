@@ -191,6 +191,54 @@ def test_children_of_a_host_are_recorded_too(served, tmp_path: Path, home: Path,
     assert [one.status for one in again] == ["completed"] * 2
 
 
+SHARING = """
+import multiprocessing, threading, time
+import httpx, urllib3
+lock, client, pool = threading.Lock(), httpx.Client(timeout=20), urllib3.PoolManager(timeout=20, maxsize=8)
+
+def work(answers, question):
+    with lock:
+        pass
+    answers.put(post(question))
+
+def post(question):
+    asked = dict(model="m", messages=[dict(role="user", content=question)])
+    made = {post}("POST", {url!r} + "/chat/completions", json=asked)
+    return made.json()["choices"][0]["message"]["content"]
+
+post("kept open")
+
+def ask(question):
+    with lock:  # as what is made when it is first used
+        time.sleep(0.1)
+    forking = multiprocessing.get_context("fork")
+    answers = forking.SimpleQueue()
+    child = forking.Process(target=work, args=(answers, question))
+    child.start()
+    child.join(10)
+    hangs = child.exitcode is None
+    child.kill()
+    return "hangs" if hangs else answers.get()
+"""
+
+
+@pytest.mark.parametrize("post", ["client.request", "pool.request"])
+def test_attempts_of_a_host_that_fork_at_once(
+    post: str, served, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What one attempt holds when another forks holds up no child, and children share no connection."""
+    served.says = lambda asked: asked["messages"][0]["content"]
+    (tmp_path / "mine.py").write_text(SHARING.format(post=post, url=served.url))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGROUNDS_HOME", str(home))
+    made = rr.run("sample", "./mine.py:ask", limit=12, concurrency=12, progress=False).runs[0]
+    with Store(home) as store:
+        questions, _ = store.questions(made)
+        assert {one.question_id: one.text.partition("\n")[0] for one in store.attempts(made)} == {
+            one.id: one.text.partition("\n")[0] for one in questions
+        }
+
+
 HANGING = """
 import multiprocessing, os, sys, time
 def hang():
