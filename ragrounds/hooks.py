@@ -101,6 +101,14 @@ RETRIEVER = Hook(
     MINE = Retriever(name="mine", summary="…", example="mine[pool=20]", open=open_it)
 """
 
+DOCUMENT = Hook(noun="reader of documents", expected="a DocumentReader", folder="ragrounds.tools.documents")
+"""Reads the files of some endings into title and text::
+
+    def read(data: bytes, reading: str, largest: int) -> DocumentText: ...
+
+    MINE = DocumentReader("mine", (".mine",), read)
+"""
+
 ANALYSIS = Hook(
     noun="analysis",
     expected="an Analysis",
@@ -156,4 +164,4 @@ CLUSTER = Hook(noun="engine", expected="`open_cluster`", folder="ragrounds.evals
                            say: Callable[[str], None]) -> Sequence[Link]: ...
 """
 
-HOOKS = (SCORER, JUDGE_METHOD, AGENT, STRATEGY, FAMILY, RETRIEVER, ANALYSIS, EXPORT, VIEW, DATABASE, CLUSTER)
+HOOKS = (SCORER, JUDGE_METHOD, AGENT, STRATEGY, FAMILY, RETRIEVER, DOCUMENT, ANALYSIS, EXPORT, VIEW, DATABASE, CLUSTER)

@@ -12,13 +12,16 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
+from ragrounds import hooks
+from ragrounds.plugins import discover
 from ragrounds.records import Passage
 from ragrounds.tools.build_report import storable
 from ragrounds.tools.documents.encodings import decode
-from ragrounds.tools.documents.found import DocumentFault, DocumentText, Remark
+from ragrounds.tools.documents.found import DocumentFault, DocumentReader, DocumentText, Remark
 
 _LONGEST = 256 * 2**20
 """Bytes of a document that is taken into memory; of text the rest is cut off, of other kinds larger ones are errors. A
@@ -31,7 +34,7 @@ READINGS = ("full", "medrag")
 
 def is_document(path: Path) -> bool:
     """Whether a file is of a kind that is read here."""
-    return _kind(path) in _READERS
+    return _kind(path) in _readers()
 
 
 def kind_of(path: Path) -> str:
@@ -42,7 +45,7 @@ def kind_of(path: Path) -> str:
 
 def kinds() -> tuple[str, ...]:
     """The endings of files that are read."""
-    return tuple(_READERS)
+    return tuple(_readers())
 
 
 def read_document(path: Path, root: Path, reading: str = "full") -> tuple[Passage, tuple[Remark, ...]]:
@@ -61,12 +64,13 @@ def read_document(path: Path, root: Path, reading: str = "full") -> tuple[Passag
         OSError: it cannot be opened.
     """
     kind = _kind(path)
-    if kind not in _READERS:
+    reader = _readers().get(kind)
+    if reader is None:
         raise DocumentFault(f"{kind_of(path)} are not read", outcome="unsupported")
-    data, remarks = _content(path, may_be_cut=kind in _TEXTS)
+    data, remarks = _content(path, may_be_cut=reader.may_be_cut)
     if not data.strip():
         raise DocumentFault("nothing but white space" if data else "it has no byte", outcome="empty")
-    found = _READERS[kind](data, reading)
+    found = reader.read(data, reading, _LONGEST)
     if not (found.title or found.text.strip()):
         raise DocumentFault("nothing but white space", outcome="empty")
     name = path.relative_to(root).as_posix() if path != root else path.name
@@ -85,6 +89,15 @@ def read_whole(path: Path) -> bytes:
         OSError: it cannot be read.
     """
     return _content(path, may_be_cut=False)[0]
+
+
+def read_pdf(data: bytes) -> str:
+    """A PDF as text.
+
+    Raises:
+        DocumentFault: it is broken, encrypted, or has no text; or what reads it is not installed.
+    """
+    return _readers()[".pdf"].read(data, READINGS[0], _LONGEST).text
 
 
 def _kind(path: Path) -> str:
@@ -116,11 +129,11 @@ def _content(path: Path, *, may_be_cut: bool) -> tuple[bytes, tuple[Remark, ...]
     return data[:end], (Remark("cut", f"it has more than {_LONGEST >> 20} MiB: the rest is left out"),)
 
 
-def _plain(data: bytes, reading: str) -> DocumentText:
+def _plain(data: bytes, reading: str, largest: int) -> DocumentText:
     return DocumentText("", *decode(data))
 
 
-def _markdown(data: bytes, reading: str) -> DocumentText:
+def _markdown(data: bytes, reading: str, largest: int) -> DocumentText:
     """The first heading of the first level, where the text begins with one, is the title."""
     text, remarks = decode(data)
     text = text.lstrip()
@@ -130,42 +143,14 @@ def _markdown(data: bytes, reading: str) -> DocumentText:
     return DocumentText(title[2:].strip(), rest.lstrip(), remarks)
 
 
-# What reads a kind is imported when there is a file of it: most corpora have none.
-def _html(data: bytes, reading: str) -> DocumentText:
-    from ragrounds.tools.documents.html import read_html
-
-    return read_html(data)
-
-
-def _pdf(data: bytes, reading: str) -> DocumentText:
-    from ragrounds.tools.documents.pdf import read_pdf
-
-    return read_pdf(data)
+_TEXTS = (
+    DocumentReader("text", (".txt", ".text"), _plain, may_be_cut=True),
+    DocumentReader("markdown", (".md", ".markdown"), _markdown, may_be_cut=True),
+)
 
 
-def _docx(data: bytes, reading: str) -> DocumentText:
-    from ragrounds.tools.documents.docx import read_docx
-
-    return read_docx(data, _LONGEST)
-
-
-def _jats(data: bytes, reading: str) -> DocumentText:
-    from ragrounds.tools.documents.jats import read_article
-
-    article = read_article(data, published=reading == "medrag")
-    return DocumentText(article.title, article.text, article.remarks)
-
-
-_READERS: dict[str, Callable[[bytes, str], DocumentText]] = {
-    ".txt": _plain,
-    ".text": _plain,
-    ".md": _markdown,
-    ".markdown": _markdown,
-    ".html": _html,
-    ".htm": _html,
-    ".pdf": _pdf,
-    ".docx": _docx,
-    ".nxml": _jats,
-    ".xml": _jats,
-}
-_TEXTS = frozenset((".txt", ".text", ".md", ".markdown"))
+@cache
+def _readers() -> Mapping[str, DocumentReader]:
+    """Ending → what reads such files."""
+    found = (*_TEXTS, *discover(hooks.DOCUMENT.folder, DocumentReader).values())
+    return {ending: one for one in found for ending in one.endings}

@@ -9,7 +9,7 @@ import io
 import re
 import zipfile
 
-from ragrounds.tools.documents.found import DocumentFault, DocumentText
+from ragrounds.tools.documents.found import DocumentFault, DocumentReader, DocumentText
 from ragrounds.tools.documents.html import parse_html
 
 _STYLES = "p[style-name='Title'] => h1.title:fresh\np[style-name='Subtitle'] => p:fresh"
@@ -70,3 +70,6 @@ def _check(data: bytes, largest: int) -> None:
                     fromstring(packed.read(part), forbid_dtd=True)
                 except DefusedXmlException:
                     raise DocumentFault("it declares entities, as no Word document does") from None
+
+
+DOCX = DocumentReader("docx", (".docx",), lambda data, reading, largest: read_docx(data, largest))

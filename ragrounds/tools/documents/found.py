@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ragrounds.tools.build_report import Outcome
@@ -22,6 +23,18 @@ class DocumentText(NamedTuple):
     title: str
     text: str
     remarks: tuple[Remark, ...] = ()
+
+
+class DocumentReader(NamedTuple):
+    """What reads files of some endings."""
+
+    name: str
+    endings: tuple[str, ...]
+    """Such as ``.pdf``, in small letters."""
+    read: Callable[[bytes, str, int], DocumentText]
+    """From the bytes, one of :data:`~ragrounds.tools.documents.READINGS`, and how many bytes may be unpacked."""
+    may_be_cut: bool = False
+    """The beginning of a file that is too large is read, and said to be that."""
 
 
 class DocumentFault(ValueError):

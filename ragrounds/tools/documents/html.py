@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragrounds.tools.documents.blocks import Block, Blocks
 from ragrounds.tools.documents.encodings import decode
-from ragrounds.tools.documents.found import DocumentFault, DocumentText
+from ragrounds.tools.documents.found import DocumentFault, DocumentReader, DocumentText
 
 if TYPE_CHECKING:
     from bs4 import Tag
@@ -88,3 +88,6 @@ def _blocks(root: Tag) -> list[Block]:
         elif type(child) in (NavigableString, CData):
             blocks.add(str(child))
     return blocks.done()
+
+
+HTML = DocumentReader("html", (".html", ".htm"), lambda data, reading, largest: read_html(data))

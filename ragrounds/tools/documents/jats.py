@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ragrounds.tools.documents.blocks import Block, Blocks, Opened, paragraph
 from ragrounds.tools.documents.encodings import decode
-from ragrounds.tools.documents.found import DocumentFault, Remark
+from ragrounds.tools.documents.found import DocumentFault, DocumentReader, DocumentText, Remark
 
 
 class JatsArticle(Struct, frozen=True, kw_only=True):
@@ -252,3 +252,11 @@ def plain_text(element: Element | None) -> str:
             entered.append(iter(child))
             tails.append(child.tail or "")
     return " ".join("".join(parts).split())
+
+
+def _read(data: bytes, reading: str, largest: int) -> DocumentText:
+    article = read_article(data, published=reading == "medrag")
+    return DocumentText(article.title, article.text, article.remarks)
+
+
+JATS = DocumentReader("jats", (".nxml", ".xml"), _read)

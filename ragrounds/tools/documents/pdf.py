@@ -7,7 +7,7 @@ import io
 import logging
 from typing import TYPE_CHECKING
 
-from ragrounds.tools.documents.found import DocumentFault, DocumentText, Remark
+from ragrounds.tools.documents.found import DocumentFault, DocumentReader, DocumentText, Remark
 
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
@@ -77,3 +77,6 @@ def _has_picture(page: PageObject) -> bool:
 
 def _said(problem: Exception) -> str:
     return " ".join(str(problem).split())[:200] or type(problem).__name__
+
+
+PDF = DocumentReader("pdf", (".pdf",), lambda data, reading, largest: read_pdf(data))

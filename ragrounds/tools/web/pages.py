@@ -24,8 +24,8 @@ import msgspec
 from ragrounds.errors import UserError
 from ragrounds.http import ENCODINGS, BadReply, read_parts, text_of
 from ragrounds.tools.analysers import words
+from ragrounds.tools.documents import read_pdf
 from ragrounds.tools.documents.found import DocumentFault
-from ragrounds.tools.documents.pdf import read_pdf
 
 AGENT = "ragrounds"
 REDIRECTS = 5
@@ -264,7 +264,7 @@ def extract(fetched: Fetched) -> WebPage:
     """
     if fetched.type == "application/pdf":
         try:
-            title, text = "", read_pdf(fetched.content).text
+            title, text = "", read_pdf(fetched.content)
         except DocumentFault as problem:
             raise FetchFailed(f"{fetched.url!r} is a PDF that cannot be read: {problem}") from None
     elif fetched.type in ("text/plain", "text/markdown"):
