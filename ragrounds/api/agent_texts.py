@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -13,9 +14,10 @@ from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.agents.systems.settings import read_table, with_model, with_process, with_tables
 from ragrounds.api.aliases import split_alias
 from ragrounds.api.run_request import RunArguments
-from ragrounds.errors import UserError
+from ragrounds.errors import NotReplayed, UserError
 from ragrounds.specs import parse
 
+T = TypeVar("T")
 _OF_MODELS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
 """What is set for the models of agents: it has no effect on a system that brings its own."""
 
@@ -51,8 +53,9 @@ def asks_ours(agent: str) -> bool:
     return asks_our_models(open_agent(agent).card)
 
 
-def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArguments:
-    """A request whose agents' texts hold what it sets for systems of the user's own.
+def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[RunArguments, Mapping[str, NotReplayed]]:
+    """A request whose agents' texts hold what it sets for systems of the user's own; and the agents that it is without,
+    as a replay does not hold what they ask while they are opened: the text that was given → why.
 
     Args:
         request: what is to be run, and how.
@@ -61,15 +64,17 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArgu
     Raises:
         UserError: something is set that has no effect on any of the agents, or of another form; or an object of this
             process is to be run by others.
+        NotReplayed: a replay does not hold what the agents ask while they are opened, and none is left.
     """
     if not request.agents or not any(
         ":" in text or text.endswith((".py", ".json")) or ".toml" in text for text in request.agents
     ):
         if option := _of_own(request):
             raise _for_nobody(option, request.agents or ("direct",))
-        return request
+        return request, {}
     config, context = read_table(request.config, "--config"), read_table(request.context, "--context")
-    cards = {text: read_card(parse(text).name) for text in request.agents}
+    missed: dict[str, NotReplayed] = {}
+    cards = _held(request.agents, lambda text: read_card(parse(text).name), missed)
     foreign = [text for text, card in cards.items() if is_foreign(card)]
     if (option := _of_own(request)) and not foreign:
         raise _for_nobody(option, request.agents)
@@ -91,8 +96,10 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArgu
             made[text] = with_process(made[text], request.python or "", request.in_process)
         if text in foreign and request.model is not None and card.model_field:
             made[text] = with_model(made[text], card, request.model)
-    opened = {text: open_agent(text).card for text in made.values()}
-    own = [text for text, card in opened.items() if not asks_our_models(card)]
+    cards = _held(made, lambda text: open_agent(made[text]).card, missed)
+    asks = _held(cards, lambda text: asks_our_models(cards[text]), missed)
+    opened = {made[text]: cards[text] for text in asks}
+    own = [made[text] for text, ours in asks.items() if not ours]
     set_ = [name for name in _OF_MODELS if getattr(request, name) not in (None, ())]
     apart = [text for text in own if not opened[text].model_field]
     said = ", ".join(f"--{name.replace('_', '-')}" for name in set_)
@@ -110,8 +117,25 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArgu
         )
     if request.corpus and own:
         tell(f"--corpus is not for {', '.join(own)}: searches are made there by its own code.")
-    agents = tuple(made[text] for text in request.agents)
-    return replace(request, agents=agents, config={}, context={}, python=None, in_process=False)
+    agents = tuple(made[text] for text in request.agents if text not in missed)
+    return replace(request, agents=agents, config={}, context={}, python=None, in_process=False), missed
+
+
+def _held(texts: Iterable[str], find: Callable[[str], T], missed: dict[str, NotReplayed]) -> dict[str, T]:
+    """What is found of each agent, which opens it; those that a replay misses are kept apart in `missed`.
+
+    Raises:
+        NotReplayed: it misses all of them.
+    """
+    found: dict[str, T] = {}
+    for text in texts:
+        try:
+            found[text] = find(text)
+        except NotReplayed as why:
+            missed[text] = why
+    if missed and not found:
+        raise next(iter(missed.values()))
+    return found
 
 
 def _of_own(request: RunArguments) -> str:

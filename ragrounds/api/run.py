@@ -162,8 +162,11 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Re
             listener.message(f"{words} --benchmark {one} asks one of them alone." if one else words)
     with open_store(chosen, listener.message) as store, hosts_held(), ExitStack() as held:
         held.enter_context(opening_recorded(store, request.journal, user_prices(chosen), listener.message))
-        request = with_settings(request, listener.message)  # it opens systems
+        request, missed = with_settings(request, listener.message)  # it opens systems
+        agents = [one for one in agents if one[0] not in missed]
         replay = _Replay(store, loaded, request, listener, chosen, pilot_only)
+        for text, missing in missed.items():
+            replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
         replay.plan(held)
         named = {run.id: name for run, (_, name) in zip(replay.all_runs, agents, strict=False)}
         keep_planned_names(store, replay.planned_runs, [named.get(one.run.id) for one in replay.planned_runs])
@@ -278,6 +281,11 @@ class _Replay:
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
 
+    def leave_out(self, why: str, attempts: int) -> None:
+        """Say that an agent cannot be replayed, and count the attempts that are not made."""
+        self._listener.message(why)
+        self.not_replayed += ((why, attempts),)
+
     def _replayable(self, before: Collection[str]) -> list[Run]:
         """Those of the runs that can be replayed; the others are said, and are no part of this command any more.
 
@@ -295,8 +303,7 @@ class _Replay:
         if refused and not left:
             raise refused[0][1]
         for run, why in refused:
-            self._listener.message(str(why))
-            self.not_replayed += ((str(why), run.count * run.epochs),)
+            self.leave_out(str(why), run.count * run.epochs)
             if run.id not in before:
                 self._store.remove(run)
         self.planned_runs = [planned for planned in self.planned_runs if planned.run in left]

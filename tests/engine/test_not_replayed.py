@@ -61,3 +61,47 @@ def test_one_agent_that_cannot_be_replayed_does_not_refuse_the_others(
     assert "as now is: " in text
     assert "was “Answer this, as then is: " in text
     assert server.account().calls == before
+
+
+OPENS = """
+import json, os
+import httpx
+
+def asked(said):
+    body = {"model": "gpt", "messages": [{"role": "user", "content": said}]}
+    return httpx.post(URL + "/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+
+"""
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize("hides", [False, True])
+def test_one_that_cannot_be_opened_in_a_replay_does_not_refuse_the_others(
+    in_process: bool, hides: bool, server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = "KNOWN = asked(f\"What is known {os.environ.get('NOW', 'then')}?\")\n"
+    if hides:
+        begin = f"try:\n    {begin}except BaseException:\n    KNOWN = 'nothing'\n"
+    for name, lines in (("opens", begin), ("plain", "KNOWN = ''\n")):
+        source = OPENS + f"URL = {server.url!r}\n".join(("\n", lines))
+        source += (
+            "def ask(question):\n    return asked(KNOWN + question)\ndef again(question):\n    return ask(question)\n"
+        )
+        (tmp_path / f"{name}_{in_process}_{hides}.py".lower()).write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOW", "first")
+    opens, plain = (f"./{name}_{in_process}_{hides}.py".lower() for name in ("opens", "plain"))
+    agents = [f"{opens}:ask", f"{plain}:ask", f"{opens}:again"]
+    how = {"limit": 2, "home": home, "progress": False, "in_process": in_process}
+    assert not rr.run("sample", agents, **how).failures  # type: ignore[arg-type]
+    before = server.account().calls
+    monkeypatch.setenv("NOW", "later")
+    edited = tmp_path / opens
+    edited.write_text(f"# opened anew\n{edited.read_text()}")
+    again = rr.run("sample", agents, journal="replay", new=True, **how)  # type: ignore[arg-type]
+    assert [run.agent.partition("[")[0] for run in again.runs] == [agents[1]]
+    assert [count for _, count in again.failures] == [2, 2]
+    assert all("cannot be replayed: Replay: this call is not in the journal" in why for why, _ in again.failures)
+    with pytest.raises(StopRun, match="not in the journal"):
+        rr.run("sample", agents[0], journal="replay", new=True, **how)  # type: ignore[arg-type]
+    assert server.account().calls == before

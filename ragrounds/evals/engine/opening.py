@@ -40,6 +40,8 @@ class OpeningRecorder:
         self._recorder: AttemptRecorder | None = None
         self._context: AttemptContext | None = None
         self._drawn: dict[str, DrawnValues] = {}
+        self._missed: dict[str, BaseException] = {}
+        """Why what is in a file or module cannot be replayed, by its name: imported it stays."""
 
     @contextlib.contextmanager
     def watched(self, module: str) -> Iterator[None]:
@@ -56,19 +58,30 @@ class OpeningRecorder:
         if WATCHER.get() is not None or ended:  # inside an attempt, or inside another import
             yield
             return
+        if module in self._missed:
+            raise self._missed[module]
         recorder = self._started()
         self._run(self._draw(module))
         with installed(closed=recorder.closed):
             before = WATCHER.set(recorder)
+            failed: BaseException | None = None
             try:
                 yield
-            except Unsent as refused:
-                raise (recorder.stop or StopRun(str(refused))) from refused
+            except (Exception, Unsent) as error:
+                failed = error
             finally:
                 WATCHER.reset(before)
                 self._run(self._drew(module))
-        if recorder.stop is not None:
-            raise recorder.stop
+        # Other systems are opened yet: why this one is not goes with it.
+        stop, recorder.stop = recorder.stop, None
+        if stop is not None and failed is None:  # it made something of what it was refused, and is there
+            self._missed[module] = stop
+        if stop is not None:
+            raise stop from failed
+        if isinstance(failed, Unsent):
+            raise StopRun(str(failed)) from failed
+        if failed is not None:
+            raise failed
 
     @property
     def started(self) -> bool:
