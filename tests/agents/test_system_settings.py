@@ -10,7 +10,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.agents.agent import code_named, open_agent, read_card
-from ragrounds.agents.systems import apart
+from ragrounds.agents.systems import place
 from ragrounds.agents.systems.place import app_of, give, named_object
 from ragrounds.agents.systems.settings import flat, read_table, with_model, with_tables
 from ragrounds.errors import UserError
@@ -72,8 +72,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, "")  # to be as it was afterwards
         monkeypatch.delenv(name)
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
-    monkeypatch.setattr(apart, "_modules", {})
-    monkeypatch.setattr(apart, "_variables", {})
+    monkeypatch.setattr(place, "_shared", {})
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -18,7 +18,6 @@ from types import ModuleType
 import msgspec
 from msgspec import Struct
 
-from ragrounds.agents.systems.apart import check_apart
 from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import OPENED, module_named, watched
 from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads, forget, heard_here
@@ -33,8 +32,10 @@ HERE = "__main__"
 """The module of what was given as an object."""
 _given: dict[str, object] = {}
 """Objects that were given themselves, by their place."""
-_of_modules: set[str] = set()
-"""Places of objects that were given themselves and that a module holds."""
+_of_modules: dict[str, object] = {}
+"""Objects that were given themselves and that a module holds, by their place there."""
+_shared: dict[str, tuple[str, str]] = {}
+"""What systems of this process share: a module or a variable → which one has it first, and its file or value."""
 
 
 class App(Struct, frozen=True):
@@ -88,8 +89,8 @@ def named_object(name: str) -> object:
     Raises:
         UserError: there is no such module or name, or the module fails.
     """
-    if (given := object_at(name)) is not None:
-        return given
+    if name in _given or name in _of_modules:
+        return _given[name] if name in _given else _of_modules[name]
     if name.startswith(f"{HERE}:") and not hasattr(sys.modules.get(HERE), name.partition(":")[2]):
         raise UserError(
             f"{name} was an object of another process, such as a notebook: give it to rr.run(agents=[…]) again, or put "
@@ -117,8 +118,8 @@ def give(made: Sequence[object]) -> list[str]:
     for one in made:
         place = _own_place(one)
         if place:
-            _of_modules.add(place)
-        if not place:
+            _of_modules[place] = one
+        else:
             name = _name_of(one)
             numbered = (f"{HERE}:{name}" + (f"_{number}" if number > 1 else "") for number in count(1))
             place = next(each for each in numbered if each not in places or _given[each] is one)
@@ -271,12 +272,23 @@ def _forget_changed(name: str) -> None:
     Raises:
         UserError: another system of this process has modules or variables of these names.
     """
-    heard, app = heard_at(name), app_of(name)
+    heard, app, source = heard_at(name), app_of(name), source_of(name)
     say_whose(name, app.target if app else name)
-    reads = SystemReads(source_of(name), heard)
-    check_apart(name, reads)
+    reads = SystemReads(source, heard)
+    own = reads.own_modules()
+    begins = {path.resolve() for path in source.files}
+    shared = {f"module {one!r}": str(path) for path, one in own.items() if path not in begins}
+    of_files = {f"environment variable {key}": value for key, value in source.variables.items()}
+    # What the user has set comes before any file.
+    shared |= {what: value for what, value in of_files.items() if what in _shared or what.split()[-1] not in os.environ}
+    for what, mine in sorted(shared.items()):
+        whose, first = _shared.setdefault(what, (name, mine))
+        if first != mine and whose != name:
+            raise UserError(
+                f"{whose} and {name} each have their own {what}, and a process has one of that name. Run them in "
+                "two commands; `ragrounds compare` compares their runs."
+            )
     if reads.changed:
-        own = reads.own_modules()
         OPENED.pop(module_named(name), None)
         for module, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)
