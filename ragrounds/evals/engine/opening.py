@@ -6,11 +6,9 @@ server; what they came to is said once.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ragrounds.agents.systems.opening import OPENED, OPENING
 from ragrounds.errors import StopRun
@@ -18,6 +16,7 @@ from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.drawn_values import OPENINGS, DrawnValues
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.http import in_background
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Question
@@ -25,17 +24,15 @@ from ragrounds.records import Question
 if TYPE_CHECKING:
     from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 
-R = TypeVar("R")
 _NOTHING = Question(id="opening", benchmark="opening/opening", text="")
 
 
 class OpeningRecorder:
-    """Records what is asked while systems are opened, on an event loop of its own."""
+    """Records what is asked while systems are opened, on the event loop in the background."""
 
     def __init__(self, store: Store, mode: Mode, prices: Mapping[str, Price]) -> None:
         self._store, self._mode, self._prices = store, mode, prices
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._closed = False
         self._journal: StoreJournal | None = None
         self._recorder: AttemptRecorder | None = None
         self._context: AttemptContext | None = None
@@ -54,14 +51,13 @@ class OpeningRecorder:
         from ragrounds.recorder.watch import installed
         from ragrounds.recorder.wire import WATCHER, Unsent
 
-        ended = self._loop is not None and self._loop.is_closed()
-        if WATCHER.get() is not None or ended:  # inside an attempt, or inside another import
+        if WATCHER.get() is not None or self._closed:  # inside an attempt, or inside another import
             yield
             return
         if module in self._missed:
             raise self._missed[module]
         recorder = self._started()
-        self._run(self._draw(module))
+        in_background(self._draw(module))
         with installed(closed=recorder.closed):
             before = WATCHER.set(recorder)
             failed: BaseException | None = None
@@ -71,7 +67,7 @@ class OpeningRecorder:
                 failed = error
             finally:
                 WATCHER.reset(before)
-                self._run(self._drew(module))
+                in_background(self._drew(module))
         # Other systems are opened yet: why this one is not goes with it.
         stop, recorder.stop = recorder.stop, None
         if stop is not None and failed is None:  # it made something of what it was refused, and is there
@@ -106,13 +102,10 @@ class OpeningRecorder:
         return f"{'. '.join(said)}." if said else ""
 
     def close(self) -> None:
-        """End the thread."""
-        if self._loop is None or self._thread is None:
-            return
-        self._run(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Close the journal."""
+        self._closed = True
+        if self.started:
+            in_background(self._close())
 
     async def _close(self) -> None:
         if self._recorder:
@@ -122,15 +115,8 @@ class OpeningRecorder:
 
     def _started(self) -> AttemptRecorder:
         if self._recorder is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="ragrounds-opening", daemon=True)
-            self._thread.start()
-            self._recorder = self._run(self._make())
+            self._recorder = in_background(self._make())
         return self._recorder
-
-    def _run(self, work: Coroutine[object, object, R]) -> R:
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _draw(self, module: str) -> None:
         """Have what the module draws recorded, and given what it drew before."""
