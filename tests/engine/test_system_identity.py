@@ -247,6 +247,25 @@ def test_objects_of_a_session_are_known_by_their_sources(tmp_path: Path, server:
     assert rr.run(agents=[session["answer"]], **options).runs[0].id == first != second
 
 
+def test_a_model_that_an_object_holds_is_a_part_of_it() -> None:
+    from langchain_core.language_models import FakeListChatModel
+
+    from ragrounds.agents.systems.live_objects import object_source
+
+    class Bot:
+        __slots__ = ("model",)
+
+        def __init__(self, text: str) -> None:
+            self.model = FakeListChatModel(responses=[text])
+
+        def ask(self, question: str) -> str:
+            return str(self.model.invoke(question).content)
+
+    one, same, other = Bot("A"), Bot("A"), Bot("B")
+    one.ask("which?")
+    assert object_source(one.ask) == object_source(same.ask) != object_source(other.ask)
+
+
 def test_what_an_endpoint_is_asked(ran: Runs, tmp_path: Path, server: Any) -> None:
     file = tmp_path / "ours.toml"
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from ragrounds.agents.systems import place
-from ragrounds.agents.systems.in_process import InProcessSystem, adapted, refusals
-from ragrounds.agents.systems.models_held import models_held
+from ragrounds.agents.systems.in_process import adapted, refusals
 from ragrounds.agents.systems.opening import watched
 from ragrounds.agents.systems.process_choice import hosted, reason_here, wiring_of
 from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads
@@ -53,15 +52,6 @@ def reads_of_system(card: Card) -> SystemReads:
     if heard is None:
         heard = place.heard_at(card.graph) if card.endpoint is None else Heard()
     return SystemReads(own_source(card), heard)
-
-
-def held_by(system: System, card: Card) -> tuple[str, ...]:
-    """The models that an object holds which was given itself: what stands in a session's variables is read from
-    nowhere."""
-    if card.endpoint is not None or place.object_at(card.graph) is None:
-        return ()
-    form = system.form if isinstance(system, InProcessSystem) else system
-    return models_held(form, {*place.heard_at(card.graph).modules, place.HERE})
 
 
 def own_source(card: Card) -> OwnSource:

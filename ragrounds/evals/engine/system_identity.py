@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from ragrounds.agents.agent import Card
-from ragrounds.agents.systems import held_by, open_system, reads_of_system
+from ragrounds.agents.systems import open_system, reads_of_system
 from ragrounds.agents.systems.in_process import InProcessSystem
 from ragrounds.agents.systems.reads import Difference, SystemReads
 from ragrounds.evals.store.reads import reads_of
@@ -23,9 +23,9 @@ from ragrounds.recorder.reads import is_secret_name
 from ragrounds.records import Run
 from ragrounds.redaction import redacted
 
-SYSTEM_PARTS = ("wiring", "config", "context", "system", "process", "held", "read")
+SYSTEM_PARTS = ("wiring", "config", "context", "system", "process", "read")
 """The keys that the identity of a system of one's own has beside those of every agent."""
-SEEN_BY_LEADER = ("models", "graph_code", "read", "held", "process")
+SEEN_BY_LEADER = ("models", "graph_code", "read", "process")
 """What other machines do not find out by opening a system: what it has read says it."""
 _ELSEWHERE = frozenset(
     "graph summary as source searches question_only guard guard_near oracle parameters switches profile models "
@@ -59,7 +59,6 @@ def system_parts(card: Card) -> dict[str, object]:
         "context": _without_secrets(card.context),
         "system": system.kind,
         **({} if card.endpoint else {"process": "ours" if isinstance(system, InProcessSystem) else "its own"}),
-        "held": list(held_by(system, card)),
         "read": reads_of_system(card).digest,
     }
 
@@ -144,14 +143,16 @@ def _declared(before: Mapping[str, object], now: Mapping[str, object]) -> Iterat
         yield "how it is asked and read changed"
     if before.get("limits") != now.get("limits"):
         yield "its caps changed"
-    if before.get("held") != now.get("held"):
-        yield f"the system holds {_value(now.get('held'))} now, held {_value(before.get('held'))} then"
 
 
 def in_words(one: Difference) -> str:
     """A difference as a clause."""
     if one.kind == "code":
-        return "its code changed" if one.name == "session" else f"its code changed ({one.name})"
+        return (
+            "its code, or a model or value in it, changed"
+            if one.name == "session"
+            else f"its code changed ({one.name})"
+        )
     if one.kind in ("file", "folder"):
         how = "is gone" if not one.now else "is there now" if not one.then else "changed"
         return f"the {one.kind} {redacted(one.name)} {how}"
