@@ -55,6 +55,7 @@ class ViewerScreen(NamedTuple):
 
 
 VIEWER = {
+    "home": ViewerScreen(("down",), "home"),
     "attempts": ViewerScreen(("tab",), seek="wrong and hops>1"),
     "search": ViewerScreen(("tab", "down", "down", "down"), seek="wrong and hops>1"),
     "reply": ViewerScreen(("tab", "end"), seek="wrong and hops>1"),
@@ -118,6 +119,8 @@ async def viewed(store: Store, screen: ViewerScreen, size: tuple[int, int], them
     pages = Pages(store, store.runs(), (SCORER, *PREFERRED))
     row = pages.seek(screen.seek, -1, 1, None) if screen.seek else 0
     app = TraceApp(pages, where=screen.where, row=row or 0, theme=theme, view=screen.view)
+    if screen.view == "home":
+        app = TraceApp(store, theme=theme)
     async with app.run_test(size=size) as pilot:
         for key in ("", *screen.keys):
             if key:

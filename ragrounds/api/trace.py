@@ -246,7 +246,8 @@ def view(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> None:
-    """Open the viewer in the terminal until the user closes it. It follows runs that are still at work.
+    """Open the viewer in the terminal until the user closes it: its home, where nothing says which attempts. It follows
+    runs that are still at work.
 
     Args:
         query: the attempts that are listed at first.
@@ -265,6 +266,11 @@ def view(
 
     one_of("start", start, list(all_views()))
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
+    theme, author = LIGHT if light else DARK, author_name(chosen)
+    if asked == AttemptQuery() and attempt is None and start == "attempts":
+        with open_store(chosen) as store:
+            TraceApp(store, pages_of=lambda runs: _pages(store, runs), theme=theme, author=author).run()
+        return
     with opened_pages(asked, attempt, chosen) as pages:
         where, sort, row = asked.where, listed_sort(asked), 0
         pages.complete(where, progress, sort)
@@ -272,7 +278,6 @@ def view(
             run, question = _place(pages.store, attempt)
             found = read_trace(pages.store, run, question, epoch)
             row = pages.row_of(pages.runs.index(run), found.question.id, epoch) or 0
-        theme, author = LIGHT if light else DARK, author_name(chosen)
         TraceApp(pages, where=where, sort=sort, row=row, theme=theme, view=start, author=author).run()
 
 
@@ -280,13 +285,16 @@ def view(
 def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -> Iterator[Pages]:
     """The rows of the runs that are named, while the block lasts."""
     with open_store(settings) as store:
-        runs = _runs(store, query.runs, attempt)
-        for run in runs:
-            refresh_scores(store, run)
-        # The score is the headline's, as in tables; the first question says whose card it is.
-        first = [row.question for row in Pages(store, runs).read([0])]
-        headlines = [one.scorer for one in headline_of(first)]
-        yield Pages(store, runs, tuple(dict.fromkeys((*query.scorers, *headlines, *PREFERRED))), query.scorers)
+        yield _pages(store, _runs(store, query.runs, attempt), query.scorers)
+
+
+def _pages(store: Store, runs: Sequence[Run], scorers: Sequence[str] = ()) -> Pages:
+    for run in runs:
+        refresh_scores(store, run)
+    # The score is the headline's, as in tables; the first question says whose card it is.
+    first = [row.question for row in Pages(store, runs).read([0])]
+    headlines = [one.scorer for one in headline_of(first)]
+    return Pages(store, runs, tuple(dict.fromkeys((*scorers, *headlines, *PREFERRED))), scorers)
 
 
 def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:

@@ -40,9 +40,7 @@ app = typer.Typer()
 def trace_command(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Runs: an id, the beginning of one, or an agent's text. [default: those on the newest questions]"
-        ),
+        typer.Argument(help="Runs: an id, the beginning of one, or an agent's text. [default: all, by benchmark]"),
     ] = None,
     attempt: Annotated[str | None, typer.Option(help="One attempt, RUN/QUESTION: direct/sample/c01.")] = None,
     epoch: options.Epoch = 0,
@@ -59,7 +57,7 @@ def trace_command(
     *,
     which: AttemptQuery,
 ) -> None:
-    """See every step of every answer: a viewer in the terminal; with --format, the same as text for pipes and CI.
+    """See every run and every step of every answer: a viewer in the terminal; with --format, as text for pipes and CI.
 
     It follows runs that are still at work, also in another process. `?` shows the keys.
 

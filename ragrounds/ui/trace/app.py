@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import App
@@ -11,9 +12,12 @@ from textual.events import Event, Key
 from textual.screen import Screen
 from textual.widgets import HelpPanel
 
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages, SortBy
+from ragrounds.records import Run
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.home import HomeScreen
 from ragrounds.ui.trace.themes import DARK as DARK
 from ragrounds.ui.trace.themes import LIGHT as LIGHT
 from ragrounds.ui.trace.themes import THEMES
@@ -21,10 +25,16 @@ from ragrounds.ui.trace.view import ATTEMPTS, ViewScreen, all_views
 
 
 class TraceApp(App[None]):
-    """The trace viewer of the runs of some pages."""
+    """The trace viewer of the runs of some pages, or of a whole store, whose home it begins with.
+
+    Args:
+        shown: the runs whose attempts are listed at first; a store: none, it begins with its home.
+        pages_of: makes the rows of the runs that are chosen in the home; by default by the scorers of `shown`.
+    """
 
     TITLE = "ragrounds trace"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("0", "home", "Home: all runs", id="view.home", show=False),
         *(
             Binding(view.key, f"view('{view.name}')", view.title, id=f"view.{view.name}", show=False)
             for view in all_views().values()
@@ -36,8 +46,9 @@ class TraceApp(App[None]):
 
     def __init__(
         self,
-        pages: Pages,
+        shown: Pages | Store,
         *,
+        pages_of: Callable[[Sequence[Run]], Pages] | None = None,
         where: str = "",
         sort: SortBy = "asked",
         row: int = 0,
@@ -48,38 +59,65 @@ class TraceApp(App[None]):
         super().__init__()
         for each in THEMES:
             self.register_theme(each)
-        self.attempt_list = AttemptList(pages)
-        order = self.attempt_list.make_order(where, sort)
-        self.attempt_list.arrange(order, where, sort)
-        self.attempt_list.move(row)
+        self.store, pages = (shown, None) if isinstance(shown, Store) else (shown.store, shown)
+        self.pages_of = pages_of or (lambda runs: Pages(self.store, runs, *([pages.scorers] if pages else [])))
+        self.attempt_list: AttemptList | None = None
         self.author, self.theme, self._view = author, theme, view
+        if pages is not None:
+            self.attempt_list = self._listed(pages, where, sort)
+            self.attempt_list.move(row)
+
+    @staticmethod
+    def _listed(pages: Pages, where: str, sort: SortBy) -> AttemptList:
+        made = AttemptList(pages)
+        made.arrange(made.make_order(where, sort), where, sort)
+        return made
 
     def get_default_screen(self) -> Screen[int | None]:
-        """The main screen over the attempt list."""
-        return BrowseScreen(self.attempt_list, self.author)
+        """The home, or the main screen over the attempt list."""
+        return (
+            BrowseScreen(self.attempt_list, self.author)
+            if self.attempt_list
+            else HomeScreen(self.store, self.open_runs)
+        )
 
     def on_mount(self) -> None:
         """Open the view that was asked for."""
         if self._view != ATTEMPTS.name:
             self.call_after_refresh(self.action_view, self._view)
 
-    def action_view(self, name: str, here: bool = False) -> None:
+    def open_runs(self, runs: Sequence[Run], view: str, where: str = "") -> None:
+        """List the attempts of runs over the home, and open a view of them."""
+        self.attempt_list = self._listed(self.pages_of(runs), where, "asked")
+        self.push_screen(BrowseScreen(self.attempt_list, self.author))
+        if view != ATTEMPTS.name:
+            self.call_after_refresh(self.action_view, view)
+
+    def action_home(self) -> None:
+        """Leave all that was opened; where the viewer began with some runs, show all of them."""
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, HomeScreen):
+            self.pop_screen()
+        if not isinstance(self.screen, HomeScreen):
+            self.push_screen(HomeScreen(self.store, self.open_runs))
+
+    async def action_view(self, name: str, here: bool = False) -> None:
         """Show the same attempts in another view; `here`: at this attempt, wherever the list stands."""
+        if isinstance(self.screen, HomeScreen):
+            await self.screen.action_view(name)
+            return
         place: int | None = None
-        while len(self.screen_stack) > 1:
+        while not isinstance(self.screen, BrowseScreen):
             if place is None and isinstance(self.screen, ViewScreen):
                 place = self.screen.place_here()
             self.pop_screen()
         self.browse.open_place(place)
-        current = self.attempt_list.current
+        current = self.browse.attempt_list.current
         self.browse.open_view(name, *([current.index] if here and current else []))
 
     @property
     def browse(self) -> BrowseScreen:
         """The main screen."""
-        main = self.screen_stack[0]
-        assert isinstance(main, BrowseScreen)
-        return main
+        return next(one for one in reversed(self.screen_stack) if isinstance(one, BrowseScreen))
 
     async def action_filter(self) -> None:
         """Open the filter line over the screen that is shown."""

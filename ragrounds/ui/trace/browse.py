@@ -85,7 +85,7 @@ class BrowseScreen(ViewScreen):
         Binding("minus", "fold_all(True)", "Fold all", id="fold.all", show=False, key_display="-"),
         Binding("plus,equals_sign", "fold_all(False)", "Unfold all", id="fold.none", show=False, key_display="+"),
         Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
-        Binding("escape", "clear", "Clear search and filter", id="clear", show=False),
+        Binding("escape", "clear", "Back: search, filter, home", id="clear", show=False),
         *MARK_KEYS,
     ]
 
@@ -278,7 +278,7 @@ class BrowseScreen(ViewScreen):
             self.pager.search(state.pattern)
 
     def action_clear(self) -> None:
-        """Stop what a filter has made first; else take back the search, else the filter and the order."""
+        """Stop what a filter has made first; else take back the search, else the filter and the order; else go home."""
         if any(one.group == "list" and one.is_running for one in self.workers):
             self.workers.cancel_group(self, "list")
             self.show_position()
@@ -289,6 +289,8 @@ class BrowseScreen(ViewScreen):
             self.tree_changed()
         elif self.attempt_list.where or self.attempt_list.sort != "asked":
             self.rearrange("", "asked")
+        else:
+            self.app.call_later(self.app.run_action, "home")
 
     # Order
 

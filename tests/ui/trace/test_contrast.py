@@ -32,6 +32,7 @@ WALK: tuple[tuple[str, ...], ...] = (
     ("w",),
     ("3", "down", "right", "x"),
     ("tab",),
+    ("0", "down", "space", "down"),
 )
 """Keys to every screen."""
 

@@ -30,9 +30,7 @@ Look = Callable[[TraceApp], object]
 
 
 def main(app: TraceApp) -> BrowseScreen:
-    found = app.screen_stack[0]
-    assert isinstance(found, BrowseScreen)
-    return found
+    return app.browse
 
 
 def drawn(app: TraceApp) -> object:
@@ -84,7 +82,7 @@ def match(app: TraceApp) -> object:
 
 
 def notes(app: TraceApp) -> object:
-    return notes_of(app.attempt_list.pages.store, app.attempt_list.pages.runs)
+    return notes_of(app.store, app.store.runs())
 
 
 def bar(app: TraceApp) -> object:
@@ -108,6 +106,13 @@ CASES = (
     Case("TraceApp", "view.hops", "", where, "HopScreen"),
     Case("TraceApp", "view.grid", "2", where, "GridScreen"),
     Case("TraceApp", "view.compare", "3", where, "CompareScreen"),
+    Case("TraceApp", "view.home", "2", where, "HomeScreen"),
+    Case("HomeScreen", "home.pick", "0 down", lambda app: len(app.screen.picked), 1),  # type: ignore[attr-defined]
+    Case("HomeScreen", "home.clear", "0 down space", lambda app: app.screen.picked, []),  # type: ignore[attr-defined]
+    Case("HomeScreen", "home.compare", "0 down", where, "CompareScreen"),
+    Case("HomeScreen", "home.frontier", "0", lambda app: app.screen.has_class("-frontier"), True),
+    Case("HomeScreen", "home.fold", "0"),
+    Case("HomeScreen", "home.unfold", "0 left"),
     Case("TraceApp", "help", "", lambda app: len(app.screen.query(HelpPanel)), 1),
     Case("TraceApp", "theme", "", lambda app: app.theme),
     Case("TraceApp", "quit", "", lambda app: app._exit, True),
@@ -215,8 +220,11 @@ async def begin_anew(pilot: Pilot[None]) -> None:
     """The main screen as it was opened."""
     app = pilot.app
     assert isinstance(app, TraceApp)
-    while len(app.screen_stack) > 1:
+    while len(app.screen_stack) > 1 and not isinstance(app.screen, BrowseScreen):
         app.pop_screen()
+    if not isinstance(app.screen, BrowseScreen):
+        app.open_runs(app.store.runs(), "attempts")
+        await settle(pilot)
     browse = main(app)
     if browse.maximized is not None:
         browse.minimize()
@@ -225,7 +233,7 @@ async def begin_anew(pilot: Pilot[None]) -> None:
     browse.attempt_list.move(0)
     browse.tree_state = None
     app._clipboard = ""
-    pages = app.attempt_list.pages
+    pages = browse.attempt_list.pages
     for (run, question_id, epoch), held in notes_of(pages.store, pages.runs).items():
         for note in held:
             where_left = next(one for one in pages.runs if one.id == run)

@@ -86,6 +86,8 @@ def terminal(quiz: Path, tmp_path: Path) -> Iterator[Terminal]:
 
 def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
     terminal.command("trace")
+    terminal.see("quiz · 6 questions", "space Pick")
+    terminal.type("1")
     terminal.see("1 of 12", "quiz/000, plain", "/ Find")
     terminal.type("w")
     terminal.see("2 of 12", "quiz/001, plain")
@@ -115,7 +117,7 @@ def test_no_color_sends_no_colours(quiz: Path, tmp_path: Path) -> None:
     shutil.copytree(quiz, tmp_path / "home")
     plain = Terminal(tmp_path, NO_COLOR="1")
     try:
-        plain.command("trace")
+        plain.command("trace", "plain", "seeker")
         plain.see("1 of 12", "quiz/000, plain")
         # Colours that are grey: the three parts of each are the same.
         shown = plain.screen(codes=True)

@@ -1,0 +1,166 @@
+"""The home: every run by its questions, with figures; from it one goes down to attempts without a run's id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from ragrounds.api import trace
+from ragrounds.evals.store.store import Store
+from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.home import HomeScreen, bar_cells
+from ragrounds.ui.trace.views.compare import CompareScreen
+from ragrounds.ui.trace.views.grid import GridScreen
+from ragrounds.ui.trace.widgets import Rows
+from tests.ui.trace.making import Journal, attempt, fill, make_run, model_call, question, score, step
+from tests.ui.trace.seeing import press, screen, settle
+
+HOSTILE = "evil[x=\x1b[31m]"
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Iterator[Store]:
+    """The quiz, and 40 other questions that two agents answered: `good` 30 rightly, one of a hostile name 10."""
+    with Store(tmp_path) as store:
+        fill(store)
+        journal = Journal(store)
+        asked = [question(number) for number in range(40)]
+        for agent, right in (("good", 30), (HOSTILE, 10)):
+            run = make_run(store, agent, 40, questions=asked)
+            events = step(0, "answer", model_call(journal, "answer", "Well?", "A."))
+            made = [attempt(run, number, events) for number in range(40)]
+            store.add_attempts(run, made, [score(number, number < right) for number in range(40)])
+        journal.close()
+        yield store
+
+
+def home(pilot: Pilot[None]) -> HomeScreen:
+    found = pilot.app.screen
+    assert isinstance(found, HomeScreen)
+    return found
+
+
+def browse(pilot: Pilot[None]) -> BrowseScreen:
+    found = pilot.app.screen
+    assert isinstance(found, BrowseScreen)
+    return found
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tuple[int, int]) -> None:
+    app = TraceApp(several)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        shown = screen(app)
+        lines = shown.splitlines()
+        assert "good is ahead of the other, 75.00: +50.00 points" in " ".join(shown.split())
+        good, other = (next(line for line in lines if f" {name} " in line and "│" in line) for name in ("good", "evil"))
+        assert lines.index(good) < lines.index(other), "the best one comes first"
+        assert "75.0" in good
+        assert "$1.00" in good
+        assert "█" in good
+        assert "60–86" in good
+        assert "\x1b" not in shown
+        assert ("▸ quiz · 6 questions" in shown) is (size[0] > 0)
+        assert ("dollars uncached" in shown) is (size[1] > 36)
+        assert all(len(line) <= size[0] for line in lines)
+
+
+async def test_enter_goes_down_and_escape_comes_back(several: Store) -> None:
+    app = TraceApp(several)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "down", "enter")
+        listed = browse(pilot).attempt_list
+        assert {listed.at(row).run.agent for row in range(40)} == {"good"}  # type: ignore[union-attr]
+        assert (len(listed), len(listed.pages.runs)) == (40, 2)
+        await press(pilot, "escape")  # the filter: both agents' attempts
+        assert len(listed) == 80
+        await press(pilot, "escape")
+        assert home(pilot).rows.row == 1
+        await press(pilot, "up", "enter")
+        assert isinstance(app.screen, GridScreen)  # the questions on which they are most split
+        await press(pilot, "0")
+        home(pilot)
+
+
+async def test_two_are_picked_and_opened_where_they_differ_first(several: Store) -> None:
+    app = TraceApp(several)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "down", "space", "down", "space", "c")
+        await settle(pilot)
+        assert isinstance(app.screen, CompareScreen)
+        assert "quiz/010" in screen(app)
+        await press(pilot, "0", "escape", "c")  # none is picked: the one under the cursor and the best
+        await settle(pilot)
+        assert isinstance(app.screen, CompareScreen)
+        assert [run.agent for run in app.browse.attempt_list.pages.runs] == [HOSTILE, "good"]
+
+
+async def test_runs_on_other_questions_unfold_and_say_how_far_they_are(several: Store) -> None:
+    app = TraceApp(several)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "end", "enter")
+        await settle(pilot)
+        shown = screen(app)
+        assert "5 of 6, 1 failed" in shown
+        assert "3 of 6" in shown
+        await press(pilot, "left")
+        assert "3 of 6" not in screen(app)
+
+
+async def test_what_is_written_meanwhile_appears(several: Store) -> None:
+    app = TraceApp(several)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        make_run(several, "later", 3)
+        shown = home(pilot)
+        shown._not_before = 0.0
+        shown.look()
+        await settle(pilot)
+        assert "quiz · 3 questions" in screen(app)
+
+
+async def test_the_frontier_has_a_key_where_it_has_no_room(several: Store) -> None:
+    app = TraceApp(several)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert "percent right" not in screen(app)
+        await press(pilot, "v")
+        assert "percent right" in screen(app)
+        await press(pilot, "v")
+        assert app.focused is app.screen.query_one("#runs", Rows)
+
+
+async def test_an_empty_store_says_what_makes_runs(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        app = TraceApp(store)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot)
+            assert "`ragrounds run` makes some" in screen(app)
+            await press(pilot, "enter", "space", "c", "right", "v", "3")
+            home(pilot)
+
+
+def test_trace_opens_the_home_where_nothing_says_which_attempts(
+    several: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[bool] = []
+    monkeypatch.setattr(TraceApp, "run", lambda app: opened.append(app.attempt_list is None))
+    trace.view(home=tmp_path)
+    trace.view(trace.AttemptQuery(where="wrong"), home=tmp_path)
+    trace.view(trace.AttemptQuery(runs=["good"]), home=tmp_path)
+    assert opened == [True, False, False]
+
+
+@pytest.mark.parametrize("value", [0.0, 0.004, 0.5, 1.0])
+@pytest.mark.parametrize("width", [0, 3, 4, 17, 60])
+def test_a_bar_fills_its_width(value: float, width: int) -> None:
+    for low, high in ((None, None), (value, value), (0.0, 1.0)):
+        assert sum(len(text) for text, _ in bar_cells(value, low, high, width)) == width
