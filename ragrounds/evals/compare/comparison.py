@@ -42,9 +42,8 @@ from ragrounds.evals.store.reads import changed_words
 from ragrounds.evals.store.run_facts import (
     ReplyModels,
     live_words,
-    mixed_words,
     not_recorded_words,
-    options_words,
+    noted_words,
     reply_models,
     said_of_models,
     unheard_words,
@@ -244,8 +243,8 @@ def compare(
         if row.statuses.get("not_run")
     ]
     notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
-    said_of_own = not_recorded_words, options_words, mixed_words, changed_words
-    notes += [words for run in runs for said in said_of_own if (words := said(store, run))]
+    for run in runs:
+        notes += filter(None, [not_recorded_words(store, run), *noted_words(store, run), changed_words(store, run)])
     notes += [words for run in runs if (words := unheard_words(run, basis.summaries[run.id]))]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])

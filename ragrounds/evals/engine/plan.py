@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -180,34 +179,19 @@ _OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "graph", "models", "limits")
 
 def _changed_since(store: Store, run: Run, now: SystemIdentity) -> tuple[Run | None, tuple[str, ...]]:
     """An earlier run that differs from this one in digests alone, or in what its system is and reads, and in which: of
-    several the latest, or the one that differs in the least."""
+    several the one that differs in the least, the latest of these."""
     plain = msgspec.json.decode(msgspec.json.encode(run.identity))
-    foreign = is_own(plain)
-    apart = _OF_SYSTEMS if foreign else _CODE
+    apart = _OF_SYSTEMS if is_own(plain) else _CODE
     others = {key: value for key, value in plain.items() if key not in apart}
     nearest: tuple[Run | None, list[str]] = (None, [])
     for before in reversed(store.runs()):
         if before.id == run.id or before.agent != run.agent:
             continue
-        if before.fingerprint == run.fingerprint and not foreign:
-            continue
         if {key: value for key, value in before.identity.items() if key not in apart} == others:
-            if not foreign:
-                return before, tuple(f"{noun} changed" for noun in _differing_code(before.identity, plain))
             clauses = changes(store, before, now)
             if nearest[0] is None or len(clauses) < len(nearest[1]):
                 nearest = before, clauses
     return nearest[0], said(nearest[1])
-
-
-def _differing_code(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    if before.get("graph_code") != now["graph_code"]:
-        yield "the graph"
-    for key, noun in (("retriever_code", "the retriever"), ("prompts", "the prompt"), ("model_code", "the model of")):
-        former, today = before.get(key) or {}, now.get(key) or {}
-        yield from (f"{noun} {name}" for name in sorted(today) if former.get(name) != today[name])
-    if before.get("inner") != now.get("inner"):
-        yield "the agent inside it"
 
 
 def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None) -> list[OpenedAgent]:

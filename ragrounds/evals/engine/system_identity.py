@@ -129,20 +129,34 @@ def said(clauses: list[str]) -> tuple[str, ...]:
     return (*clauses[:_MOST_SAID], f"{more} more differ") if more > 1 else tuple(clauses)
 
 
+_TABLES = {
+    "config": "config",
+    "context": "context",
+    "wiring": "setting",
+    "retriever_code": "retriever",
+    "prompts": "prompt",
+    "model_code": "model of",
+}
+"""Tables of an identity, and what one of their entries is called."""
+
+
 def _declared(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
-    """What is another of what is said of a system, in words."""
-    of_code = _is_code(now)
+    """What is another of what is said of an agent, in words."""
+    own = is_own(now)
+    of_code = own and _is_code(now)
     if of_code and before.get("graph") != now.get("graph"):
         yield f"it is {now.get('graph')}, was {before.get('graph')}"
-    for key in ("config", "context", "wiring"):
-        noun = "setting" if key == "wiring" else key
+    for key, noun in _TABLES.items():
         then, today = _table(before, key), _table(now, key)
         for name in sorted(one for one in {*then, *today} if then.get(one) != today.get(one)):
-            yield f"the {noun} {name} changed ({_value(today.get(name))}, was {_value(then.get(name))})"
+            digests = key.endswith("_code") or key == "prompts"
+            values = "" if digests else f" ({_value(today.get(name))}, was {_value(then.get(name))})"
+            yield f"the {noun} {name} changed{values}"
     if not of_code and before.get("graph_code") != now.get("graph_code"):
-        yield "how it is asked and read changed"
-    if before.get("limits") != now.get("limits"):
-        yield "its caps changed"
+        yield "how it is asked and read changed" if own else "the graph changed"
+    for key, noun in (("limits", "its caps"), ("inner", "the agent inside it")):
+        if before.get(key) != now.get(key):
+            yield f"{noun} changed"
 
 
 def in_words(one: Difference) -> str:

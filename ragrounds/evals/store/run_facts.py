@@ -202,36 +202,22 @@ def unheard_words(run: Run, attempts: Iterable[Attempt]) -> str:
 
 OPTIONS_SEARCHED = "options_in_query"
 """The note of a search whose query holds options of the question."""
-
-
-def options_words(store: Store, run: Run) -> str:
-    """That a system of one's own searches for options, as far as its first attempts show; empty: they do not. One that
-    takes the run's context searches without them."""
-    some = _noted_words(store, run, OPTIONS_SEARCHED, schema.attempts.c.status == "completed")
-    said = "its own searches held options of the question: its retrieval saw more than the question."
-    return f"{some}, {said}" if some else ""
-
-
 MIXED = "question_of_another"
 """The note of a call that holds the question of another attempt in flight; its text is that question's id."""
+_NOTED = {
+    OPTIONS_SEARCHED: "its own searches held options of the question: its retrieval saw more than the question.",
+    MIXED: "a call held the question of another attempt: an object of the system keeps what it is asked, and answers "
+    "depend on what was answered beside them. `--concurrency 1 --new` makes them anew, one after the other.",
+}
 
 
-def mixed_words(store: Store, run: Run) -> str:
-    """That attempts of a system of one's own heard of each other, as far as its first attempts show; empty: they did
-    not."""
-    some = _noted_words(store, run, MIXED)
-    said = (
-        "a call held the question of another attempt: an object of the system keeps what it is asked, and answers "
-        "depend on what was answered beside them. `--concurrency 1 --new` makes them anew, one after the other."
-    )
-    return f"{some}, {said}" if some else ""
-
-
-def _noted_words(store: Store, run: Run, what: str, *which: sa.ColumnElement[bool]) -> str:
-    """In how many of the first attempts of a system of one's own a note stands; empty: in none of them."""
-    found = [attempt.events for attempt in _some_attempts(store, run, *which)] if _is_own(run) else []
-    count = sum(any(isinstance(one, Noted) and one.what == what for one in each) for each in found)
-    return f"{run.id}: in {count:,} of the {len(found):,} attempts that were looked at" if count else ""
+def noted_words(store: Store, run: Run) -> Iterator[str]:
+    """What notes say of a system of one's own, as far as its first attempts show: that it searches for options (one
+    that takes the run's context searches without them), that attempts heard of each other."""
+    found = [attempt.events for attempt in _some_attempts(store, run)] if _is_own(run) else []
+    for what, said in _NOTED.items():
+        if count := sum(any(isinstance(one, Noted) and one.what == what for one in each) for each in found):
+            yield f"{run.id}: in {count:,} of the {len(found):,} attempts that were looked at, {said}"
 
 
 def _some_attempts(store: Store, run: Run, *which: sa.ColumnElement[bool]) -> Iterator[Attempt]:
