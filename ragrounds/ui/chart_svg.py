@@ -12,8 +12,9 @@ import unicodedata
 from collections.abc import Sequence
 from html import escape
 
-from ragrounds.evals.analyses.pictures import DOT, Axis, Mark, Picture, across_axis, value_axis
-from ragrounds.ui.chart_text import mark_text, meanings, point_names, said_below, tick_texts, value_text
+from ragrounds.evals.analyses.pictures import Axis, Mark, Picture, across_axis, value_axis
+from ragrounds.ui.chart_text import mark_text, meanings, said_below, tick_texts, value_text
+from ragrounds.ui.named_points import Spot, named_points, series, steps
 from ragrounds.ui.text import in_unit, safe
 from ragrounds.ui.theme import SERIES, Theme, palette
 
@@ -33,8 +34,6 @@ _SPOKEN = 12
 """Figures that a picture's description says; its table has all."""
 _BESIDE = 5.0
 """Between points of several series at one place."""
-_NAMES = tuple((away, 2 * math.pi * step / 12) for away in (8.0, 14.0, 24.0, 40.0, 60.0) for step in range(12))
-"""Distances and directions from a point at which its name may stand, the best first."""
 _DASHES = ("", "7 4", "2 3", "10 3 2 3", "5 2", "1 2", "12 4", "6 2 2 2")
 _SHAPES = (
     tuple((math.cos(math.pi * at / 12), math.sin(math.pi * at / 12)) for at in range(24)),
@@ -47,25 +46,21 @@ _SHAPES = (
     ((-0.6, -1.25), (0.6, -1.25), (0.6, 1.25), (-0.6, 1.25)),
 )
 """Corners of the marks of series: circle, square, triangle, diamond, star, triangle down, flat, upright."""
-_FULL, _HOLLOW = 2, 1
-"""Series in whose shape and colour full and hollow points are drawn that no line joins."""
 _STYLE = (
     'text{font:12px Helvetica,Arial,"Liberation Sans",sans-serif;fill:var(--ink)}'
     ".title{font-weight:700;font-size:13px}.strong{font-weight:700}.quiet{fill:var(--dim)}"
     ".grid{stroke:var(--line);fill:none}.axis{stroke:var(--edge);fill:none}"
     ".reference{stroke:var(--ink);stroke-dasharray:2 3;fill:none}.span{stroke:var(--ink);stroke-width:1.5;fill:none}"
     ".open{stroke:var(--dim);stroke-width:1.5;stroke-dasharray:3 3;fill:none}"
-    ".step{stroke:var(--series-3);stroke-width:2;stroke-dasharray:6 4;fill:none}.joined{stroke-width:2;fill:none}"
+    ".step{stroke:var(--edge);stroke-width:1.5;stroke-dasharray:6 4;fill:none}.joined{stroke-width:2;fill:none}"
     ".over{paint-order:stroke;stroke:var(--back);stroke-width:3px;stroke-linejoin:round}"
-    ".leader{stroke:var(--dim);stroke-width:.75;fill:none}.halo{stroke:var(--back);stroke-width:3;fill:none}"
+    ".pale{stroke:var(--edge);fill:var(--back);stroke-width:1.5;stroke-opacity:.7}.number{font-size:9px;font-weight:700;fill:var(--back)}.halo{stroke:var(--back);stroke-width:3;fill:none}"
     ".hollow{fill:var(--back);stroke-width:1.5}"
     + "".join(
         f".f{number}{{fill:var(--series-{number})}}.l{number}{{stroke:var(--series-{number})}}"
         for number in range(1, SERIES + 1)
     )
 )
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
 
 
 def svg(picture: Picture, *, standalone: bool = True, theme: Theme = "light", width: float = WIDE) -> str:
@@ -195,9 +190,11 @@ class _Drawing:
         picture, groups = self.picture, {mark.group for mark in self.picture.marks if mark.group and mark.x is not None}
         entries = []
         for full, words in meanings(picture):
-            index = (_FULL if full else _HOLLOW) if picture.points else 0
-            entries.append((_mark(index, 8, 0, hollow=not full), words))
-        for name, index in point_names(picture).items():
+            kind = "" if full else "pale" if picture.points else "hollow l1"
+            entries.append(
+                (_line("step", -4, 0, 20, 0) if picture.steps and full else _mark(0, 8, 0, kind=kind), words)
+            )
+        for name, index in series(picture).items():
             if name in groups:
                 entries.append((_joined(index, [(-6, 0), (22, 0)]) + _mark(index, 8, 0), name))
         if any(self._open(mark) for mark in picture.marks):
@@ -253,7 +250,7 @@ class _Drawing:
         if mark.low is None or mark.high is None:
             return shape
         low, high = self._x(self.values, mark.low), self._x(self.values, mark.high)
-        return shape + _line("halo", low, y, high, y) + _level(y, low, high)
+        return shape + _line("halo", low, y, high, y) + _capped((low, y), (high, y))
 
     def _interval(self, mark: Mark, y: float) -> str:
         x, shape = self._x(self.values, mark.value or 0.0), ""
@@ -267,12 +264,12 @@ class _Drawing:
             high = None if mark.high is None else self._x(self.values, mark.high)
             shape += _line("span", self.left if low is None else low, y, self.right if high is None else high, y)
             shape += "".join(_line("span", end, y - 4, end, y + 4) for end in (low, high) if end is not None)
-        return shape + _mark(0, x, y, hollow=not mark.full)
+        return shape + _mark(0, x, y, kind="" if mark.full else "hollow l1")
 
     def _points(self) -> list[str]:
         """Points in a frame; gives a sentence that names those that have no room for it."""
         picture, across, up = self.picture, across_axis(self.picture), self.values
-        ticks, numbers = tick_texts(picture, up), point_names(picture)
+        ticks, numbers = tick_texts(picture, up), series(picture)
         top, bottom = self.bottom + 8, self.bottom + _PLANE
         self.left, self.right = max(map(text_width, ticks)) + 30, self.width - 14
 
@@ -282,10 +279,10 @@ class _Drawing:
         groups = list(dict.fromkeys(mark.group for mark in picture.marks if mark.group))
         apart = 0.0 if across.logarithmic else min(_BESIDE, 24.0 / max(1, len(groups)))
 
-        def left(mark: Mark) -> float:
+        def left(mark: Mark, x: float) -> float:
             """Where a point stands across: those of several series do not hide each other."""
             moved = (groups.index(mark.group) - (len(groups) - 1) / 2) * apart if mark.group else 0.0
-            return self._x(across, mark.x or 0.0) + moved
+            return self._x(across, x) + moved
 
         self.bottom = bottom
         scale = ", logarithmic" if across.logarithmic else ""
@@ -296,69 +293,49 @@ class _Drawing:
         words = escape(shortened(picture.words, bottom - top))
         turned = f'transform="translate(12 {(top + bottom) / 2:g}) rotate(-90)"'
         self.parts.append(f'<text {turned} class="quiet" text-anchor="middle">{words}</text>')
-        placed = [(mark, left(mark), height(mark.value)) for mark in picture.marks if mark.value is not None]
-        steps = [(x, y) for mark, x, y in placed if mark.full and picture.steps]
-        if steps:
-            path = "".join(f"H{x:g}V{y:g}" for x, y in steps)
-            self.parts.append(f'<path class="step" d="M{steps[0][0]:g} {steps[0][1]:g}{path}H{self.right:g}"/>')
+        points = named_points(
+            picture,
+            lambda mark, x, value: (left(mark, x), height(value)),
+            fit=lambda name: shortened(name, min(250.0, (self.right - self.left) * 0.55)),
+            wide=lambda name: 1.1 * text_width(name),
+            high=14,
+            gap=(9, 8),
+            frame=(self.left + 2, top - 4, self.right + 10, bottom - 2),
+        )
+        if picture.steps:
+            corners = steps([one.at for one in points if one.mark.full], self.right)
+            self.parts.append(f'<path class="step" d="M{"L".join(f"{x:g} {y:g}" for x, y in corners)}"/>')
         for group in groups:
-            self.parts.append(_joined(numbers[group], [(x, y) for mark, x, y in placed if mark.group == group]))
-        spans = list[Box]()
-        for (x, y), (to, above) in zip(steps, [*steps[1:], (self.right, top)], strict=False):
-            spans += [(x, y - 2, to, y + 2), (to - 2, above, to + 2, y)]
-        for mark, x, y in placed:
-            if mark.low is not None and mark.high is not None:
-                ends = height(mark.high), height(mark.low)
-                self.parts.append(_upright(x, *ends))
-                spans.append((x - 4, ends[0], x + 4, ends[1]))
-            if mark.x_low is not None and mark.x_high is not None:
-                ends = self._x(across, mark.x_low), self._x(across, mark.x_high)
-                self.parts.append(_level(y, *ends))
-                spans.append((ends[0], y - 4, ends[1], y + 4))
-        for mark, x, y in reversed(placed):
-            at = f"{picture.x} {in_unit(mark.x or 0.0, picture.x_unit)}"
-            index = numbers[mark.group] if mark.group else _FULL if mark.full else _HOLLOW
-            drawn = _mark(index, x, y, 2.5 if mark.label == DOT else 5.0, hollow=not mark.full)
-            self.parts.append(_titled(f"{mark.group or mark.name}: {mark_text(picture, mark, 2)}; {at}", drawn))
-        return self._names(placed, spans, (self.left + 2, top - 4, self.right + 10, bottom - 2))
-
-    def _names(self, placed: Sequence[tuple[Mark, float, float]], spans: Sequence[Box], frame: Box) -> list[str]:
-        """Names beside their points, over no other point or name, full points first; each takes the best free place."""
-        taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for _, x, y in placed]
-        unnamed, longest = [], min(250.0, (self.right - self.left) * 0.55)
-        for mark, x, y in sorted(placed, key=lambda one: not one[0].full):
-            if mark.group or mark.label == DOT:
-                continue
-            said, best = shortened(mark.name, longest), (math.inf, 0.0, (0.0, 0.0, 0.0, 0.0))
-            half = text_width(said) * (1.1 if mark.full else 1.0) / 2
-            for away, angle in _NAMES:
-                right, down = round(math.cos(angle), 3), round(math.sin(angle), 3)
-                # The box touches the circle with the side or the corner that faces the point.
-                middle_x, middle_y = x + away * right + _side(right) * half, y + away * down + _side(down) * 7
-                box = (middle_x - half, middle_y - 7, middle_x + half, middle_y + 7)
-                outside = box[0] < frame[0] or box[1] < frame[1] or box[2] > frame[2] or box[3] > frame[3]
-                if not outside and not any(_meet(box, other) for other in taken):
-                    best = min(best, (away + 25 * sum(_meet(box, span) for span in spans) - right, away, box))
-            if best[0] == math.inf:
-                unnamed.append(f"{safe(mark.name)} {value_text(self.picture, mark.value)}")
-                continue
-            _, away, box = best
-            taken.append(box)
-            if away > 15:
-                to = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
-                self.parts.append(_line("leader", x, y, *to))
-            side = (box[0], "") if box[0] > x else (box[2], "end") if box[2] < x else ((box[0] + box[2]) / 2, "middle")
-            written = _text(side[0], box[3] - 3.5, said, "strong over" if mark.full else "over", side[1])
-            self.parts.append(written if said == safe(mark.name) else _titled(mark.name, written))
-        return [f"not named in the picture: {'; '.join(unnamed)}"] if unnamed else []
-
-
-def _side(share: float) -> float:
-    return 0.0 if abs(share) < 0.2 else math.copysign(1.0, share)
-
-
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+            self.parts.append(_joined(numbers[group], [one.at for one in points if one.mark.group == group]))
+        for one in points:
+            kind = "pale" if one.colour is None else f"l{one.colour % SERIES + 1}"
+            self.parts += [_capped(*ends, f"span {kind}") for ends in one.bars]
+        names, key = list[str](), list[str]()
+        for one in points:
+            mark, (x, y), box = one.mark, one.at, one.box
+            hint = f"{mark.group or mark.name}: {mark_text(picture, mark, 2)}; {picture.x} "
+            kind = "pale" if one.colour is None else f"f{one.colour % SERIES + 1}"
+            size = 5.0 if mark.group or box else 8.0 if one.number else 2.5
+            drawn = _mark(one.colour or 0 if mark.group else 0, x, y, size, kind=kind)
+            self.parts.append(_titled(hint + in_unit(mark.x or 0.0, picture.x_unit), drawn))
+            if box:
+                # On the side of its point, so that the name is there in any font.
+                at, anchor = (
+                    (box[0], "")
+                    if box[0] >= x - 1
+                    else (box[2], "end")
+                    if box[2] <= x + 1
+                    else (sum(box[::2]) / 2, "middle")
+                )
+                written = _text(
+                    at, box[3] - 3.5, one.name, f"strong over {kind}" if mark.full else "quiet over", anchor
+                )
+                names.append(written if one.name == safe(mark.name) else _titled(mark.name, written))
+            elif one.name:
+                names.append(_text(x, y + 3.5, one.number, "number" if mark.full else "number quiet", "middle"))
+                key.append(f"{one.number} {safe(mark.name)} {value_text(picture, mark.value)}".lstrip())
+        self.parts += names
+        return ["; ".join(key)] if key else []
 
 
 def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "") -> str:
@@ -370,12 +347,11 @@ def _line(kind: str, left: float, top: float, right: float, bottom: float) -> st
     return f'<path class="{kind}" d="M{left:g} {top:g}L{right:g} {bottom:g}"/>'
 
 
-def _upright(x: float, top: float, bottom: float) -> str:
-    return f'<path class="span" d="M{x:g} {top:g}V{bottom:g}M{x - 4:g} {top:g}h8M{x - 4:g} {bottom:g}h8"/>'
-
-
-def _level(y: float, left: float, right: float) -> str:
-    return f'<path class="span" d="M{left:g} {y:g}H{right:g}M{left:g} {y - 4:g}v8M{right:g} {y - 4:g}v8"/>'
+def _capped(start: Spot, to: Spot, kind: str = "span") -> str:
+    """An interval, upright or level."""
+    (x, y), (end, above) = start, to
+    cap = "m0 -4v8" if x < end else "m-4 0h8"
+    return f'<path class="{kind}" d="M{x:g} {y:g}L{end:g} {above:g}M{x:g} {y:g}{cap}M{end:g} {above:g}{cap}"/>'
 
 
 def _titled(hint: str, body: str) -> str:
@@ -383,12 +359,12 @@ def _titled(hint: str, body: str) -> str:
     return f"<g><title>{escape(safe(hint))}</title>{body}</g>"
 
 
-def _mark(index: int, x: float, y: float, size: float = 5.0, *, hollow: bool = False) -> str:
-    """The mark of a series, from 0; a hollow one is filled with the page."""
+def _mark(index: int, x: float, y: float, size: float = 5.0, *, kind: str = "") -> str:
+    """The mark of a series, from 0, in its colour or as another kind."""
     number = index % SERIES + 1
     corners = ((round(x + size * right, 1), round(y + size * down, 1)) for right, down in _SHAPES[number - 1])
     outline = "L".join(f"{right:g} {down:g}" for right, down in corners)
-    return f'<path class="{f"hollow l{number}" if hollow else f"f{number}"}" d="M{outline}Z"/>'
+    return f'<path class="{kind or f"f{number}"}" d="M{outline}Z"/>'
 
 
 def _joined(index: int, places: Sequence[tuple[float, float]]) -> str:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
+from msgspec.structs import replace
+from rich.cells import cell_len
 from rich.text import Text
 
-from ragrounds.evals.analyses.pictures import DOT, Axis, Mark, Picture, across_axis, value_axis
+from ragrounds.evals.analyses.pictures import Axis, Mark, Picture, across_axis, value_axis
+from ragrounds.ui.named_points import NamedPoint, Spot, named_points, steps
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, in_unit, one_line, percent, points, safe
 
-_ROWS = 15
-"""Lines of the part of a picture in which points stand."""
+_AROUND, _BARS_FROM = 3, 14
+"""Lines above and below the frame in which points stand; height from which their intervals are drawn."""
 _MARGIN = 7
 """Columns to its left, for the axis upwards."""
 _NAME = 34
 """Columns to the left of rows, for their names."""
-_STYLES = ("bold green", "bold yellow", "bold magenta", "bold blue", "bold red")
+_STYLES = ("bold bright_blue", "bold yellow", "bold green", "bold magenta", "bold red", "bold cyan")
+_FULL, _PALE, _DOT = "▀▄", "⠛⣤", "·"
+"""Points in the upper and the lower half of a line; one that is not named."""
+_DOTS = ((1, 8), (2, 16), (4, 32), (64, 128))
+"""Of a braille letter, from the top down: left, right."""
 Cell = tuple[str, str]
 """A letter and its style."""
 
@@ -26,14 +34,14 @@ class PictureText(Text):
     picture: Picture
 
 
-def draw(picture: Picture, width: int = 80, *, legend: bool = True) -> PictureText:
-    """The picture in at most `width` columns; without its `legend` where a table beside it names the points.
+def draw(picture: Picture, width: int = 80, height: int = 20) -> PictureText:
+    """The picture in at most `width` columns; points in at most `height` lines, and those that what has no place takes.
 
     Raises:
         UserError: nothing in the picture has a value.
     """
     drawn = PictureText()
-    drawn.append_text(_points(picture, width, legend) if picture.points else _rows(picture, width))
+    drawn.append_text(_points(picture, width, height) if picture.points else _rows(picture, width))
     drawn.picture = picture
     return drawn
 
@@ -73,11 +81,6 @@ def said_below(picture: Picture) -> list[str]:
     """The sentences below a picture: what its intervals are, what it leaves out."""
     spread = picture.spread and any(mark.low is not None or mark.high is not None for mark in picture.marks)
     return [safe(words) for words in (f"error bars: {picture.spread}" if spread else "", picture.note) if words]
-
-
-def point_names(picture: Picture) -> dict[str, int]:
-    """The groups of points, and the points without one, with their numbers from 0."""
-    return {name: at for at, name in enumerate(dict.fromkeys(mark.group or mark.name for mark in picture.marks))}
 
 
 def _rows(picture: Picture, width: int) -> Text:
@@ -123,53 +126,100 @@ def _strip(picture: Picture, mark: Mark, axis: Axis, columns: int) -> list[Cell]
     return cells
 
 
-def _points(picture: Picture, width: int, legend: bool) -> Text:
-    """Points in a frame, each as its label, or as the number of its line in the legend, from 1."""
-    up, across, numbers = value_axis(picture), across_axis(picture), point_names(picture)
-    columns = max(20, width - _MARGIN - 2)
-    cells: list[list[Cell]] = [[(" ", "")] * columns for _ in range(_ROWS)]
+def _points(picture: Picture, width: int, height: int) -> Text:
+    """Points in a frame, in colours of their own where they are full; a line of dots joins those of a group, or leads
+    in steps along the full ones. Where intervals would not be seen apart, a low frame draws none."""
+    if height < _BARS_FROM:
+        bare = [replace(mark, low=None, high=None, x_low=None, x_high=None) for mark in picture.marks]
+        picture = replace(picture, marks=tuple(bare))
+    up, across = value_axis(picture), across_axis(picture)
+    columns, between = max(20, width - _MARGIN - 1), max(1, len(up.ticks) - 1)
+    # As many lines between two ticks as between any others.
+    rows = 1 + between * max(1, (height - _AROUND - 1) // between)
+    grid: list[list[Cell]] = [[(" ", "")] * columns for _ in range(rows)]
 
     def column(value: float) -> int:
         return round(across.place(value) * (columns - 1))
 
-    def row(value: float) -> int:
-        return round((1 - up.place(value)) * (_ROWS - 1))
+    def level(value: float) -> float:
+        """From 0 at the upper edge of the first line."""
+        return (1 - up.place(value)) * (rows - 1) + 0.5
 
-    placed = [(mark, column(mark.x), row(mark.value)) for mark in picture.marks if None not in (mark.x, mark.value)]  # type: ignore[arg-type]
-    steps = [(at, level) for mark, at, level in placed if mark.full and picture.steps]
-    for (at, level), (end, above) in zip(steps, [*steps[1:], (columns - 1, _ROWS)], strict=False):
-        cells[level][at : end + 1] = [(".", "dim")] * (end + 1 - at)
-        for between in range(above, level):
-            cells[between][end] = (".", "dim")
-    for mark, at, level in placed:
-        if mark.low is not None and mark.high is not None:
-            for between in range(row(mark.high), row(mark.low) + 1):
-                cells[between][at] = ("|", "cyan")
-        if mark.x_low is not None and mark.x_high is not None:
-            start, end = column(mark.x_low), column(mark.x_high)
-            cells[level][start : end + 1] = [("-", "cyan")] * (end + 1 - start)
-    for mark, at, level in reversed(placed):
-        number = numbers[mark.group or mark.name]
-        label = mark.label or str(number + 1)
-        style = ("bold green" if mark.full else "yellow") if mark.label else _STYLES[number % len(_STYLES)]
-        start = min(at, columns - len(label))
-        cells[level][start : start + len(label)] = [(letter, style) for letter in label]
-    text = Text(f"{safe(picture.words):>{_MARGIN}}\n", style="dim")
-    ticks = {row(tick): said for tick, said in zip(up.ticks, tick_texts(picture, up), strict=True)}
-    for at, line in enumerate(cells):
+    points = named_points(
+        picture,
+        lambda _, x, value: (column(x) + 0.5, 2 * int(level(value)) + 1.0),
+        fit=lambda name: one_line(name, min(_NAME, columns // 2)),
+        wide=cell_len,
+        high=2,
+        gap=(1.5, 1),
+        frame=(0, 0, columns, 2 * rows),
+    )
+    for one in points:
+        for (x, y), (to, end) in one.bars:
+            start, top, bottom = int(x), int(end) // 2, int(y) // 2
+            for line in range(top, bottom + 1) if x == to else ():
+                grid[line][start] = ("┬" if line == top else "┴" if line == bottom else "│", _style(one))
+            for at in range(start, int(to) + 1) if x < to else ():
+                grid[top][at] = ("├" if at == start else "┤" if at == int(to) else "─", _style(one))
+    if picture.steps:
+        _dotted(grid, steps([(one.at[0], level(one.mark.value or 0.0)) for one in points if one.mark.full], columns))
+    key = dict[str, str]()
+    for one in points:
+        name, line, half = (
+            safe(one.mark.group) or one.name,
+            int(one.at[1]) // 2,
+            level(one.mark.value or 0.0) % 1 >= 0.5,
+        )
+        if one.box:
+            _write(grid[int(one.box[1]) // 2], int(one.box[0]), name, _style(one))
+        elif name:
+            key[f"{one.number or _DOT} {one_line(name, _NAME)}"] = _style(one)
+        shape = (_FULL if one.mark.full else _PALE)[half] if one.box else one.number or _DOT
+        grid[line][int(one.at[0])] = (shape, _style(one))
+    scale = ", logarithmic" if across.logarithmic else ""
+    text = Text(f"{safe(picture.words)} by {safe(picture.x)}{scale}\n", style="dim")
+    ticks = {int(level(tick)): said for tick, said in zip(up.ticks, tick_texts(picture, up), strict=True)}
+    for at, letters in enumerate(grid):
         text.append(f"{ticks.get(at, ''):>{_MARGIN - 2}} {'┤' if at in ticks else '│'}", style="dim")
-        _append(text, line)
+        _append(text, letters)
         text.append("\n")
     places = [column(tick) for tick in across.ticks]
     rule = "".join("┬" if at in places else "─" for at in range(columns))
     words = _tick_line(places, [in_unit(tick, picture.x_unit) for tick in across.ticks], columns)
-    below = _below(picture, safe(picture.x) + (", logarithmic" if across.logarithmic else ""))
-    text.append(f"{'└':>{_MARGIN}}{rule}\n{'':{_MARGIN}}{words}\n{'':{_MARGIN}}{below}", style="dim")
-    named = {mark.group or mark.name: mark.label for mark in picture.marks if legend and mark.label != DOT}
-    for name, label in named.items():
-        text.append(f"\n{'':{_MARGIN}}{label or numbers[name] + 1}", style=_STYLES[numbers[name] % len(_STYLES)])
-        text.append(f" {one_line(name, max(20, width - _MARGIN - 4))}")
+    text.append(f"{'└':>{_MARGIN}}{rule}\n{'':{_MARGIN}}{words}", style="dim")
+    if below := _below(picture) if height >= _BARS_FROM else safe(picture.note):
+        key[below] = "dim"
+    used = width
+    for said, style in key.items():
+        used += 2 + cell_len(said)
+        text.append(f"\n{'':{_MARGIN}}" if used > width else "  ").append(said, style=style)
+        used = _MARGIN + cell_len(said) if used > width else used
     return text
+
+
+def _style(point: NamedPoint) -> str:
+    return "dim" if point.colour is None else _STYLES[point.colour % len(_STYLES)]
+
+
+def _dotted(grid: list[list[Cell]], corners: Sequence[Spot]) -> None:
+    """A line of braille dots, level or upright between corners in columns and lines."""
+    dots = dict[tuple[int, int], int]()
+    for (x, y), (to, end) in pairwise(corners):
+        for across in range(int(2 * x), int(2 * to) + (x == to)):
+            for down in range(int(4 * min(y, end)), int(4 * max(y, end)) + 1):
+                cell = down // 4, across // 2
+                dots[cell] = dots.get(cell, 0) | _DOTS[down % 4][across % 2]
+    for (line, at), found in dots.items():
+        grid[line][at] = (chr(0x2800 + found), "dim")
+
+
+def _write(line: list[Cell], at: int, words: str, style: str) -> None:
+    """Words over a line's letters; a wide one takes two, one without a width stands on the last."""
+    for letter in words:
+        wide = cell_len(letter)
+        line[at - (not wide)] = (letter if wide else line[at - 1][0] + letter, style)
+        line[at + 1 : at + wide] = [("", "")] * (wide - 1)
+        at += wide
 
 
 def _append(text: Text, cells: Sequence[Cell]) -> None:
@@ -177,9 +227,10 @@ def _append(text: Text, cells: Sequence[Cell]) -> None:
         text.append(letter, style=style)
 
 
-def _below(picture: Picture, axis: str) -> str:
-    rows = [f"{'●' if full else '○'} {safe(words)}" for full, words in meanings(picture) if not picture.points]
-    return "; ".join([axis, *rows, *said_below(picture)])
+def _below(picture: Picture, axis: str = "") -> str:
+    marks = (_PALE[1], _FULL[1]) if picture.points else "○●"
+    rows = [f"{marks[full]} {safe(words)}" for full, words in meanings(picture)]
+    return "; ".join(words for words in (axis, *rows, *said_below(picture)) if words)
 
 
 def _tick_line(places: Sequence[int], words: Sequence[str], columns: int) -> str:

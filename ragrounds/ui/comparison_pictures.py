@@ -13,7 +13,7 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import by_interval, conclusions, untested
 from ragrounds.evals.scorers import figure_word
 from ragrounds.records import AnswerStatus, Status
-from ragrounds.ui.comparison_tables import agent_names, numbered
+from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.frontier import frontier_picture, titled_by
 
 _MOST = 40
@@ -163,7 +163,7 @@ def comparison_frontier(comparison: Comparison, scorer: str = "") -> Picture | N
     table = shown_table(comparison, scorer)
     if table.frontier is None:
         return None
-    return frontier_picture(table.frontier, table.scorer, numbered(comparison), agent_names(comparison, _NAME))
+    return frontier_picture(table.frontier, table.scorer, agent_names(comparison, _NAME))
 
 
 class ComparisonPicture(NamedTuple):

@@ -104,8 +104,8 @@ def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Co
         for costs in frontier_tables(table.frontier, table.scorer, numbers, agents):
             print_table(costs, console)
         console.print()
-        picture = frontier_picture(table.frontier, table.scorer, numbers, agents)
-        console.print(draw(picture, min(console.width, 100), legend=False))
+        picture = frontier_picture(table.frontier, table.scorer, agents)
+        console.print(draw(picture, min(console.width, 100)))
         if left := left_out(table.frontier, numbered(comparison, "#")):
             console.print(Text(left), soft_wrap=True)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from ragrounds.evals.analyses.pictures import DOT, Mark, Picture, upwards
+from ragrounds.evals.analyses.pictures import Mark, Picture, upwards
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, FrontierPoint, Range
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -124,37 +124,38 @@ def titled_by(scorer: str) -> str:
     return f"{word.capitalize()} under {scorer}" if word != scorer else f"Scores by {scorer}"
 
 
-def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]) -> Picture:
-    """The score upwards, cost to the right, both with 95 % intervals; each run is its number. The steps lead along the
-    frontier: up only where a dearer run scores higher. Of many runs, those that are not on it are dots without
-    intervals. Arguments as of :func:`frontier_tables`."""
-    marks, others = list[Mark](), 0
+def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str]) -> Picture:
+    """The score upwards, cost to the right, both with 95 % intervals, each run's name at its point: dollars of 100
+    questions, anything else of one. The steps lead along the frontier: up only where a dearer run scores higher. Of
+    many runs, those that are not on it are dots without names and intervals.
+
+    Args:
+        frontier: what to draw.
+        scorer: named in the title.
+        agents: run id → what the run is called, safe to show.
+    """
+    marks, many = list[Mark](), len(frontier.points) > _CROWDED
+    unit, times = _PICTURE_UNITS[frontier.measure], 100.0 if frontier.measure.startswith("cost") else 1.0
     for point in frontier.points:
-        name = f"#{numbers[point.run]} {agents[point.run]}"
-        mark = Mark(name=name, x=point.cost.value, value=point.score.value, label=DOT, full=point.on_frontier)
-        if mark.x is None or mark.value is None:
+        score, cost = point.score, point.cost
+        if score.value is None or cost.value is None:
             continue
-        if point.on_frontier or len(frontier.points) <= _CROWDED:
-            mark = replace(
-                mark,
-                name=agents[point.run],
-                label=numbers[point.run],
-                low=point.score.low,
-                high=point.score.high,
-                x_low=point.cost.low,
-                x_high=point.cost.high,
-            )
-        others += mark.label == DOT
+        named = point.on_frontier or not many
+        x, x_low, x_high = (None if end is None else times * end for end in (cost.value, cost.low, cost.high))
+        mark = Mark(name=agents[point.run], x=x, value=score.value, full=point.on_frontier, named=named)
+        if named:
+            mark = replace(mark, low=score.low, high=score.high, x_low=x_low, x_high=x_high)
         marks.append(mark)
-    unit = f"{UNITS[frontier.measure]} a question"
+    others = sum(not mark.named for mark in marks)
+    words = f"{UNITS[frontier.measure]} {'per 100 questions' if times > 1 else 'a question'}"
     return Picture(
-        title=f"{titled_by(scorer)}, and {unit}",
+        title=f"{titled_by(scorer)}, by {words}",
         marks=tuple(marks),
         words=upwards(scorer),
-        x=unit,
-        x_unit=_PICTURE_UNITS[frontier.measure],
+        x=words,
+        x_unit=unit,
         steps=True,
-        full="on the frontier (the broken line): none scores as high for less",
+        full="on the frontier: none scores as high for less",
         hollow="not on it",
         note=f"dots: each of the other {others:,} runs" if others else "",
     )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.ui.comparison_pictures import difference_picture
-from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables, numbered
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables
 from ragrounds.ui.comparison_words import conclusion_sentence
 from ragrounds.ui.frontier import frontier_picture
 from tests.compare.making import add_run, questions
@@ -159,7 +159,7 @@ def test_rouge_l_is_no_accuracy_and_its_answers_have_no_price(store):
     assert frontier.tradeoffs == ()
     tables = [*comparison_tables(comparison, ["rouge-l"]), *cost_tables(comparison, ["rouge-l"])]
     words = " ".join([*(table.title for table in tables), *(one.name for table in tables for one in table.columns)])
-    picture = frontier_picture(frontier, "rouge-l", numbered(comparison), {"one-run": "one", "two-run": "two"})
+    picture = frontier_picture(frontier, "rouge-l", {"one-run": "one", "two-run": "two"})
     words += f" {picture.title} {picture.words} {picture.x} {summary(comparison, ['rouge-l'])}"
     for word in ("accura", "correct", "right"):
         assert word not in words.lower(), words

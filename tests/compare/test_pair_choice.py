@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 import ragrounds as rr
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.pictures import DOT
 from ragrounds.evals.compare import comparison as compared
 from ragrounds.evals.compare.figures import MOST_PAIRS, chosen_pairs
 from ragrounds.evals.compare.frontier import _undominated
@@ -17,7 +16,7 @@ from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.chart_text import draw
-from ragrounds.ui.comparison_tables import agent_names, numbered
+from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.frontier import frontier_picture
 from tests.compare.making import add_run, questions
 
@@ -116,16 +115,16 @@ def test_the_frontier_is_that_of_each_against_each():
 def test_a_picture_of_many_runs_names_those_on_the_frontier(home):
     stage(home, 40)
     comparison = rr.compare(rr.runs(), baseline="run00").comparison
-    numbers, agents = numbered(comparison), agent_names(comparison)
+    agents = agent_names(comparison)
     frontier = comparison.tables[0].frontier
-    picture = frontier_picture(frontier, "strict", numbers, agents)
+    picture = frontier_picture(frontier, "strict", agents)
     kept = [point for point in frontier.points if point.on_frontier]
-    others = [mark for mark in picture.marks if mark.label == DOT]
+    others = [mark for mark in picture.marks if not mark.named]
     assert [mark.name for mark in picture.marks if mark not in others] == [agents[point.run] for point in kept]
     assert len(others) == 40 - len(kept)
-    assert all(mark.low is None and mark.name.startswith("#") for mark in others)
+    assert all(mark.low is None and mark.x_low is None for mark in others)
     drawn = svg(picture)
     assert "polyline" not in drawn
     assert f"each of the other {40 - len(kept)} runs" in drawn
     assert all(f">{agents[point.run]}</text>" in drawn for point in kept), "named at their places"
-    assert DOT in draw(picture).plain
+    assert "·" in draw(picture).plain

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, compare
 from ragrounds.ui.chart_svg import svg
-from ragrounds.ui.comparison_tables import agent_names, comparison_tables, numbered, print_comparison
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, print_comparison
 from ragrounds.ui.frontier import frontier_picture
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.tables import markdown
@@ -136,10 +136,10 @@ def test_everything_shown_tells_two_models_apart(store):
     console = Console(width=200, file=io.StringIO(), record=True)
     print_comparison(found, console=console, frontier=True)
     text = console.export_text()
-    # Accuracy, outcomes, frontier, and in the line above them the one with the best figure.
-    assert [text.count(name) for name in ours] == [3, 4]
+    # Accuracy, outcomes, frontier, its picture, and in the line above them the one with the best figure.
+    assert [text.count(name) for name in ours] == [4, 5]
     assert "direct (a:m)" in markdown(comparison_tables(found))
-    drawn = svg(frontier_picture(found.tables[0].frontier, "strict", numbered(found), agent_names(found)))
+    drawn = svg(frontier_picture(found.tables[0].frontier, "strict", agent_names(found)))
     told = [one.text for one in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert all(told.count(name) == 1 for name in ours), "at its place"
     page = "".join(report_page(store, runs, found))

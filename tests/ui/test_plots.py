@@ -31,7 +31,6 @@ def frontier(count: int) -> Picture:
             value=0.4 + 0.01 * (at % 7),
             low=0.35,
             high=0.55,
-            label=str(at),
             full=at < 3,
         )
         for at in range(count)
@@ -133,7 +132,7 @@ def test_names_of_points_cover_no_other_name() -> None:
 def test_who_has_no_place_is_named_below() -> None:
     drawn = svg(frontier(60), width=400.0)
     said = " ".join(ET.fromstring(drawn).itertext())
-    assert "not named in the picture: strategy number" in said
+    assert re.search(r"1 strategy number \d+\[top_k=8\] \d+\.\d; 2 strategy number", said)
     assert "strategy number 0[top_k=8]" in said
 
 

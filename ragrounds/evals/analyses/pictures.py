@@ -17,8 +17,6 @@ _LOGARITHMIC, _NUMBERS = 5.0, 20.0
 """Highest over lowest value from which the axis across is logarithmic; of plain numbers, such as passages."""
 _ROOM = 0.02
 """To both sides of shares, so that one that is 0 or 1 does not stand on the edge of a narrow axis."""
-DOT = "·"
-"""The label of a mark that is not named, where others are."""
 T = TypeVar("T")
 
 
@@ -40,8 +38,8 @@ class Mark(Struct, frozen=True, kw_only=True):
     """Rows of one group stand under its name; a line joins its points. Points without one are named at their places."""
     note: str = ""
     """Stands behind the figure, such as the number of questions."""
-    label: str = ""
-    """What stands for the point in a terminal, such as a run's number; empty: its number in the legend."""
+    named: bool = True
+    """Whether a point is named; else it is a dot."""
     full: bool = True
     """Whether its mark is full; what that means says `Picture.full`."""
 
