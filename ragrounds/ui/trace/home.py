@@ -298,9 +298,8 @@ class HomeScreen(Screen[int | None]):
         table = group.table
         if table is None or table.frontier is None or len(table.frontier.points) < 2:
             return Text("No picture: costs of two runs at least must be known." if table else "", "dim")
-        numbers = {one.run: str(at) for at, one in enumerate(table.lines, 1)}
         try:
-            return draw(frontier_picture(table.frontier, table.scorer, numbers, group.names), self.size.width - 4)
+            return draw(frontier_picture(table.frontier, table.scorer, group.names), self.size.width - 4)
         except UserError as error:
             return Text(str(error), "dim")
 
