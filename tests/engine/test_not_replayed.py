@@ -85,7 +85,8 @@ def test_one_that_cannot_be_opened_in_a_replay_does_not_refuse_the_others(
     for name, lines in (("opens", begin), ("plain", "KNOWN = ''\n")):
         source = OPENS + f"URL = {server.url!r}\n".join(("\n", lines))
         source += (
-            "def ask(question):\n    return asked(KNOWN + question)\ndef again(question):\n    return ask(question)\n"
+            "def ask(question):\n    assert KNOWN != 'nothing'\n    return asked(KNOWN + question)\n"
+            "def again(question):\n    return ask(question)\n"
         )
         (tmp_path / f"{name}_{in_process}_{hides}.py".lower()).write_text(source)
     monkeypatch.chdir(tmp_path)
@@ -105,3 +106,4 @@ def test_one_that_cannot_be_opened_in_a_replay_does_not_refuse_the_others(
     with pytest.raises(StopRun, match="not in the journal"):
         rr.run("sample", agents[0], journal="replay", new=True, **how)  # type: ignore[arg-type]
     assert server.account().calls == before
+    assert not rr.run("sample", agents[0], new=True, **how).failures  # type: ignore[arg-type]

@@ -20,6 +20,8 @@ OPENED: dict[str, clock.Values] = {}
 """What systems drew from clock and chance while they were imported or built, by file or module."""
 REAL: set[str] = set()
 """Files and modules that an agent names which has the real clock."""
+REFUSED: set[str] = set()
+"""Files and modules that made something of what a replay refused them: whoever opens them next imports them anew."""
 
 
 def module_named(name: str) -> str:

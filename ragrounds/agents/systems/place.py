@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.agents.systems.live_objects import object_source
-from ragrounds.agents.systems.opening import OPENED, module_named, watched
+from ragrounds.agents.systems.opening import OPENED, REFUSED, module_named, watched
 from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads, forget, heard_here
 from ragrounds.agents.trust import say_whose
 from ragrounds.errors import UserError, nearest
@@ -288,12 +288,14 @@ def _forget_changed(name: str) -> None:
                 f"{whose} and {name} each have their own {what}, and a process has one of that name. Run them in "
                 "two commands; `ragrounds compare` compares their runs."
             )
-    if reads.changed:
-        OPENED.pop(module_named(name), None)
-        for module, loaded in list(sys.modules.items()):
+    module = module_named(name)
+    if reads.changed or module in REFUSED:
+        REFUSED.discard(module)
+        OPENED.pop(module, None)
+        for one, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)
-            if file and module != HERE and not module.startswith("ragrounds.") and Path(file) in own:
-                del sys.modules[module]
+            if file and one != HERE and not one.startswith("ragrounds.") and Path(file) in own:
+                del sys.modules[one]
         forget(heard)
 
 

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ragrounds.agents.systems.opening import OPENED, OPENING
+from ragrounds.agents.systems.opening import OPENED, OPENING, REFUSED
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.drawn_values import OPENINGS, DrawnValues
@@ -72,6 +72,7 @@ class OpeningRecorder:
         stop, recorder.stop = recorder.stop, None
         if stop is not None and failed is None:  # it made something of what it was refused, and is there
             self._missed[module] = stop
+            REFUSED.add(module)
         if stop is not None:
             raise stop from failed
         if isinstance(failed, Unsent):
