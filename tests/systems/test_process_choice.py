@@ -15,7 +15,7 @@ from ragrounds.agents.agent import open_agent, read_card
 from ragrounds.agents.systems import open_system
 from ragrounds.agents.systems.hosts import HostedSystem
 from ragrounds.agents.systems.in_process import InProcessSystem
-from ragrounds.agents.systems.process_choice import hosts_held, reason_here
+from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.errors import UserError
 from ragrounds.evals.store.store import Store
 
@@ -83,10 +83,10 @@ def test_in_process_is_said_and_keeps_it_in_ours(
 
 def test_an_edited_file_is_loaded_anew(there: Path, home: Path) -> None:
     (there / "told.py").write_text("def ask(question):\n    return 'first'\n")
-    with hosts_held():
-        assert answers(home, "./told.py:ask") == ["first"]
-        (there / "told.py").write_text("def ask(question):\n    return 'second'\n")
-        assert answers(home, "./told.py:ask") == ["second"]
+    assert answers(home, "./told.py:ask") == ["first"]
+    open_system(read_card("./told.py:ask"))
+    (there / "told.py").write_text("def ask(question):\n    return 'second'\n")
+    assert answers(home, "./told.py:ask") == ["second"]
 
 
 def test_an_interpreter_of_its_own(there: Path, home: Path) -> None:

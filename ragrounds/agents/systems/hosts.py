@@ -59,8 +59,6 @@ class HostPlace(NamedTuple):
     working: str
     """The working folder."""
     environment: tuple[tuple[str, str], ...]
-    version: int = 0
-    """How often it was begun anew, because something was another than when it was read."""
     closed: bool = False
     """Nothing may leave it: a replay."""
     alone: bool = False

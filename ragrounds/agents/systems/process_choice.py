@@ -14,7 +14,6 @@ import msgspec
 
 from ragrounds.agents.systems import place
 from ragrounds.agents.systems.opening import watched
-from ragrounds.agents.systems.reads import SystemReads
 from ragrounds.agents.trust import code_files, say_whose
 from ragrounds.digests import file_mark
 from ragrounds.errors import UserError
@@ -30,23 +29,29 @@ _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+ragrounds\b|import[ \t][^#\n]*\brag
 _OBJECT = "it is a Python object of this process"
 _hosted: dict[tuple[HostPlace, bytes], HostedSystem] = {}
 """Systems that are open in hosts: the host's place and the card → the system."""
-_versions: dict[HostPlace, int] = {}
-"""A host's place without its version → its version."""
 _users = 0
 """Commands of this process that may use hosts now."""
 
 
 @contextmanager
 def hosts_held() -> Iterator[None]:
-    """Have the hosts that are started in the block live until it ends; of several blocks, until the last one ends."""
+    """Have the hosts that are started in the block live until it ends; of several blocks, until the last one ends. What
+    was opened before the first one is opened anew: it may be another now."""
     global _users
+    if not _users:
+        _end_hosts()
     _users += 1
     try:
         yield
     finally:
         _users -= 1
-        if not _users and (started := sys.modules.get("ragrounds.agents.systems.hosts")) is not None:
-            started.end_hosts()
+        if not _users:
+            _end_hosts()
+
+
+def _end_hosts() -> None:
+    if (started := sys.modules.get("ragrounds.agents.systems.hosts")) is not None:
+        started.end_hosts()
 
 
 def reason_here(card: Card) -> str:
@@ -107,9 +112,9 @@ def _names_ragrounds(path: Path, mark: tuple[int, int]) -> bool:
 
 
 def _system(card: Card) -> HostedSystem:
-    """The system of an agent, ready to be opened in a host that has read nothing which is another now."""
+    """The system of an agent, ready to be opened in a host."""
     # Here: who runs what ships needs none of them.
-    from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment, heard_in
+    from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
 
     app = place.app_of(card.graph)
     named = app.target if app else card.graph
@@ -125,11 +130,6 @@ def _system(card: Card) -> HostedSystem:
         working=working,
         environment=environment(app.variables if app else {}),
     )
-    at = at._replace(version=_versions.get(at, 0))
-    reads = SystemReads(place.source_of(card.graph), heard_in(at))
-    if reads.changed:
-        at = at._replace(version=at.version + 1)
-    _versions[at._replace(version=0)] = at.version
     key = (at, msgspec.json.encode(card, order="deterministic"))
     if key not in _hosted:
         folders = app.folders if app else (working,)
