@@ -21,7 +21,6 @@ import importlib.machinery
 import os
 import random
 import re
-import sysconfig
 import threading
 import time
 import uuid
@@ -34,7 +33,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .reads import READS
+from .reads import READS, is_own
 
 MOST = 10_000
 """Values of one attempt that are recorded: a loop that waits reads the clock without end."""
@@ -42,10 +41,6 @@ LONGEST = 500
 """Characters of a value with its place."""
 _MARK = "__ragrounds_drawn__"
 _MENTIONS = re.compile(rb"\b(?:datetime|time|uuid|random)\b")
-_NOT_OWN = frozenset(
-    {Path(__file__).absolute().parents[1], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))}
-)
-"""Folders of this package and of Python."""
 
 
 class Values:
@@ -323,12 +318,6 @@ def _compiled(path: str, source: bytes) -> CodeType | None:
         return compile(marked, path, "exec", dont_inherit=True) if marks.count else None
     except (SyntaxError, ValueError, RecursionError):
         return None
-
-
-def is_own(path: str) -> bool:
-    """Whether a file is the system's own: no part of an installed package, of Python or of this package."""
-    whole = Path(path).absolute()
-    return not {"site-packages", "dist-packages"} & {*whole.parts} and not _NOT_OWN & {*whole.parents}
 
 
 def install(*, always: bool = False) -> None:

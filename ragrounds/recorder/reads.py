@@ -49,7 +49,7 @@ _ROWS_WRITTEN = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3
 
 READS: ContextVar[Reads | None] = ContextVar("ragrounds_reads", default=None)
 """What hears the reads of the system that runs in this context; ``None``: nothing does."""
-LEFT_OUT: set[str] = {os.path.dirname(os.path.abspath(__file__))}
+LEFT_OUT: set[str] = {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}
 """Folders of ours: what is read there is never a system's."""
 NAMED: set[str] = set()
 """Installed packages that are systems' own."""

@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from ragrounds.recorder import clock
+from ragrounds.recorder.reads import is_own
 
 OWN = """
 from __future__ import annotations
@@ -158,7 +159,7 @@ def test_a_forked_child_has_the_real_clock(own):
 
 
 def test_libraries_and_python_have_the_real_clock():
-    assert not clock.is_own(orjson.__file__)
-    assert not clock.is_own(importlib.__file__)
-    assert not clock.is_own(clock.__file__)
-    assert clock.is_own(__file__)
+    assert not is_own(orjson.__file__)
+    assert not is_own(importlib.__file__)
+    assert not is_own(clock.__file__)
+    assert is_own(__file__)

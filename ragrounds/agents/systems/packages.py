@@ -22,41 +22,30 @@ class _Package(NamedTuple):
     requires: tuple[str, ...]
 
 
-def installed_versions(
-    modules: Iterable[str], named: Iterable[str] = (), path: tuple[str, ...] | None = None
-) -> tuple[dict[str, str], dict[str, str]]:
+def installed_versions(modules: Iterable[str], named: Iterable[str], path: tuple[str, ...]) -> dict[str, str]:
     """The versions of the packages that hold some modules or are named, and of the others that these require.
 
     Args:
         modules: Dotted names. Those of the standard library and of this package are passed over.
         named: Packages by their own names, with or without versions.
-        path: where they are installed; ``None``: where this process looks for modules.
+        path: where they are installed.
     """
-    marks = _marks(tuple(sys.path) if path is None else path)
+    marks = _marks(path)
     tops = {module.partition(".")[0] for module in modules} - {*sys.stdlib_module_names, _OURS}
-    names = [
-        *(name for top in sorted(tops) for name in _holding(top, marks)),
-        *(name for one in named if (name := _name(one))),
-    ]
-    packages = {name: held for name in names if (held := _package(name, marks)) is not None}
-    below: dict[str, _Package] = {}
-    left = list(packages.values())
+    left = [*(name for top in sorted(tops) for name in _holding(top, marks)), *map(_name, named)]
+    packages: dict[str, str] = {}
     while left:
-        for name in filter(None, map(_name, left.pop().requires)):
-            if name not in packages and name not in below and (held := _package(name, marks)) is not None:
-                below[name] = held
-                left.append(held)
-    return _versions(packages), _versions(below)
+        name = left.pop()
+        if name and name != _OURS and name not in packages and (held := _package(name, marks)) is not None:
+            packages[name] = held.version
+            left += map(_name, held.requires)
+    return packages
 
 
 def version_of(name: str, path: tuple[str, ...]) -> str:
     """The version of a package that is installed in some folders; empty: it is in none."""
     held = _package(name, _marks(path))
     return "" if held is None else held.version
-
-
-def _versions(found: dict[str, _Package]) -> dict[str, str]:
-    return {name: held.version for name, held in sorted(found.items()) if name != _OURS}
 
 
 @lru_cache(maxsize=4096)

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ragrounds.agents.systems.packages import installed_versions, version_of
 from ragrounds.digests import absolute_names, module_file, read_source, text_digest
-from ragrounds.recorder.reads import NAMED, READS, Reads, is_data, is_secret_name, leave_out
+from ragrounds.recorder.reads import NAMED, READS, Reads, is_data, is_secret_name
 from ragrounds.records import Read
 from ragrounds.redaction import redacted
 
@@ -71,7 +71,7 @@ class OwnSource(Struct, frozen=True, kw_only=True):
         return next((path.resolve().parent for path in self.files), Path.cwd())
 
 
-class ToldReads(Struct, frozen=True):
+class ToldReads(Struct, eq=False):
     """What :meth:`ragrounds.recorder.reads.Reads.take` gives."""
 
     files: dict[str, tuple[int, int]] = {}
@@ -83,36 +83,28 @@ class ToldReads(Struct, frozen=True):
     path: dict[str, int] = {}
 
 
-class Heard:
+class Heard(ToldReads, eq=False):
     """All that was heard of the systems of one process and folder."""
 
-    def __init__(self, here: Reads | None = None) -> None:
-        """Hear nothing yet; `here` hears it in this process."""
-        self._here = here
-        self._lock = threading.Lock()
-        self.files: dict[str, tuple[int, int]] = {}
-        self.folders: dict[str, int] = {}
-        self.written: dict[str, int] = {}
-        self.variables: dict[str, str | None] = {}
-        self.modules: dict[str, str] = {}
-        self.imported: dict[str, int] = {}
-        self.path: dict[str, int] = {}
-        self.starts: set[Path] = set()
-        """Files and modules at which its systems begin."""
-        self.values: dict[tuple[Path, tuple[int, float]], str] = {}
-        """Path, size and time when it was read → the digest that it had."""
-        self.count = 0
-        """Grows with what is heard."""
+    here: Reads | None = None
+    """What hears it in this process."""
+    starts: set[Path] = set()
+    """Files and modules at which its systems begin."""
+    values: dict[tuple[Path, tuple[int, float]], str] = {}
+    """Path, size and time when it was read → the digest that it had."""
+    count: int = 0
+    """Grows with what is heard."""
+    lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def listen(self) -> int:
         """Take in what is new. Gives a number that stays the same where nothing is."""
-        if self._here is not None and (told := self._here.take()):
+        if self.here is not None and (told := self.here.take()):
             self.read(msgspec.convert(told, ToldReads))
         return self.count
 
     def read(self, told: ToldReads) -> None:
         """Take in what a process tells."""
-        with self._lock:
+        with self.lock:
             for kind in ToldReads.__struct_fields__:
                 held = getattr(self, kind)
                 held.update(getattr(told, kind))
@@ -138,7 +130,7 @@ class Heard:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Have what happens in this context heard, in our own process."""
-        token = READS.set(self._here) if self._here is not None else None
+        token = READS.set(self.here) if self.here is not None else None
         try:
             yield
         finally:
@@ -154,8 +146,7 @@ def heard_here(place: str) -> Heard:
     """What is heard of the systems of a folder or package that this process itself opens."""
     if place not in _HERE:
         NAMED.update(("ragrounds.graphs", *(() if os.sep in place or place == "ragrounds" else (place,))))
-        leave_out(str(Path(__file__).parents[2]))
-        _HERE[place] = Heard(Reads())
+        _HERE[place] = Heard(here=Reads())
     return _HERE[place]
 
 
@@ -253,8 +244,8 @@ class SystemReads:
                 now = value if name in heard.variables else self._variable(name)
                 yield Read("variable", name, "" if now is None else f"={_shown(now)}")
         places = tuple(heard.path or sys.path)
-        for versions in installed_versions(outside, self.source.packages, places):
-            yield from (Read("package", name, version) for name, version in versions.items())
+        for name, version in sorted(installed_versions(outside, self.source.packages, places).items()):
+            yield Read("package", name, version)
 
     def _closure(self) -> tuple[dict[Path, str], set[str]]:
         """The files of its own modules, with their names, and the other modules that they import."""
