@@ -35,7 +35,7 @@ def refuse(why):  # type: (str) -> None
     import socket
     import struct
 
-    header = json.dumps({"frame": "refused", "id": 0, "text": why}).encode()
+    header = json.dumps({"frame": "failed", "attempt": 0, "text": why}).encode()
     socket.socket(fileno=int(sys.argv[1])).sendall(struct.pack("!II", len(header), 0) + header)
 
 

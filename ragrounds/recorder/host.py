@@ -1,9 +1,9 @@
 """The recorder in a process of the system's own: calls and events go over a socket to whoever started it.
 
-Every frame has a header with the name of what it is, in `frame`. From here go: ``opened`` and ``refused`` (of a
-system), ``exchange`` (a request: may it be sent?), ``sent`` (what its server answered, or how the client failed),
-``gone`` (the caller has gone away), ``tell`` (an event, held until the next frame), ``answered``, ``asked`` and
-``failed`` (of an attempt). From there come: ``open``, ``answer``, ``cancel``, ``end``, and what becomes of a request:
+Every frame has a header with the name of what it is, in `frame`. From here go: ``opened`` (of a system),
+``exchange`` (a request: may it be sent?), ``sent`` (what its server answered, or how the client failed), ``gone`` (the
+caller has gone away), ``tell`` (an event, held until the next frame), ``answered`` and ``asked`` (of an attempt), and
+``failed`` (of either). From there come: ``open``, ``answer``, ``cancel``, ``end``, and what becomes of a request:
 ``send`` it, ``give`` this answer, let it ``pass`` unread, ``fail`` as its client did, or ``refuse`` it.
 """
 
@@ -358,15 +358,15 @@ class HostLoop:
             with _belonging(watcher), clock.drawing(_values(watcher, said)):
                 form = _formed(said)
         except BaseException as error:
-            text = str(error) if isinstance(error, Refused) else f"{said['target']}: {failure(error)}"
-            self._link.post("refused", id=id, text=text, unsent=isinstance(error, Unsent))
+            self._failed(
+                watcher, error, str(error) if isinstance(error, Refused) else f"{said['target']}: {failure(error)}"
+            )
             return
-        if form is None:
-            self._link.post("opened", id=id, kind="", ours=True, sealed=False)
-            return
-        self._forms[id] = form
-        self._tell_reads(id)
-        self._link.post("opened", id=id, kind=form.kind, ours=False, sealed=self._link.sealed)
+        if form is not None:
+            self._forms[id] = form
+            self._tell_reads(id)
+        kind = "" if form is None else form.kind
+        self._link.post("opened", attempt=id, kind=kind, sealed=self._link.sealed)
 
     # Attempts
 
@@ -410,11 +410,11 @@ class HostLoop:
         if told := self._reads.take():
             self._link.tell(attempt, "read", told)
 
-    def _failed(self, watcher: HostWatcher, error: BaseException) -> None:
+    def _failed(self, watcher: HostWatcher, error: BaseException, refused: str = "") -> None:
         kind = type(error)
         self._link.post(
-            "failed", attempt=watcher.attempt, type=kind.__name__, module=kind.__module__, text=_said(error),
-            trace=_trace(error), refused=isinstance(error, Refused), unsent=isinstance(error, Unsent),
+            "failed", attempt=watcher.attempt, type=kind.__name__, module=kind.__module__, text=refused or _said(error),
+            trace=_trace(error), refused=bool(refused) or isinstance(error, Refused), unsent=isinstance(error, Unsent),
         )  # fmt: skip
 
 

@@ -411,7 +411,7 @@ def read():
     size, body = struct.unpack("!II", line.recv(8, socket.MSG_WAITALL))
     return json.loads(line.recv(size, socket.MSG_WAITALL))
 opened = read()
-send({"frame": "opened", "id": opened["id"], "kind": "function", "ours": False})
+send({"frame": "opened", "attempt": opened["id"], "kind": "function"})
 asked = read()
 n = asked["attempt"]
 tell = {"frame": "tell", "attempt": n, "named": {}, "step": "", "model_call": "", "at": 0.0}

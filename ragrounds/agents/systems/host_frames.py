@@ -27,21 +27,11 @@ class Said(Struct, tag_field="frame", tag=str.lower, frozen=True):
 class SystemOpened(Said, tag="opened", frozen=True):
     """A system is open."""
 
-    id: int
+    attempt: int
     kind: str
-    ours: bool
-    """It has imported ragrounds: it has to be opened in our process."""
+    """Empty: it has imported ragrounds, and has to be opened in our process."""
     sealed: bool = False
     """The kernel lets nothing leave its process."""
-
-
-class SystemRefused(Said, tag="refused", frozen=True):
-    """A system cannot be opened; of number 0, the host itself cannot begin."""
-
-    id: int
-    text: str
-    unsent: bool = False
-    """Because a call was refused."""
 
 
 class Exchange(Said, frozen=True):
@@ -108,15 +98,16 @@ class PersonAsked(Said, tag="asked", frozen=True):
 
 
 class SystemRaised(Said, tag="failed", frozen=True):
-    """A system raised something."""
+    """A system raised something, or cannot be opened; of number 0, the host itself cannot begin."""
 
     attempt: int
-    type: str
-    module: str
     text: str
-    trace: str
-    refused: bool
-    unsent: bool
+    type: str = ""
+    module: str = ""
+    trace: str = ""
+    refused: bool = False
+    unsent: bool = False
+    """Because a call was refused."""
 
     @property
     def error(self) -> BaseException:
@@ -135,8 +126,7 @@ class SystemRaised(Said, tag="failed", frozen=True):
         return error
 
 
-OfAttempt = Exchange | Tell | SystemAnswered | PersonAsked | SystemRaised
-AnySaid = SystemOpened | SystemRefused | Sent | Gone | OfAttempt
+AnySaid = Sent | Gone | Exchange | Tell | SystemOpened | SystemAnswered | PersonAsked | SystemRaised
 _DECODER = msgspec.json.Decoder(AnySaid)
 
 

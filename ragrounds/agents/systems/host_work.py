@@ -24,7 +24,6 @@ from ragrounds.agents.systems.host_frames import (
     SystemAnswered,
     SystemOpened,
     SystemRaised,
-    SystemRefused,
     Tell,
     event,
     read_frame,
@@ -32,7 +31,6 @@ from ragrounds.agents.systems.host_frames import (
 from ragrounds.agents.systems.in_process import answer_of
 from ragrounds.agents.systems.reads import Heard
 from ragrounds.contracts import Observation
-from ragrounds.errors import UserError
 from ragrounds.recorder.clock import Values
 from ragrounds.recorder.frames import BadFrame, Reader, framed
 from ragrounds.recorder.observer import AGO, STEP, Given
@@ -127,8 +125,6 @@ class Work:
                     self._answered(line, said)
                 case SystemOpened():
                     self._end(None, said)
-                case SystemRefused():
-                    self._end(Unsent(said.text) if said.unsent else UserError(said.text))
                 case PersonAsked() | SystemRaised():
                     self._end(said.error)
 
@@ -260,10 +256,10 @@ class Line:
         """Whom a frame concerns; ``None``: nobody any more."""
         if isinstance(said, Sent | Gone):
             return self._asked.get(said.n)
-        if isinstance(said, SystemRefused) and not said.id:
+        if isinstance(said, SystemRaised) and not said.attempt:
             self.host.refuse(said.text)
             return None
-        whose = self.host.work(said.id if isinstance(said, SystemOpened | SystemRefused) else said.attempt)
+        whose = self.host.work(said.attempt)
         if isinstance(said, Tell) and whose is not None:
             whose.told, whose.bytes = whose.told + 1, whose.bytes + size
             if whose.told > _MOST_TOLD or whose.bytes > _LONGEST_TOLD:

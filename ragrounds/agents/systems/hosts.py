@@ -353,8 +353,7 @@ class HostedSystem:
         self.name, self.target, self.place = name, target, place
         self.wiring, self.folders, self.person = dict(wiring), folders, person
         self.kind = ""
-        self.ours = False
-        """It uses ragrounds itself: it has to be opened in this process."""
+        """Empty once it is open: it uses ragrounds itself, and has to be opened in this process."""
         self.sealed = False
         """The kernel lets nothing leave the process that it was opened in last, for a replay."""
 
@@ -406,4 +405,4 @@ class HostedSystem:
         return _HOSTS.at(self.place._replace(closed=watcher is not None and watcher.closed))
 
     def _known(self, opened: SystemOpened) -> None:
-        self.kind, self.ours, self.sealed = opened.kind, opened.ours, opened.sealed
+        self.kind, self.sealed = opened.kind, opened.sealed

@@ -84,7 +84,7 @@ def hosted(card: Card) -> HostedSystem | None:
         system = _system(card)
         with watched(card.graph):
             system.open()
-        if not system.ours:
+        if system.kind:
             return system
         reason = "what it imports imports ragrounds"
     if card.python:
