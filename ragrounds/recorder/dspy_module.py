@@ -11,9 +11,8 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from .answers import (
     Wiring,
@@ -34,42 +33,13 @@ _GIVEN = ("context", "passages", "documents")
 """Inputs of a predictor that hold passages."""
 
 
-class _Module(Protocol):
-    """A module, as far as it is used here."""
-
-    def __call__(self, **inputs: object) -> object:
-        """Run it."""
-
-    async def acall(self, **inputs: object) -> object:
-        """Run it."""
-
-
-class _Settings(Protocol):
-    """DSPy's settings."""
-
-    callbacks: Sequence[object] | None
-
-
-class _Dspy(Protocol):
-    """DSPy, as far as it is used here: it is not installed where this is type-checked."""
-
-    Module: type
-    settings: _Settings
-
-    def context(self, **settings: object) -> AbstractContextManager[object]:
-        """Settings for what runs inside."""
-
-    def configure_cache(self, *, enable_disk_cache: bool, enable_memory_cache: bool) -> None:
-        """Switch its caches on or off."""
-
-
 class ModuleSystem:
     """A DSPy module (:class:`~.observer.Form`)."""
 
     kind = "DSPy module"
     takes_context = False
 
-    def __init__(self, made: object, wiring: Wiring) -> None:
+    def __init__(self, made: Any, wiring: Wiring) -> None:
         """Settle its inputs.
 
         Raises:
@@ -89,8 +59,7 @@ class ModuleSystem:
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Run the module, in a thread where it can be, as its users do."""
-        dspy = _dspy()
-        values, module = fed(question), cast("_Module", self.made)
+        dspy, module, values = _dspy(), self.made, fed(question)
         inputs = {key: values[given] for key, given in self.input.items()}
         told = _callback(seen, inputs)
         with dspy.context(callbacks=[*(dspy.settings.callbacks or ()), told]):
@@ -131,8 +100,8 @@ def _inputs(made: object) -> list[str]:
     return named or (_inputs(inner) if inner is not None else [])
 
 
-def _dspy() -> _Dspy:
-    return cast("_Dspy", import_module("dspy"))
+def _dspy() -> Any:
+    return import_module("dspy")  # it is not installed where this is type-checked
 
 
 def _callback(seen: Observer, given: Mapping[str, object]) -> object:

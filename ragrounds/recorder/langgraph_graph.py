@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from .answers import (
     ANSWERS,
@@ -38,22 +38,12 @@ _STOPPED = "it stops there to be looked at"
 """What a graph asks that was compiled to stop before or after a node."""
 
 
-class Streaming(Protocol):
-    """A compiled graph, as far as it is used here."""
-
-    def astream(self, given: object, config: object, **options: object) -> AsyncIterator[Any]:
-        """Run on an input; give what happens in each of the stream modes asked for."""
-
-    def copy(self, update: dict[str, object]) -> Streaming:
-        """The same graph with some attributes set."""
-
-
 class GraphSystem:
     """A compiled graph, ready to run (:class:`~.observer.Form`)."""
 
     kind = "LangGraph graph"
 
-    def __init__(self, graph: Streaming, wiring: Wiring) -> None:
+    def __init__(self, graph: Any, wiring: Wiring) -> None:
         """Settle the graph's keys.
 
         Raises:
@@ -220,7 +210,7 @@ class GraphSystem:
         return Command(resume=answers.get(_UNNAMED, answers)) if answers else None
 
     async def _streamed(
-        self, graph: Streaming, given: object, config: object, seen: Observer
+        self, graph: Any, given: object, config: object, seen: Observer
     ) -> tuple[object, list[tuple[str, object]]]:
         """Run until the graph ends or asks; give its last state, and what it asked a person, each with its id."""
         modes = [self._tasks, *([] if self._settled else ["values"]), *(["updates"] if self._stops else [])]
@@ -268,7 +258,7 @@ def adapts(made: object, wiring: Wiring) -> GraphSystem | None:
             made = made.compile()
         except Exception as error:
             raise Refused(f"{wiring.name}: the graph cannot be compiled: {failure(error)}") from error
-    return GraphSystem(cast("Streaming", made), wiring) if isinstance(made, Pregel) else None
+    return GraphSystem(made, wiring) if isinstance(made, Pregel) else None
 
 
 def as_messages(value: object) -> object:

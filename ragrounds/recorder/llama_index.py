@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any
 
 from .answers import Wiring, check_fields, fed, read_answer, refuse_settings
 from .errors import Refused
@@ -18,25 +18,12 @@ from .llama_index_events import passages_of_nodes, watched
 from .observer import Given, Observer
 
 
-class _Engine(Protocol):
-    """A query engine or a chat engine, as far as it is used here."""
-
-    def query(self, asked: str) -> object:
-        """Answer."""
-
-    async def aquery(self, asked: str) -> object:
-        """Answer."""
-
-    def chat(self, asked: str, chat_history: list[object]) -> object:
-        """Answer in a conversation."""
-
-
 class EngineSystem:
     """A query engine or a chat engine (:class:`~.observer.Form`)."""
 
     takes_context = False
 
-    def __init__(self, made: object, wiring: Wiring, *, chats: bool) -> None:
+    def __init__(self, made: Any, wiring: Wiring, *, chats: bool) -> None:
         """Settle what it is asked with.
 
         Raises:
@@ -56,7 +43,7 @@ class EngineSystem:
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Ask the engine, in a thread, as its users do."""
-        engine, asked = cast("_Engine", self.made), str(fed(question)[self._given])
+        engine, asked = self.made, str(fed(question)[self._given])
         async with self._turn:
             if self._chats:
                 said = await in_thread(lambda: engine.chat(asked, chat_history=[]))
