@@ -29,7 +29,7 @@ from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.trace import differences, headless, hop_lines, lists
-from ragrounds.ui.trace.attempt_list import short_names
+from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.headless import FORMATS
 
 app = typer.Typer()
@@ -144,7 +144,8 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
             print_json([hop_lines.hop_json(one) for one in found], "attempts")
         else:
             read = list(found)
-            agents = short_names(list({one.summary.run.id: one.summary.run for one in read}.values()))
+            runs = list({one.summary.run.id: one.summary.run for one in read}.values())
+            agents = agent_names(runs) if len(runs) > 1 else {}
             tell(hop_lines.hop_text(read, SafeConsole().width, agents) or "No attempt fits.")
 
 

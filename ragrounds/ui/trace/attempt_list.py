@@ -6,8 +6,8 @@ that there is.
 
 from __future__ import annotations
 
+import itertools
 from array import array
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from os.path import commonprefix
@@ -15,22 +15,20 @@ from os.path import commonprefix
 from msgspec import Struct
 
 from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy, order_words
-from ragrounds.records import Run
-from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
-from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
+from ragrounds.records import WITHOUT_ANSWER, Run
+from ragrounds.ui.text import duration, one_line, tokens
+from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars, shown, wrap
 
 _AROUND = 60
 """Rows read at a time: about a screenful."""
 _SAMPLED = 50
 """Rows whose ids are looked at for what they have in common."""
-_OPTIONAL = ((36, "model calls", 11), (56, "time", 7), (64, "tokens", 6), (76, "uncached", 8))
+_OPTIONAL = ((26, "answer", 6), (26, "gold", 6), (70, "time", 7), (62, "tokens", 6), (54, "cost", 7))
 """Columns of the list: from which width on, name, cells."""
+_ID = 14
+"""Cells of a question's id at most."""
 _AGENT = 5
 """Cells of the agent's column at least: its heading."""
-_COMMON = 6
-"""Characters that names must have in common to be left out."""
-_BREAKS = "[,:/ (-"
-"""After one of these a name may be cut: parameters and the ends of ids stay whole."""
 _TROUBLE = {
     "failed": "! ",
     "capped": "^ ",
@@ -179,50 +177,80 @@ def outcome_sign(outcome: str) -> str:
 
 
 def attempt_cells(
-    summary: AttemptSummary | None, width: int, agents: Mapping[str, str], signs: str | None = None, begin: str = ""
+    summary: AttemptSummary | None,
+    width: int,
+    agents: Mapping[str, str],
+    signs: str | None = None,
+    begin: str = "",
+    text: bool = True,
 ) -> Cells:
-    """The cells of a row: mark, score, the columns that `width` has room for, readers' signs where there are any
-    (``None``: nowhere in the list), agent, question, whose id is written without what all ids `begin` with."""
+    """The cells of a row: mark, answer and gold, the columns that `width` has room for, readers' signs where there are
+    any (``None``: nowhere in the list), agent, question, whose id is written without what all ids `begin` with. Where
+    an answer is right in part, or is a text, its score stands in its place. The question's `text` may stand below."""
     if summary is None:
-        return [("…", "dim")]
+        return [(fit("…", width), "dim")]
     sign, style = mark(summary)
-    score = UNKNOWN if summary.value is None else f"{summary.value:.2f}".removesuffix("0").removesuffix(".0")
+    answered, choice = summary.outcome not in WITHOUT_ANSWER, bool(summary.question.options)
+    graded = answered and summary.value is not None and (not choice or 0 < summary.value < 1)
+    given = f"{summary.value:.2f}" if graded else summary.prediction if answered and choice else ""
     ran = summary.outcome != "not_run"
     texts = {
-        "model calls": f"{summary.model_calls}" if ran else "",
+        "answer": one_line(given, 6),
+        "gold": one_line(summary.gold.answer, 6),
         "time": duration(summary.seconds) if ran else "",
         "tokens": tokens(summary.tokens) if ran else "",
-        "uncached": narrow_dollars(summary.cost_uncached) if ran else "",
+        "cost": narrow_dollars(summary.cost_uncached) if ran else "",
     }
     shown, size, rest = _columns(width - (0 if signs is None else 3), agents)
-    cells: Cells = [(f"{sign}{fit(score, 5, right=True)} ", style)]
-    cells += [(fit(texts[name], length, right=True) + " ", "dim") for name, length in shown]
+    cells: Cells = [(sign, style)]
+    looks = {"answer": style, "gold": "gold"}
+    cells += [
+        (fit(texts[name], length, right=name not in looks) + " ", looks.get(name, "dim")) for name, length in shown
+    ]
     if signs is not None:
         cells.append((fit(signs, 2) + " ", "mark"))
     if size:
         cells.append((agent_cell(agents, summary.run.id, size) + " ", "key"))
     epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
-    name = one_line(summary.question.id.removeprefix(begin)[:80], 60)
-    text = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1))
-    cells.append((fit(f"{epoch}{name}  {text}", rest), "plain"))
+    name = one_line(summary.question.id.removeprefix(begin)[:80], _ID)
+    asked = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1)) if text else ""
+    cells.append((fit(f"{epoch}{name}  {asked}", rest), "plain"))
     return cells
 
 
-def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Run id → the agent's name for a narrow column, without what all of them begin and end with; runs of one agent
-    have their ids; empty for one run."""
-    if len(runs) < 2:
-        return {}
-    counted = Counter(run.agent for run in runs)
-    names = [safe(run.agent if counted[run.agent] == 1 else run.id) for run in runs]
-    return dict(zip((run.id for run in runs), _without_shared(names), strict=True))
+def question_cells(summary: AttemptSummary | None, width: int, lines: int) -> Cells:
+    """The beginning of the question below a row, in exactly so many lines of `width` cells."""
+    if not lines:
+        return []
+    text = " ".join(shown(summary.question.text[: 8 * width * lines]).split()) if summary else ""
+    cut = list(itertools.islice(wrap(text, width - 3), lines + 1))
+    made = [text[begin:end] for begin, end in cut[:lines]] + [""] * (lines - len(cut))
+    made[-1:] = [made[-1] + "…"] if len(cut) > lines else made[-1:]
+    return [("  " + fit(line, width - 2), "plain") for line in made]
+
+
+def agent_names(runs: Sequence[Run], names: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Run id → a name that no other run has, safe to show: its own, else its agent's without parameters; the agent's
+    whole text where others are alike, and the run's id too where several runs have one agent.
+
+    Args:
+        runs: that are shown together.
+        names: run id → what it is called, where it has a name of its own.
+    """
+    whole = [(names or {}).get(run.id) or run.agent for run in runs]
+    short = [text.partition("[")[0] for text in whole]
+    found = [one if short.count(one) == 1 else text for one, text in zip(short, whole, strict=True)]
+    return {
+        run.id: one_line(name if found.count(name) == 1 else f"{name} {run.id}", 60)
+        for name, run in zip(found, runs, strict=True)
+    }
 
 
 def agent_cell(agents: Mapping[str, str], run: str, size: int) -> str:
     """The name of a run in `size` cells, which no other run has there.
 
     Args:
-        agents: run id → name, as :func:`short_names` gives them.
+        agents: run id → name, as :func:`agent_names` gives them.
         run: its id.
         size: of the column.
     """
@@ -231,44 +259,24 @@ def agent_cell(agents: Mapping[str, str], run: str, size: int) -> str:
 
 @lru_cache(maxsize=64)
 def _fitted(agents: tuple[tuple[str, str], ...], size: int) -> dict[str, str]:
-    """Names of at most this size: those too long lose what they share, else their beginning; where that makes two
-    alike, all are numbers."""
-    long = [name for _, name in agents if len(name) > size]
-    shorter = dict(zip(long, _without_shared(long), strict=True))
-    made = {
-        run: name if len(name) <= size else f"…{name[1 - size :]}" if size > 1 else name
-        for run, name in ((run, shorter.get(name, name)) for run, name in agents)
-    }
-    if len(set(made.values())) == len(made):
-        return made
-    return {run: f"#{number}" for number, (run, _) in enumerate(agents, 1)}
-
-
-def _without_shared(names: Sequence[str]) -> list[str]:
-    """Names without a long beginning that all have, and then without the bracket that all end with."""
-    if len(set(names)) < 2:
-        return list(names)
-    shared = commonprefix(list(names))  # noqa: RUF071 (by letters)
-    cut = max(shared.rfind(mark) + 1 for mark in _BREAKS)
-    if cut <= _COMMON or any(len(name) == cut for name in names):
-        return list(names)
-    rest = [name[cut:] for name in names]
-    if all(name.endswith("]") and "[" not in name for name in rest):
-        rest = [name[:-1] for name in rest]
-    return [f"…{name}" for name in rest]
+    """Names of at most this size: their beginnings, or their ends where that makes two alike, or else numbers."""
+    heads = {run: fit(name, size) for run, name in agents}
+    tails = {run: name if len(name) <= size else f"…{name[1 - size :]}" for run, name in agents}
+    numbers = {run: f"#{number}" for number, (run, _) in enumerate(agents, 1)}
+    return next((one for one in (heads, tails) if size > 1 and len(set(one.values())) == len(one)), numbers)
 
 
 def attempt_heading(width: int, agents: Mapping[str, str], signs: bool = False) -> str:
     """The headings of the columns of :func:`attempt_cells`."""
     shown, size, _ = _columns(width - 3 * signs, agents)
-    names = ["  score", *(fit(name, length, right=True) for name, length in shown)]
+    names = [fit(name, length, right=name not in ("answer", "gold")) for name, length in shown]
     names += ["★✎"] if signs else []
-    return " ".join([*names, *([fit("agent", size)] if size else []), "question"])
+    return "  " + " ".join([*names, *([fit("agent", size)] if size else []), "question"])
 
 
 def _columns(width: int, agents: Mapping[str, str]) -> tuple[list[tuple[str, int]], int, int]:
     """Columns that a list of `width` has room for, the cells of the agent's and those of the question's."""
     shown = [(name, length) for least, name, length in _OPTIONAL if width >= least]
-    rest = width - 8 - sum(length + 1 for _, length in shown)
+    rest = width - 2 - sum(length + 1 for _, length in shown)
     size = min(max(_AGENT, *map(len, agents.values())), max(_AGENT, rest // 3)) if agents else 0
     return shown, size, rest - (size + 1 if size else 0)

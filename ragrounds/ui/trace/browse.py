@@ -19,7 +19,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import TextTest, joined, parse, quoted, single_conditions
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList, agent_names, attempt_cells, attempt_heading, question_cells
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen
 from ragrounds.ui.trace.filter_screen import FilterScreen
@@ -33,6 +33,8 @@ from ragrounds.ui.trace.widgets import Pager, Rows
 
 _WRONG, _ERROR = "'wrong', 'wrong attempt'", "'troubled', 'attempt with an error'"
 """What is sought, and its words."""
+_TALL, _WIDE, _HIGH = 4, 180, 40
+"""Lines of a row of the list, from which size of the terminal on."""
 LEGEND = """
 ✓ right, ✗ wrong, ½ partly right, ! failed, ^ capped, = paused, x blocked or refused, ~ abstained, ? unreadable,
 0 empty, \\- not scored, · not run yet
@@ -92,7 +94,7 @@ class BrowseScreen(ViewScreen):
     def __init__(self, attempt_list: AttemptList, author: str) -> None:
         super().__init__(attempt_list, ReaderNotes(attempt_list.pages, author))
         self.tree_state: TreeState | None = None
-        self.agents = short_names(attempt_list.pages.runs)
+        self.agents = agent_names(attempt_list.pages.runs) if len(attempt_list.pages.runs) > 1 else {}
 
     def compose(self) -> ComposeResult:
         """The panes, with a line above that says where the cursor is, and the keys below."""
@@ -120,7 +122,10 @@ class BrowseScreen(ViewScreen):
     def _attempt_row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.at(row)
         signs = note_signs(self.notes.of(summary)) if self.notes and summary else ""
-        return attempt_cells(summary, width, self.agents, signs if self.notes else None, self.attempt_list.common_id)
+        width //= self.attempts.tall
+        below = question_cells(summary, width, self.attempts.tall - 1)
+        common = self.attempt_list.common_id
+        return attempt_cells(summary, width, self.agents, signs if self.notes else None, common, not below) + below
 
     def _tree_heading(self, width: int) -> str:
         total = self.tree_state.root.figures if self.tree_state else NodeFigures()
@@ -130,6 +135,10 @@ class BrowseScreen(ViewScreen):
         if self.tree_state is None:
             return []
         return tree_cells(self.tree_state.lines()[row], self.tree_state.root.figures, width)
+
+    def on_resize(self) -> None:
+        """A row has three lines of the question where there is room."""
+        self.attempts.tall = _TALL if self.size.width >= _WIDE and self.size.height >= _HIGH else 1
 
     @property
     def attempts(self) -> Rows:

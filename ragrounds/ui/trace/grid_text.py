@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
 from ragrounds.evals.scorers import described
-from ragrounds.records import Run
-from ragrounds.ui.text import UNKNOWN, one_line
+from ragrounds.ui.text import UNKNOWN
 from ragrounds.ui.trace.attempt_list import outcome_sign
 
 _HEATS = 5
 """Steps of colour from a score of 0 to one of 1."""
-
-
-def column_names(runs: Sequence[Run], names: Mapping[str, str]) -> list[str]:
-    """A name for every run, each another, safe to show: its own, else its agent's without parameters; the agent's whole
-    text where others are alike, and the run's id too where several runs have one agent.
-
-    Args:
-        runs: the columns.
-        names: run id → what it is called, where it has a name of its own.
-    """
-    whole = [names.get(run.id) or run.agent for run in runs]
-    short = [text.partition("[")[0] for text in whole]
-    found = [one if short.count(one) == 1 else text for one, text in zip(short, whole, strict=True)]
-    return [
-        one_line(name if found.count(name) == 1 else f"{name} {run.id}", 60)
-        for name, run in zip(found, runs, strict=True)
-    ]
 
 
 def score_text(value: float | None) -> str:

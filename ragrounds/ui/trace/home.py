@@ -31,8 +31,8 @@ from ragrounds.ui.chart_text import draw
 from ragrounds.ui.comparison_words import alone_words, equal_runs, verdict
 from ragrounds.ui.frontier import frontier_picture
 from ragrounds.ui.text import age, dollars, duration, figure_text, number_of, one_line, percent, tokens
+from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
-from ragrounds.ui.trace.grid_text import column_names
 from ragrounds.ui.trace.layout import Cells, fit
 from ragrounds.ui.trace.view import answer
 from ragrounds.ui.trace.widgets import Rows
@@ -169,7 +169,7 @@ class HomeScreen(Screen[int | None]):
             found.setdefault(asked(run), []).append(run)
         made: list[RunGroup] = []
         for key, members in sorted(found.items(), key=lambda one: one[1][-1].created)[::-1]:
-            called = dict(zip((run.id for run in members), column_names(members, names), strict=True))
+            called = agent_names(members, names)
             before = known.get(key)
             group = before or RunGroup(members, called, folded=bool(made))
             group.runs, group.names = members, called

@@ -137,35 +137,38 @@ class Rows(Lines):
         """Lines that stay at the top."""
         self.count = 0
         self.row = 0
+        self.tall = 1
+        """Lines of a row: `draw` is asked for as many times its width."""
 
     def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
         """Show `count` rows with the cursor on `row`."""
         self.count, self.row = count, row
-        self.virtual_size = Size(self.columns, count + self._top)
+        self.virtual_size = Size(self.columns, count * self.tall + self._top)
         if not keep_scroll and self.size.height:
             self._reveal()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """A line of the screen: the heading, a row as `draw` makes it, or nothing."""
-        row = y - self._top + self.scroll_offset.y
+        row, part = divmod(y - self._top + self.scroll_offset.y, self.tall)
         width = self.columns
         if y < self._top and self._head is not None:
             return self.strip([(self._head(width), "dim")], width)
         if row >= self.count:
             return Strip.blank(width, self.rich_style)
         under = self.style_of("cursor") if row == self.row else None
-        return self.strip(self._draw(row, width), width, under)
+        whole = self.strip(self._draw(row, width * self.tall), width * self.tall, under)
+        return whole.crop(part * width, (part + 1) * width)
 
     def on_resize(self, _: events.Resize) -> None:
         """Keep the row under the cursor on the screen."""
-        self.virtual_size = Size(self.columns, self.count + self._top)
+        self.virtual_size = Size(self.columns, self.count * self.tall + self._top)
         self._reveal()
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row that was clicked; a second click chooses it."""
         line = event.y - self.gutter.top
-        row = line - self._top + self.scroll_offset.y
+        row = (line - self._top + self.scroll_offset.y) // self.tall
         if line >= self._top and 0 <= row < self.count:
             again = row == self.row
             self._go(row)
@@ -178,7 +181,7 @@ class Rows(Lines):
 
     def action_page(self, by: int) -> None:
         """Move the cursor by screenfuls."""
-        self._go(self.row + by * max(1, self.size.height - 1))
+        self._go(self.row + by * max(1, (self.size.height - 1) // self.tall))
 
     def action_go(self, row: int) -> None:
         """Put the cursor on a row; a negative one is the last."""
@@ -193,14 +196,14 @@ class Rows(Lines):
         row = max(0, min(row, self.count - 1))
         if row == self.row or not self.count:
             return
-        self.refresh_line(self.row + self._top)
-        self.row = row
-        self.refresh_line(row + self._top)
+        before, self.row = self.row, row
+        for line in (tall * self.tall + part for tall in (before, row) for part in range(self.tall)):
+            self.refresh_line(line + self._top)
         self._reveal()
         self.post_message(self.Moved(self, row))
 
     def _reveal(self) -> None:
-        self.scroll_to_region(Region(0, self.row, 1, 1 + self._top), animate=False, force=True)
+        self.scroll_to_region(Region(0, self.row * self.tall, 1, self.tall + self._top), animate=False, force=True)
 
 
 class Pager(Lines):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Struct
 
-from ragrounds.ui.trace.attempt_list import agent_cell, short_names
+from ragrounds.ui.trace.attempt_list import agent_cell, agent_names
 
 
 class NamedRun(Struct, frozen=True):
@@ -20,10 +20,10 @@ def named(*agents: str) -> list[NamedRun]:
 @pytest.mark.parametrize(
     ("agents", "size", "cells"),
     [
-        (("direct",), 8, ["        "]),
-        (("vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 8, ["…top_k=1", "…top_k=8"]),
-        (("vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 5, ["…_k=1", "…_k=8"]),
-        (("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 8, ["direct  ", "…top_k=1", "…top_k=8"]),
+        (("direct[model=x]", "vanilla_rag[top_k=8]"), 8, ["direct  ", "vanilla…"]),
+        (("vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 20, ["vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]),
+        (("vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 5, ["…k=1]", "…k=8]"]),
+        (("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 8, ["direct  ", "…op_k=1]", "…op_k=8]"]),
         (("vanilla_rag", "vanilla_rag[top_k=8]"), 8, ["…lla_rag", "…op_k=8]"]),
         (("one[a=1, same=yes]", "one[a=2, same=yes]"), 5, ["#1   ", "#2   "]),
         (("direct", "direct"), 6, ["…n-1f1", "…n-2f2"]),
@@ -31,5 +31,5 @@ def named(*agents: str) -> list[NamedRun]:
 )
 def test_what_tells_agents_apart_stays(agents: tuple[str, ...], size: int, cells: list[str]) -> None:
     runs = named(*agents)
-    names = short_names(runs)  # type: ignore[arg-type]
+    names = agent_names(runs)  # type: ignore[arg-type]
     assert [agent_cell(names, run.id, size) for run in runs] == cells

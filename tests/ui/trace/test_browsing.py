@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
+from rich.cells import cell_len
 
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
+    agent_names,
     attempt_cells,
     differences,
     mark,
-    short_names,
+    question_cells,
 )
 from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -65,12 +68,33 @@ def test_marks_tell_outcomes_apart_without_colour(pages: Pages) -> None:
 
 @pytest.mark.parametrize("width", range(18, 120, 7))
 def test_rows_fill_their_width_and_no_more(pages: Pages, width: int) -> None:
-    agents = short_names(pages.runs)
+    agents = agent_names(pages.runs)
     for one in pages.read(range(12)):
         assert sum(len(text) for text, _ in attempt_cells(one, width, agents)) == width
     state = TreeState(LoadedAttempt(pages, pages.read([6])[0]))
     for line in state.lines():
         assert sum(len(text) for text, _ in tree_cells(line, state.root.figures, width)) == width
+
+
+def test_a_row_shows_answer_and_gold_and_a_score_only_where_it_says_more(pages: Pages) -> None:
+    def words(one: AttemptSummary) -> list[str]:
+        return "".join(text for text, _ in attempt_cells(one, 60, {}, begin="quiz/")).split()[:4]
+
+    right, wrong, _, failed, *_ = pages.read(range(6))
+    assert words(wrong)[:3] == ["✗", "B", "A"]
+    assert words(failed)[:2] == ["!", "A"]  # the gold: nothing was answered
+    assert words(replace(right, value=2 / 3))[:3] == ["½", "0.67", "A"]
+    text = replace(right, value=0.0, question=replace(right.question, options={}))
+    assert words(text)[:3] == ["✗", "0.00", "A"]
+
+
+@pytest.mark.parametrize(("width", "lines"), [(20, 3), (20, 1), (60, 3), (60, 0)])
+def test_the_question_below_a_row_fills_its_lines(pages: Pages, width: int, lines: int) -> None:
+    one = pages.read([0])[0]
+    for text in ("", "short", "医学 " * 90, "word " * 90, "\x1b[31m\t" * 40):
+        cells = question_cells(replace(one, question=replace(one.question, text=text)), width, lines)
+        assert [cell_len(line) for line, _ in cells] == [width] * lines
+        assert (len(text) > 90 and lines > 0) == bool(cells and cells[-1][0].rstrip().endswith("…"))
 
 
 def test_fit_counts_cells() -> None:

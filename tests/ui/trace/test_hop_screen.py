@@ -12,7 +12,7 @@ from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_search
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.attempt_list import short_names
+from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.hop_lines import HopLine, hop_cells, hop_columns, hop_heading, hop_line
 from ragrounds.ui.trace.views.hops import HopScreen
 from tests.ui.trace import making
@@ -38,7 +38,7 @@ def lines(pages: Pages, rows: list[int]) -> list[HopLine]:
 @pytest.mark.parametrize("width", [40, 77, 117, 197])
 @pytest.mark.parametrize("most", [1, 4, 30])
 def test_a_line_has_exactly_its_width(hunt_pages: Pages, width: int, most: int) -> None:
-    agents = short_names(hunt_pages.runs)
+    agents = agent_names(hunt_pages.runs)
     columns = hop_columns(width, agents, most)
     for summary, line in zip(hunt_pages.read([0, 250, 450]), lines(hunt_pages, [0, 250, 450]), strict=True):
         text = "".join(part for part, _ in hop_cells(summary, line, columns, agents, 0, 0))

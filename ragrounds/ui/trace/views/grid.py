@@ -18,11 +18,11 @@ from textual.containers import Container
 from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.ui.text import in_scale, number_of, one_line, safe
-from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, agent_names, mark
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.grid_pane import GridPane
-from ragrounds.ui.trace.grid_text import cell_style, cell_text, column_names, figure_name, score_text, unit_of
+from ragrounds.ui.trace.grid_text import cell_style, cell_text, figure_name, score_text, unit_of
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes
@@ -70,8 +70,7 @@ class GridScreen(ViewScreen):
         super().__init__(attempt_list, notes)
         runs = attempt_list.pages.runs
         self.grid = AgentGrid(attempt_list.pages)
-        self.names = column_names(runs, kept_names(attempt_list.pages.store.engine))
-        self.short = short_names(runs) or {run.id: name for run, name in zip(runs, self.names, strict=True)}
+        self.names = agent_names(runs, kept_names(attempt_list.pages.store.engine))
         again = Counter(run.agent for run in runs)
         self.ids = tuple(run.id if again[run.agent] > 1 else "" for run in runs)
         """By column: the run's id, where another run has the same agent; else empty."""
@@ -153,7 +152,7 @@ class GridScreen(ViewScreen):
 
     def _heading(self, column: int, width: int) -> str:
         number = f"{column + 1} "
-        return number + agent_cell(self.short, self.grid.runs[column].id, width - len(number)).strip()
+        return number + agent_cell(self.names, self.grid.runs[column].id, width - len(number)).strip()
 
     def row(self, line: int) -> int | None:
         """The question of a line; ``None``: there is none."""
@@ -195,7 +194,7 @@ class GridScreen(ViewScreen):
 
     def _cell_blocks(self) -> list[TextBlock]:
         column, place = self.pane.column, self.place(self.pane.row)
-        name = TextBlock(f"{column + 1} {self.names[column]}", "key")
+        name = TextBlock(f"{column + 1} {self.names[self.grid.runs[column].id]}", "key")
         found = self.grid.pages.read([place]) if place is not None else []
         if not found:
             return [name, TextBlock("This run was not asked the question.", "dim")]

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from ragrounds.evals.store.hop_reading import HopReader, usual_searches
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList, agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import hop_blocks
 from ragrounds.ui.trace.hop_lines import (
@@ -65,7 +65,7 @@ class HopScreen(ViewScreen):
 
     def __init__(self, attempt_list: AttemptList, notes: ReaderNotes) -> None:
         super().__init__(attempt_list, notes)
-        self.agents = short_names(attempt_list.pages.runs)
+        self.agents = agent_names(attempt_list.pages.runs) if len(attempt_list.pages.runs) > 1 else {}
         self.hop = 0
         """The hop under the cursor, from 0."""
         self.first = 0
