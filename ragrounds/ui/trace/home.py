@@ -298,8 +298,9 @@ class HomeScreen(Screen[int | None]):
         table = group.table
         if table is None or table.frontier is None or len(table.frontier.points) < 2:
             return Text("No picture: costs of two runs at least must be known." if table else "", "dim")
+        room = min(20, self.size.height - 9)
         try:
-            return draw(frontier_picture(table.frontier, table.scorer, group.names), self.size.width - 4)
+            return draw(frontier_picture(table.frontier, table.scorer, group.names), self.size.width - 4, room)
         except UserError as error:
             return Text(str(error), "dim")
 

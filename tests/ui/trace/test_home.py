@@ -131,9 +131,9 @@ async def test_the_frontier_has_a_key_where_it_has_no_room(several: Store) -> No
     app = TraceApp(several)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        assert "percent right" not in screen(app)
+        assert "dollars uncached" not in screen(app)
         await press(pilot, "v")
-        assert "percent right" in screen(app)
+        assert "dollars uncached" in screen(app)
         await press(pilot, "v")
         assert app.focused is app.screen.query_one("#runs", Rows)
 
