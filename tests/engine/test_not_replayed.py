@@ -24,16 +24,6 @@ def other(question):
 """
 
 
-class Lines(rr.RunListener):
-    """What is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def message(self, text: str) -> None:
-        self.said.append(text)
-
-
 def test_one_agent_that_cannot_be_replayed_does_not_refuse_the_others(
     server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,12 +32,11 @@ def test_one_agent_that_cannot_be_replayed_does_not_refuse_the_others(
     agents = ["./ways.py:ask", "./ways.py:other", "direct"]
     first = rr.run("sample", agents, limit=2, home=home, progress=False)
     assert not first.failures
-    before, lines = server.account().calls, Lines()
-    again = rr.run("sample", agents, limit=2, home=home, journal="replay", new=True, listener=lines)
-    assert [run.agent for run in again.runs] == ["./ways.py:ask", "direct"]
-    assert any("other cannot be replayed" in line for line in lines.said)
+    before = server.account().calls
+    again = rr.run("sample", agents, limit=2, home=home, journal="replay", new=True, progress=False)
+    assert [dict(row.statuses).get("completed", 0) for row in again.comparison.rows] == [2, 0, 2]
     ((why, count),) = again.failures
-    assert ("other cannot be replayed" in why, count) == (True, 2)
+    assert ("by http.client was asked for, which no journal holds; nothing was sent" in why, count) == (True, 2)
 
     monkeypatch.setenv("NOW", "now")
     drifted = rr.run("sample", [agents[0], "direct"], limit=2, home=home, journal="replay", new=True, progress=False)
@@ -60,6 +49,23 @@ def test_one_agent_that_cannot_be_replayed_does_not_refuse_the_others(
     assert "The journal holds 1 call of this model at this question; it differs in message 2 (user): " in text
     assert "as now is: " in text
     assert "was “Answer this, as then is: " in text
+    assert server.account().calls == before
+
+
+def test_what_an_older_run_had_not_recorded_refuses_no_replay(
+    server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = server.url.replace("/v1", "/stats")
+    (tmp_path / "page.py").write_text(f"import httpx\ndef ask(question):\n    return httpx.get({address!r}).text[:1]\n")
+    (tmp_path / "mine.toml").write_text('graph = "page.py:ask"\nsummary = "a page"\n')
+    monkeypatch.chdir(tmp_path)
+    how = {"limit": 1, "home": home, "progress": False}
+    assert not rr.run("sample", "./mine.toml", **how).failures  # type: ignore[arg-type]
+    with (tmp_path / "mine.toml").open("a") as file:
+        file.write(f'record = ["{address}"]\n')
+    assert not rr.run("sample", "./mine.toml", **how).failures  # type: ignore[arg-type]
+    before = server.account().calls
+    assert not rr.run("sample", "./mine.toml", new=True, journal="replay", **how).failures  # type: ignore[arg-type]
     assert server.account().calls == before
 
 

@@ -165,15 +165,6 @@ _NAMED = 3
 
 def not_recorded_words(store: Store, run: Run) -> str:
     """How many calls of a run are not recorded, and what they were; empty: all are, or none was seen to be missing."""
-    if not (what := _not_recorded(store, run)):
-        return ""
-    return (
-        f"{run.id}: {what}: what they cost may be missing here, they are made again where the run is, and "
-        "--journal replay refuses it."
-    )
-
-
-def _not_recorded(store: Store, run: Run) -> str:
     table, missed = schema.attempts, schema.attempts.c.unrecorded
     counted = sa.select(sa.func.count(), sa.func.sum(missed)).where(table.c.run == store.number(run), missed > 0)
     with store.engine.connect() as connection:
@@ -184,7 +175,10 @@ def _not_recorded(store: Store, run: Run) -> str:
     for one in _some_attempts(store, run, missed > 0):
         kinds.update(event.text for event in one.events if isinstance(event, Noted) and event.what == "not_recorded")
     what = ", ".join(name for name, _ in kinds.most_common(_NAMED)) + (" …" if len(kinds) > _NAMED else "")
-    return f"{calls:,} calls of {attempts:,} attempts are not recorded ({what})"
+    return (
+        f"{run.id}: {calls:,} calls of {attempts:,} attempts are not recorded ({what}): what they cost may be missing "
+        "here, they are made again where the run is, and --journal replay refuses it."
+    )
 
 
 def unheard_words(run: Run, attempts: Iterable[Attempt]) -> str:
@@ -229,12 +223,14 @@ def _some_attempts(store: Store, run: Run, *which: sa.ColumnElement[bool]) -> It
     yield from (attempt for key in keys if (attempt := store.attempt(run, *key)) is not None)
 
 
-def was_unheard(store: Store, agent: str, code: object) -> bool:
-    """Whether attempts of an agent's system, as its code is, were completed without a call that was seen: it makes
-    none, or by a client that nobody hears."""
+def _was_unheard(store: Store, now: Run) -> bool:
+    """Whether attempts of a run's system, as its code is, were completed without a call that was seen, in any run: it
+    makes none, or by a client that nobody hears."""
     table = schema.attempts
     silent = table.c.model_calls == 0, table.c.tool_calls == 0, table.c.status == "completed"
-    runs = [one for one in store.runs() if _is_own(one) and _same(one, agent, code)]
+    code = now.identity.get("graph_code")
+    same = (one for one in store.runs() if (one.agent, one.identity.get("graph_code")) == (now.agent, code))
+    runs = [one for one in same if _is_own(one)]
     return any(True for run in runs for _ in _some_attempts(store, run, *silent))
 
 
@@ -254,26 +250,12 @@ def _is_own(run: Run) -> bool:
     return run.identity.get("tier") == "own"
 
 
-def _same(run: Run, agent: str, code: object) -> bool:
-    return (run.agent, run.identity.get("graph_code")) == (agent, code)
-
-
 def check_replayable(store: Store, run: Run, sealed: Callable[[], bool]) -> None:
-    """Check that a replay can answer all that runs of this agent and this code asked. `sealed`: whether nothing that
-    its system sends unheard leaves.
+    """Check that a replay of a run can be held back from sending what nobody hears. `sealed`: whether nothing that its
+    system sends unheard leaves. What was heard and is not recorded ends the attempt that asks for it.
 
     Raises:
-        UserError: calls of it are in no journal, or may have been made that nobody heard.
+        UserError: calls may have been made that nobody heard.
     """
-    code, whole = run.identity.get("graph_code"), run.count * run.epochs
-    if len(store.done(run)) < whole and was_unheard(store, run.agent, code) and not sealed():
+    if len(store.done(run)) < run.count * run.epochs and _was_unheard(store, run) and not sealed():
         raise UserError(f"{run.agent} cannot be replayed: {UNHEARD}.")
-    for before in store.runs():
-        if _same(before, run.agent, code) and (what := _not_recorded(store, before)):
-            remedy = (
-                'List their addresses under `record = ["https://…"]` in the agent\'s file, and run once more without '
-                "--journal replay (docs/concepts/recording.md)."
-                if " http" in what
-                else "Without --journal replay they are made again."
-            )
-            raise UserError(f"{run.agent} cannot be replayed: in {before.id} {what}. {remedy}")
