@@ -16,6 +16,7 @@ from typing import Any
 
 from .errors import Refused, nearest
 from .observer import Given, Observer
+from .passages import passages_of
 
 FIELDS = ("question", "stem", "options", "choices", "prompt", "messages", "language")
 """What a system can be given: the question's text; the same as a user's message; its options as lines; the same as a
@@ -255,30 +256,6 @@ def plain(value: object) -> object:
     return repr(value) if parts is value else plain(parts)
 
 
-def passages_in(state: object) -> tuple[Mapping[str, object], ...]:
-    """The passages that a state or an answer holds under one of :data:`PASSAGES`, best first: LangChain's documents, or
-    mappings with ``page_content`` or ``text``."""
-    for key in PASSAGES:
-        held = at_path(state, key)
-        if isinstance(held, Sequence) and not isinstance(held, str) and held:
-            made = [passage_of(one, rank) for rank, one in enumerate(held, 1)]
-            found = tuple(one for one in made if one is not None)
-            if found:
-                return found
-    return ()
-
-
-def passage_of(document: object, rank: int) -> dict[str, object] | None:
-    """A document as a passage; ``None``: it holds no text."""
-    if is_class(type(document), "ragrounds.records.Passage"):
-        return {name: getattr(document, name) for name in type(document).__struct_fields__}  # type: ignore[attr-defined]
-    text = at_path(document, "page_content") or (at_path(document, "text") if isinstance(document, Mapping) else None)
-    if not isinstance(text, str):
-        return None
-    about = at_path(document, "metadata")
-    known: dict[str, object] = {str(key): value for key, value in about.items()} if isinstance(about, Mapping) else {}
-    id = at_path(document, "id") or known.get("id") or known.get("source") or f"passage {rank}"
-    title = known.get("title") or at_path(document, "title") or ""
-    source = known.get("source") or known.get("document") or id
-    title = title if isinstance(title, str) else ""
-    return {"id": str(id), "document": str(source), "title": title, "text": text, "score": 0.0, "rank": rank}
+def passages_in(state: object) -> Sequence[Mapping[str, object]]:
+    """The passages that a state or an answer holds under one of :data:`PASSAGES`, best first."""
+    return next((found for key in PASSAGES if (found := passages_of(at_path(state, key)))), ())

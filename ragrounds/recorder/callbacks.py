@@ -17,7 +17,7 @@ from uuid import UUID
 from .answers import at_path
 from .loading import when_loaded
 from .observer import PROVIDER, STEP, Observer, step_here
-from .passages import of_documents, of_tool, text_of
+from .passages import of_tool, passages_of, text_of
 from .wire import MODEL_CALL, ToldCall
 
 _SHOWN = 2_000
@@ -237,7 +237,7 @@ class _Callbacks:
         if parent_run_id is not None:
             self._told.add(parent_run_id)
         seconds = time.perf_counter() - begun.start
-        self._seen.found(begun.query, of_documents(documents), begun.name, seconds=seconds)
+        self._seen.found(begun.query, passages_of(documents), begun.name, seconds=seconds)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Forget a search that failed."""

@@ -7,7 +7,6 @@ answers would be in no journal, and the journal does its work.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,13 +19,13 @@ from .answers import (
     check_fields,
     fed,
     guessed,
-    passage_of,
     read_answer,
     refuse_settings,
 )
 from .errors import Refused
 from .function import in_thread
 from .observer import STEP, Given, Observer
+from .passages import passages_of
 from .wire import ToldCall
 
 _GIVEN = ("context", "passages", "documents")
@@ -183,18 +182,12 @@ def _query(named: Mapping[str, object]) -> str:
     return str(next(iter(texts), next((value for value in named.values() if isinstance(value, str)), "")))
 
 
-def _passages(held: object) -> tuple[Mapping[str, object], ...]:
+def _passages(held: object) -> Sequence[Mapping[str, object]]:
     """A list of texts, or of objects that hold one, as passages."""
     if not isinstance(held, Sequence) or isinstance(held, str):
         return ()
-    found = []
-    for rank, each in enumerate(held, 1):
-        one: object = each
-        text = one if isinstance(one, str) else at_path(one, "long_text") or at_path(one, "text")
-        if isinstance(text, str):  # a bare text has no other name than what it says
-            id = at_path(one, "id") or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-            one = {"text": text, "id": str(id), "title": at_path(one, "title") or ""}
-        passage = passage_of(one, rank)
-        if passage is not None:
-            found.append(passage)
-    return tuple(found)
+    named = ("id", "title")
+    texts = [(one, one if isinstance(one, str) else at_path(one, "long_text") or at_path(one, "text")) for one in held]
+    return passages_of(
+        [{"text": text, **{name: at_path(one, name) for name in named}} if text else one for one, text in texts]
+    )

@@ -14,8 +14,9 @@ from typing import Any
 from .answers import Wiring, check_fields, fed, read_answer, refuse_settings
 from .errors import Refused
 from .function import in_thread
-from .llama_index_events import passages_of_nodes, watched
+from .llama_index_events import watched
 from .observer import Given, Observer
+from .passages import passages_of
 
 
 class EngineSystem:
@@ -90,7 +91,7 @@ def _answered(said: object, question: Mapping[str, Any], wiring: Wiring, seen: O
     answer = read_answer(said, question, wiring, seen)
     nodes = getattr(said, "source_nodes", None)
     if isinstance(nodes, list) and nodes:
-        answer = answer._replace(passages=passages_of_nodes(nodes))
+        answer = answer._replace(passages=passages_of(nodes))
         watch = watched()
         if watch is not None and not watch.searches:  # an engine with a search of its own kind
             seen.found(question["text"], answer.passages, type(said).__name__)

@@ -8,15 +8,15 @@ which attempt it is.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import cache
 from types import ModuleType
 
 from .loading import when_loaded
 from .observer import STEP, Observer
+from .passages import passages_of
 from .wire import MODEL_CALL, ToldCall, model_call
 
 _STEPS = frozenset("retrieve aretrieve synthesize asynthesize postprocess_nodes apostprocess_nodes call acall".split())
@@ -57,42 +57,6 @@ def _listen() -> None:
 def watched() -> EngineWatch | None:
     """The attempt that runs here; ``None``: none does."""
     return _WATCH.get()
-
-
-def passages_of_nodes(nodes: Sequence[object]) -> tuple[Mapping[str, object], ...]:
-    """LlamaIndex's nodes with scores as passages, best first."""
-    return tuple(_passage(node, rank) for rank, node in enumerate(nodes, 1))
-
-
-def _passage(scored: object, rank: int) -> Mapping[str, object]:
-    node = getattr(scored, "node", scored)
-    told = getattr(node, "metadata", None)
-    about = {str(key): str(value) for key, value in told.items()} if isinstance(told, Mapping) else {}
-    content = getattr(node, "get_content", None)
-    text = str(content()) if callable(content) else str(getattr(node, "text", ""))
-    # An index that is made anew for every process names its nodes by chance.
-    named = about.get("id") or _lasting(getattr(node, "node_id", ""))
-    id = named or hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-    names = ("doc_id", "document_id", "source", "file_path", "file_name")
-    source = next((about[name] for name in names if about.get(name)), "")
-    score = getattr(scored, "score", None)
-    return {
-        "id": id,
-        "document": source or _lasting(getattr(node, "ref_doc_id", "")) or id,
-        "title": about.get("title", ""),
-        "text": text,
-        "score": float(score) if isinstance(score, (int, float)) else 0.0,
-        "rank": rank,
-    }
-
-
-def _lasting(id: object) -> str:
-    """An id that is the same in every process; empty: it was drawn by chance."""
-    text = id if isinstance(id, str) else ""
-    try:
-        return "" if uuid.UUID(text).version == 4 else text
-    except ValueError:
-        return text
 
 
 def _add_handlers(module: ModuleType) -> None:
@@ -166,7 +130,7 @@ def _heard(event: object, watch: EngineWatch) -> None:
         asked, nodes = getattr(event, "str_or_query_bundle", ""), getattr(event, "nodes", ())
         watch.searches += 1
         query = asked if isinstance(asked, str) else str(getattr(asked, "query_str", asked))
-        watch.seen.found(query, passages_of_nodes(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
+        watch.seen.found(query, passages_of(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
     elif kind in _BEGINS and not model_call():  # what a call asks of itself is a part of it
         token = ToldCall(span or uuid.uuid4().hex).token
         watch.seen.model_called(token, "", True)

@@ -384,7 +384,7 @@ async def test_the_letter_comes_from_a_key_of_the_state(forms):
     assert (unknown.attempt.choice, "choice" in unknown.notes) == ("", True)
     searches = [event.call for event in played.attempt.events if isinstance(event, Called)]
     assert [(call.kind, call.actor, call.passages) for call in searches] == [
-        ("search", "sources of the answer", ("d1", "passage 2"))
+        ("search", "sources of the answer", ("d1", "text-d8927cd3e0a0"))
     ]
     given = await play(f"{forms}:question_to_answer", [])
     assert given.attempt.choice == "B"
