@@ -111,6 +111,8 @@ class ReplayProgress:
         """Attempts that failed in this process."""
         self.retried = FaultCounts()
         """Tries of calls that gave no reply and were made again, of the attempts that this process has ended."""
+        self.recent: deque[FinishedAttempt] = deque(maxlen=5)
+        """The last that ended."""
         self._ends: deque[float] = deque(maxlen=_RECENT)
         done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
         for planned in planned_runs:
@@ -138,8 +140,11 @@ class ReplayProgress:
         counts.done += 1
         counts.count(finished.attempt, finished.scores)
         self._ends.append(time.monotonic())
+        self.recent.append(finished)
         if finished.attempt.status == "failed":
-            self.failed.add(_fault_of(finished.attempt), finished.attempt.reason)
+            who = self.names.get(finished.run.id) or finished.run.agent.partition("[")[0]
+            kind = _fault_of(finished.attempt) + (f" ({who})" if len(self.runs) > 1 else "")
+            self.failed.add(kind, finished.attempt.reason)
         for call in calls(finished.attempt.events):
             # The last try of a call without a reply is what the attempt failed by.
             for fault in call.faults[: len(call.faults) - bool(call.error)]:
@@ -163,12 +168,17 @@ class ReplayProgress:
     @property
     def rate(self) -> float:
         """Attempts a second, of the last ones that ended: a server that gets slower is seen."""
-        ends = list(self._ends)
-        if not ends:
-            return 0.0
+        trend, seconds = self.trend(1)
+        return (trend[0] - (len(self._ends) == _RECENT)) / seconds if trend[0] else 0.0
+
+    def trend(self, parts: int) -> tuple[list[int], float]:
+        """How many of the last attempts ended in each of so many equal parts of time, and the seconds of one part."""
+        ends, now = list(self._ends), time.monotonic()
         # The moment since the last end counts, so that the rate of a run that stands still falls.
         since = ends[0] if len(ends) == _RECENT else self.started
-        return (len(ends) - (len(ends) == _RECENT)) / max(time.monotonic() - since, 1e-6)
+        size = max(now - since, 1e-6) / parts
+        counted = Counter(min(parts - 1, max(0, int((end - since) / size))) for end in ends)
+        return [counted[part] for part in range(parts)], size
 
     @property
     def seconds_left(self) -> float | None:

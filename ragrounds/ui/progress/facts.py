@@ -9,16 +9,19 @@ from collections.abc import Callable
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.compare.figures import Figure, figure_so_far
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.interrupts import times_asked
 from ragrounds.evals.engine.progress import FaultCounts, ReplayProgress, RunProgress
 from ragrounds.models.traffic import ServerTraffic, flows
-from ragrounds.records import OUTCOMES
+from ragrounds.records import OUTCOMES, outcome
 from ragrounds.ui.text import one_line
 
 _REST = 25.0
 """Times that computing the figures takes, until they are computed again: they cost a twenty-fifth of one core."""
+_PARTS = 24
+"""Of the time of the rate, by which its trend is seen."""
 _LONGEST_REASON = 300
 """Characters of an error's message."""
 
@@ -69,6 +72,18 @@ class SeenFaults(Struct, frozen=True):
     """Seconds since then."""
 
 
+class LastResult(Struct, frozen=True):
+    """An attempt that ended a moment ago."""
+
+    run: str
+    question_id: str
+    outcome: str
+    value: float | None
+    """By the scorer whose figure is live; ``None``: none."""
+    prediction: str
+    seconds: float
+
+
 class ProgressFacts(Struct, frozen=True, kw_only=True):
     """Everything that a display shows of some runs at one moment."""
 
@@ -96,6 +111,10 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
     """How the claim stands that may end the runs; empty: there is none."""
     asked_to_stop: int
     """0; 1: what is in flight is finished and nothing else begun; 2 or more: it stops at once."""
+    trend: tuple[int, ...] = ()
+    """Attempts that ended in equal parts of the time of `rate`, the last part last."""
+    recent: tuple[LastResult, ...] = ()
+    """The last that ended, the last one first."""
 
     @property
     def done(self) -> int:
@@ -127,7 +146,7 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
 
 
 def _seen(counts: FaultCounts, now: float) -> SeenFaults:
-    kinds = Counter({one_line(kind, 40): count for kind, count in dict(counts.kinds).items()})
+    kinds = Counter({one_line(kind, 60): count for kind, count in dict(counts.kinds).items()})
     if counts.last is None:
         return SeenFaults()
     at, said = counts.last
@@ -174,7 +193,16 @@ class ProgressGatherer:
             budget=tuple(BudgetUse(*part) for part in (progress.budget.parts if progress.budget else ())),
             until=progress.live_claim(),
             asked_to_stop=times_asked(),
+            trend=tuple(progress.trend(_PARTS)[0]),
+            recent=tuple(map(self._result, reversed(list(progress.recent)))),
         )
+
+    def _result(self, finished: FinishedAttempt) -> LastResult:
+        attempt, live = finished.attempt, self._progress.runs[finished.run.id].score.scorer
+        score = next((one for one in finished.scores if one.scorer == live), None)
+        ended = outcome(attempt.status, score.answer_status if score else None)
+        read, value = (score.prediction, score.value) if score else ("", None)
+        return LastResult(attempt.run, attempt.question_id, ended, value, read, attempt.seconds)
 
     def _compute_figures(self, now: float, last: bool) -> None:
         """Compute the figures that have changed, unless they were computed a moment ago."""
@@ -212,8 +240,8 @@ class ProgressGatherer:
 
 def facts_json(facts: ProgressFacts) -> dict[str, object]:
     """The facts as values that JSON can hold, without what each attempt in flight is at."""
-    told: dict[str, object] = to_builtins(replace(facts, flying=(), agents=()))
-    del told["flying"], told["agents"]
+    told: dict[str, object] = to_builtins(replace(facts, flying=(), agents=(), recent=()))
+    del told["flying"], told["agents"], told["recent"]
     runs = {agent.run: to_builtins(agent) for agent in facts.agents}
     longest = max((time.time() - one.at for one in facts.flying), default=None)
     return told | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -52,7 +52,7 @@ def frame(facts: ProgressFacts, width: int, height: int, said: Sequence[str] = (
     head = [title("ragrounds run", safe(facts.benchmark, 60), facts.seconds), _bar(facts, width)]
     about = _about(facts)
     agents = _agents(facts, width, max(1, height - len(head) - min(len(about), 3) - 4))
-    parts = [*agents, *about, *_flying(facts, width)]
+    parts = [*agents, *about, *_recent(facts, width), *_flying(facts, width)]
     foot = foot_words(len(facts.flying), "attempt", facts.asked_to_stop)
     return page(head, parts, said, foot, width, height)
 
@@ -67,12 +67,35 @@ def _bar(facts: ProgressFacts, width: int) -> RenderableType:
     share = facts.done / facts.total if facts.total else 1.0
     # Nothing is done to the last before it is.
     done = min(99, int(100 * share)) if share < 1 else 100
-    said = f"{facts.done:,} of {facts.total:,} attempts ({done} %)  {facts.rate:.1f}/s  {left}"
+    said = f"{facts.done:,} of {facts.total:,} attempts ({done} %)  {facts.rate:.1f}/s {_spark(facts.trend)} {left}"
     if width < 2 * len(said):
         return line(said)
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_row(ProgressBar(total=max(facts.total, 1), completed=facts.done, width=min(width // 2 - 4, 40)), said)
+    size = min(width // 2 - 4, 40)
+    grid.add_row(ProgressBar(max(facts.total, 1), facts.done, width=size, complete_style="green"), said)
     return grid
+
+
+def _spark(trend: Sequence[int]) -> str:
+    """A line whose height is the rate: ``▁▃▇``."""
+    most = max(trend, default=0)
+    return "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (most + 1))] for count in trend) if most else ""
+
+
+def _recent(facts: ProgressFacts, width: int) -> Parts:
+    """The last results: what was answered, and whether that is right."""
+    names = {agent.run: one_line(agent.name, _NAME) for agent in facts.agents}
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for style in ("", "", "", "dim"):
+        grid.add_column(style=style, no_wrap=True, overflow="ellipsis")
+    for one in facts.recent:
+        right = one.value is not None and one.value >= 1
+        sign, style = ("✓", "green") if right else ("✗", "red") if one.outcome == "answered" else ("!", "yellow")
+        ended = one.prediction if one.outcome == "answered" else one.outcome.replace("_", " ")
+        name = names.get(one.run, "") if len(names) > 1 else ""
+        cells = f"{sign} {one_line(ended, 20)}", one_line(one.question_id, 40), name, duration(one.seconds)
+        grid.add_row(Text(cells[0], style), *map(Text, cells[1:]))
+    return [(Group(rule("last results", width), grid), len(facts.recent) + 1)] if facts.recent else []
 
 
 def _about(facts: ProgressFacts) -> Parts:
@@ -138,12 +161,11 @@ def _columns(facts: ProgressFacts) -> list[Column]:
         *([] if alone else [Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)]),
         Column("95 %", ends, spare=2),
         Column("n", "figure.n", spare=5),
-        *([Column("in flight", "in_flight", spare=6)] if facts.flying else []),
+        *([Column("flying", "in_flight", spare=6)] if facts.flying else []),
         outcome("answered", 8),
         outcome("failed", 3),
         *(outcome(name, 7) for name in facts.outcomes if name not in ("answered", "failed")),
         Column("tokens", text=tokens, spare=9),
-        Column("paid", "cost_paid", dollars, spare=4),
         Column("uncached", "cost_uncached", dollars, spare=10),
     ]
 
@@ -164,5 +186,5 @@ def _flying(facts: ProgressFacts, width: int) -> Parts:
         cells = (names[one.run] if len(names) > 1 else "", question, one_line(one.node or "starting", 30))
         grid.add_row(*map(Text, (duration(max(0.0, now - one.at)), *cells, doing_words(one, now))))
     more = len(facts.flying) - len(shown)
-    parts: Parts = [(rule(said, width), 1), (grid, len(shown))]
+    parts: Parts = [(Group(rule(said, width), grid), len(shown) + 1)]
     return [*parts, *([(line(f"and {more:,} more", style="dim"), 1)] if more else [])]

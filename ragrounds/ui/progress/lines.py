@@ -78,7 +78,7 @@ def fault_words(seen: SeenFaults) -> str:
     """How many faults there were of each kind, and what was said of the last; empty: there is none."""
     if not seen.kinds:
         return ""
-    kinds = ", ".join(f"{count:,} {one_line(kind, 40)}" for kind, count in seen.kinds.items())
+    kinds = ", ".join(f"{count:,} {one_line(kind, 60)}" for kind, count in seen.kinds.items())
     ago = "" if seen.age is None else f", last {duration(seen.age)} ago"
     return f"{kinds}{ago}: {one_line(seen.last, 300)}"
 
@@ -96,15 +96,17 @@ def journal_words(facts: ProgressFacts) -> str:
 
 
 def budget_words(facts: ProgressFacts) -> str:
-    """What is left of the budget of this command."""
+    """What is used of the budget of this command."""
     return ", ".join(map(_budget_part, facts.budget))
 
 
 def _budget_part(part: BudgetUse) -> str:
     written = {"dollars": dollars, "seconds": duration}.get(part.unit, tokens)
-    left = None if part.used is None else max(0.0, part.limit - part.used)
-    unit = " tokens" if part.unit == "tokens" else ""
-    return f"budget left: {'unknown' if left is None else written(left)} of {written(part.limit)}{unit}"
+    limit = written(part.limit) + (" tokens" if part.unit == "tokens" else "")
+    if part.used is None:
+        return f"budget used: unknown, of {limit}"
+    share = f" ({min(100, int(100 * part.used / part.limit))} %)" if part.limit else ""
+    return f"budget used: {written(part.used)} of {limit}{share}"
 
 
 def stop_words(facts: ProgressFacts) -> str:

@@ -43,6 +43,8 @@ _PIECE = 1 << 20
 """Bytes of others that are read at a time."""
 _SAID = 4
 """Lines of others that a screen shows."""
+_STALE = 30.0
+"""Seconds for which what was said before is shown."""
 _CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 
 
@@ -127,7 +129,7 @@ class Screen:
 
     def __init__(self, stream: TextIO, picture: Picture, said: Sequence[str] = ()) -> None:
         self._stream, self._picture, self._said = stream, picture, list(said)
-        self._others = OtherOutput()
+        self._others, self._began = OtherOutput(), time.monotonic()
 
     def __enter__(self) -> Self:
         for stream in (sys.stdout, sys.stderr):
@@ -180,7 +182,8 @@ class Screen:
             size = os.get_terminal_size(self._out.fileno())
             self._console.size = ConsoleDimensions(max(1, size.columns), max(1, size.lines))
         self._others.read()
-        said = [line for line in (*self._said, *self._others.shown()) if line.strip() and line != FINISHES]
+        before = self._said if time.monotonic() - self._began < _STALE else ()
+        said = [line for line in (*before, *self._others.shown()) if line.strip() and line != FINISHES]
         try:
             return self._picture(*self._console.size, said)
         except Exception as error:  # the work goes on, whatever becomes of its picture
@@ -248,10 +251,10 @@ def foot_words(in_flight: int, what: str, asked: int) -> list[str]:
 
 
 def server_words(traffic: Sequence[ServerTraffic]) -> list[str]:
-    """What the calls to each server are doing."""
+    """What the calls to each server are doing, and whether its refusals make it slow."""
     return [
-        f"{one_line(flow.place, 60)}: {flow.flying:,} calls in flight of {flow.allowed:,} at most"
-        f"{f', {flow.waiting:,} waiting' if flow.waiting else ''}, {flow.limited:,} x 429"
+        f"{one_line(flow.place, 60)}: {flow.flying:,} of {flow.flying + flow.waiting:,} calls in flight"
+        + (f", slowed by {flow.limited:,} x 429 to {flow.allowed:,} at once" if flow.limited else "")
         for flow in traffic
     ]
 
@@ -306,7 +309,7 @@ class TaskDisplay:
         head: list[RenderableType] = [title(self.name, "", self.seconds), line(one_line(self.line(), 10_000)), Text("")]
         if (share := self.share()) is not None:
             bar = Table.grid()
-            bar.add_row(ProgressBar(total=1.0, completed=share, width=min(60, width)))
+            bar.add_row(ProgressBar(total=1.0, completed=share, width=min(60, width), complete_style="green"))
             head.insert(2, bar)
         servers = [(line(one, style="dim"), 1) for one in server_words(flows())]
         foot = foot_words(sum(flow.flying for flow in flows()), "call", times_asked())

@@ -15,7 +15,7 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
 from ragrounds.models.traffic import ServerTraffic
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
+from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, LastResult, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.frame import frame, table_parts
 from ragrounds.ui.progress.lines import progress_line
 from tests.ui.drawn import drawn_lines
@@ -83,6 +83,12 @@ def facts(agents: int = 3, flying: int = 64, **changed: Any) -> ProgressFacts:
         "budget": (BudgetUse("dollars", 3.75, 5.0),),
         "until": "",
         "asked_to_stop": 0,
+        "trend": (0, 1, 4, 8),
+        "recent": (
+            LastResult("run-1", "q/100", "answered", 1.0, "B", 1.5),
+            LastResult("run-2", "q/101", "answered", 0.0, "C", 2.5),
+            LastResult("run-3", "q/102", "failed", 0.0, "", 3.5),
+        ),
     }
     return ProgressFacts(**{**made, **changed})
 
@@ -117,12 +123,15 @@ def test_it_says_what_is_there(width: int, height: int) -> None:
         "21 server",
         "127.0.0.1:8000",
         "$3.75 paid",
-        "budget left: $1.25 of $5.00",
+        "budget used: $3.75 of $5.00 (75 %)",
         "100 of 400 model calls from the journal (25 %)",
         "in flight 64: search 64",
         "q/063",
+        "60 of 63 calls in flight, slowed by 12 x 429",
         "query 63",
     ):
+        assert text in screen, text
+    for text in ("last results", "✓ B", "✗ C", "! failed", "▁▁▄█") if width > 80 else ():
         assert text in screen, text
     # The longest first.
     assert screen.index("q/063") < screen.index("q/062")
@@ -134,7 +143,7 @@ def test_the_columns_are_those_of_the_table() -> None:
     width = 200
     headings = next(line for line in drawn(facts(), width, 60) if line.startswith("agent"))
     assert headings.split("  ")[0] == "agent"
-    for name in ("done", "pubmedqa", "95 %", "n", "answered", "abstained", "failed", "paid", "uncached"):
+    for name in ("done", "pubmedqa", "95 %", "n", "answered", "abstained", "failed", "uncached"):
         assert f" {name}" in headings
     two = facts(agents=1)
     several = replace(two, agents=(replace(two.agents[0], dataset=""),))
@@ -167,6 +176,7 @@ def test_nothing_is_interpreted() -> None:
         agents=(agent(1, name=evil),),
         flying=(flight(1, 1.0, question_id=evil, node=evil, doing=(call,)),),
         nodes={evil: 1},
+        recent=(LastResult("run-1", evil, "answered", 1.0, evil, 1.0), LastResult("x", evil, evil, None, evil, 1.0)),
         servers=(ServerTraffic(evil, 1, 1, 0, 0),),
     )
     for width, height in SIZES:
