@@ -1,12 +1,11 @@
 """Pictures as SVG: a file of its own, or a part of a page. Plain shapes, no script, no font from outside.
 
 Colours are those of the theme, by class: on a page its custom properties, in a picture that stands by itself the
-colours themselves. Series differ in shape and dash beside their colour.
+colours themselves. Series differ in dash beside their colour.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -35,17 +34,6 @@ _SPOKEN = 12
 _BESIDE = 5.0
 """Between points of several series at one place."""
 _DASHES = ("", "7 4", "2 3", "10 3 2 3", "5 2", "1 2", "12 4", "6 2 2 2")
-_SHAPES = (
-    tuple((math.cos(math.pi * at / 12), math.sin(math.pi * at / 12)) for at in range(24)),
-    ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
-    ((0, -1.15), (1.1, 0.85), (-1.1, 0.85)),
-    ((0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)),
-    ((0, -1.2), (0.4, 0), (1.2, 0), (0, 0.4), (0, 1.2), (-0.4, 0), (-1.2, 0), (0, -0.4)),
-    ((0, 1.15), (1.1, -0.85), (-1.1, -0.85)),
-    ((-1.25, -0.6), (1.25, -0.6), (1.25, 0.6), (-1.25, 0.6)),
-    ((-0.6, -1.25), (0.6, -1.25), (0.6, 1.25), (-0.6, 1.25)),
-)
-"""Corners of the marks of series: circle, square, triangle, diamond, star, triangle down, flat, upright."""
 _STYLE = (
     'text{font:12px Helvetica,Arial,"Liberation Sans",sans-serif;fill:var(--ink)}'
     ".title{font-weight:700;font-size:13px}.strong{font-weight:700}.quiet{fill:var(--dim)}"
@@ -190,13 +178,11 @@ class _Drawing:
         picture, groups = self.picture, {mark.group for mark in self.picture.marks if mark.group and mark.x is not None}
         entries = []
         for full, words in meanings(picture):
-            kind = "" if full else "pale" if picture.points else "hollow l1"
-            entries.append(
-                (_line("step", -4, 0, 20, 0) if picture.steps and full else _mark(0, 8, 0, kind=kind), words)
-            )
+            kind = "f1" if full else "pale" if picture.points else "hollow l1"
+            entries.append((_line("step", -4, 0, 20, 0) if picture.steps and full else _mark(kind, 8, 0), words))
         for name, index in series(picture).items():
             if name in groups:
-                entries.append((_joined(index, [(-6, 0), (22, 0)]) + _mark(index, 8, 0), name))
+                entries.append((_joined(index, [(-6, 0), (22, 0)]) + _mark(f"f{index % SERIES + 1}", 8, 0), name))
         if any(self._open(mark) for mark in picture.marks):
             entries.append((_line("open", -4, 0, 20, 0), "up to here if every open attempt were right"))
         x, y = 6.0, self.bottom + 16
@@ -264,7 +250,7 @@ class _Drawing:
             high = None if mark.high is None else self._x(self.values, mark.high)
             shape += _line("span", self.left if low is None else low, y, self.right if high is None else high, y)
             shape += "".join(_line("span", end, y - 4, end, y + 4) for end in (low, high) if end is not None)
-        return shape + _mark(0, x, y, kind="" if mark.full else "hollow l1")
+        return shape + _mark("f1" if mark.full else "hollow l1", x, y)
 
     def _points(self) -> list[str]:
         """Points in a frame; gives a sentence that names those that have no room for it."""
@@ -307,32 +293,24 @@ class _Drawing:
             self.parts.append(f'<path class="step" d="M{"L".join(f"{x:g} {y:g}" for x, y in corners)}"/>')
         for group in groups:
             self.parts.append(_joined(numbers[group], [one.at for one in points if one.mark.group == group]))
-        for one in points:
-            kind = "pale" if one.colour is None else f"l{one.colour % SERIES + 1}"
-            self.parts += [_capped(*ends, f"span {kind}") for ends in one.bars]
         names, key = list[str](), list[str]()
         for one in points:
             mark, (x, y), box = one.mark, one.at, one.box
-            hint = f"{mark.group or mark.name}: {mark_text(picture, mark, 2)}; {picture.x} "
-            kind = "pale" if one.colour is None else f"f{one.colour % SERIES + 1}"
+            number, said = "" if one.colour is None else f"{one.colour % SERIES + 1}", mark_text(picture, mark, 2)
+            hint = f"{mark.group or mark.name}: {said}; {picture.x} {in_unit(mark.x or 0.0, picture.x_unit)}"
             size = 5.0 if mark.group or box else 8.0 if one.number else 2.5
-            drawn = _mark(one.colour or 0 if mark.group else 0, x, y, size, kind=kind)
-            self.parts.append(_titled(hint + in_unit(mark.x or 0.0, picture.x_unit), drawn))
+            self.parts += [_capped(*ends, f"span l{number}" if number else "span pale") for ends in one.bars]
+            self.parts.append(_titled(hint, _mark(f"f{number}" if number else "pale", x, y, size)))
             if box:
                 # On the side of its point, so that the name is there in any font.
-                at, anchor = (
-                    (box[0], "")
-                    if box[0] >= x - 1
-                    else (box[2], "end")
-                    if box[2] <= x + 1
-                    else (sum(box[::2]) / 2, "middle")
-                )
+                right, on_left = box[0] >= x - 1, box[2] <= x + 1
+                at, anchor = (box[0], "") if right else (box[2], "end") if on_left else (sum(box[::2]) / 2, "middle")
                 written = _text(
-                    at, box[3] - 3.5, one.name, f"strong over {kind}" if mark.full else "quiet over", anchor
+                    at, box[3] - 3.5, one.name, f"strong over f{number}" if number else "quiet over", anchor
                 )
                 names.append(written if one.name == safe(mark.name) else _titled(mark.name, written))
             elif one.name:
-                names.append(_text(x, y + 3.5, one.number, "number" if mark.full else "number quiet", "middle"))
+                names.append(_text(x, y + 3.5, one.number, "number" if number else "number quiet", "middle"))
                 key.append(f"{one.number} {safe(mark.name)} {value_text(picture, mark.value)}".lstrip())
         self.parts += names
         return ["; ".join(key)] if key else []
@@ -359,12 +337,8 @@ def _titled(hint: str, body: str) -> str:
     return f"<g><title>{escape(safe(hint))}</title>{body}</g>"
 
 
-def _mark(index: int, x: float, y: float, size: float = 5.0, *, kind: str = "") -> str:
-    """The mark of a series, from 0, in its colour or as another kind."""
-    number = index % SERIES + 1
-    corners = ((round(x + size * right, 1), round(y + size * down, 1)) for right, down in _SHAPES[number - 1])
-    outline = "L".join(f"{right:g} {down:g}" for right, down in corners)
-    return f'<path class="{kind or f"f{number}"}" d="M{outline}Z"/>'
+def _mark(kind: str, x: float, y: float, size: float = 5.0) -> str:
+    return f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="{size:g}"/>'
 
 
 def _joined(index: int, places: Sequence[tuple[float, float]]) -> str:

@@ -4,44 +4,36 @@ answers are right, what a right one costs, and one more."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from msgspec.structs import replace
 
-from ragrounds.evals.analyses.pictures import Mark, Picture, upwards
+from ragrounds.evals.analyses.pictures import Mark, Picture, Unit, upwards
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, FrontierPoint, Range
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, duration, percent, tokens
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, in_unit, percent
 
 _CROWDED = 30
 """Runs from which on a picture cannot hold the number and the intervals of each."""
 UNITS: dict[CostMeasure, str] = {
-    "cost_uncached": "dollars uncached",
+    "cost_uncached": "dollars at full price",
     "cost_paid": "dollars paid",
     "tokens": "tokens",
     "model_calls": "model calls",
     "seconds": "seconds",
 }
 """What a measure counts, in words."""
-_PICTURE_UNITS: dict[CostMeasure, Literal["number", "dollars", "seconds", "tokens"]] = {
-    "cost_uncached": "dollars",
-    "cost_paid": "dollars",
-    "tokens": "tokens",
-    "model_calls": "number",
-    "seconds": "seconds",
-}
 
 
 def amount(value: float | None, measure: CostMeasure) -> str:
     """A cost in the unit of its measure; not known: a dash."""
-    if value is None:
-        return UNKNOWN
-    if measure in ("cost_uncached", "cost_paid"):
-        return dollars(value)
-    if measure == "seconds":
-        return duration(value)
-    return tokens(value) if value >= 1000 or measure == "tokens" else f"{value:.3g}"
+    return UNKNOWN if value is None else in_unit(value, _unit(measure))
+
+
+def _unit(measure: CostMeasure) -> Unit:
+    if measure == "tokens" or measure == "seconds":
+        return measure
+    return "number" if measure == "model_calls" else "dollars"
 
 
 def frontier_tables(
@@ -67,15 +59,8 @@ def frontier_tables(
 
     def each(point: FrontierPoint) -> str:
         """What a right answer costs, or what makes one."""
-        if point.per_correct is None:
-            return ""
-        return "nothing right" if point.per_correct.value is None else amount(point.per_correct.value, measure)
-
-    def each_ends(point: FrontierPoint) -> str:
-        """The interval of that."""
-        if point.per_correct is None:
-            return ""
-        return UNKNOWN if point.per_correct.value is None else _between(point.per_correct, measure)
+        per = point.per_correct.value if point.per_correct else None
+        return "nothing right" if per is None else amount(per, measure)
 
     def score_ends(point: FrontierPoint) -> str:
         """The interval of the score."""
@@ -93,7 +78,14 @@ def frontier_tables(
             Column("95 %", score_ends),
             Column("cost", lambda point: amount(point.cost.value, measure)),
             Column("95 %", lambda point: _between(point.cost, measure)),
-            *((Column("per correct" if right else "per 100 %", each), Column("95 %", each_ends)) if priced else ()),
+            *(
+                (
+                    Column("per correct" if right else "per 100 %", each),
+                    Column("95 %", lambda point: _between(point.per_correct, measure)),
+                )
+                if priced
+                else ()
+            ),
             Column("on frontier", lambda point: "yes" if point.on_frontier else "no"),
             Column("resamples", "share", lambda share: TOO_FEW if share is None else f"{percent(share, 0)} %"),
         ),
@@ -135,7 +127,8 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
         agents: run id → what the run is called, safe to show.
     """
     marks, many = list[Mark](), len(frontier.points) > _CROWDED
-    unit, times = _PICTURE_UNITS[frontier.measure], 100.0 if frontier.measure.startswith("cost") else 1.0
+    unit = _unit(frontier.measure)
+    times = 100.0 if unit == "dollars" else 1.0
     for point in frontier.points:
         score, cost = point.score, point.cost
         if score.value is None or cost.value is None:
@@ -167,7 +160,9 @@ def left_out(frontier: Frontier, labels: Mapping[str, str]) -> str:
     return f"Not placed, because their cost is not known: {named}." if named else ""
 
 
-def _between(figure: Range, measure: CostMeasure) -> str:
+def _between(figure: Range | None, measure: CostMeasure) -> str:
+    if figure is None or figure.value is None:
+        return UNKNOWN
     if figure.few:
         return TOO_FEW
     if figure.low is None:

@@ -17,8 +17,6 @@ Spot = tuple[float, float]
 """Across, down."""
 NUMBERS = string.digits[1:] + string.ascii_lowercase
 """What is drawn for a point that has no room for its name."""
-_TRIES = 12
-"""Orders in which names take places: who found none comes first in the next."""
 
 
 class NamedPoint(NamedTuple):
@@ -113,8 +111,8 @@ def _boxes(
     points: Sequence[Spot], widths: Sequence[float], high: float, gap: Spot, frame: Box, lines: Sequence[Box]
 ) -> list[Box | None]:
     """A box for each name, over none of the lines where it can be."""
-    free = []
-    for point, width in zip(points, widths, strict=True):
+    free, taken = dict[int, list[Box]](), dict[int, Box]()
+    for at, (point, width) in enumerate(zip(points, widths, strict=True)):
         found = []
         for rank, box in enumerate(_around(point, width, high, gap) if width else ()):
             own, others = distance(box, point), [distance(box, other) for other in points if other != point]
@@ -122,28 +120,23 @@ def _boxes(
             if inside and own <= min(others, default=own):
                 near, over = sum(other < 2 * own for other in others), sum(meet(box, line) for line in lines)
                 found.append((own / gap[0] + 0.1 * rank + near + 2 * over, box))
-        free.append([box for _, box in sorted(found)])
-    order = sorted((at for at, width in enumerate(widths) if width), key=lambda at: len(free[at]))
-    best: dict[int, Box] = {}
-    for _ in range(_TRIES):
-        taken = dict[int, Box]()
-        for at in order:
-            place = next(
-                (box for box in free[at] if not any(meet(box, one, gap[0] / 2) for one in taken.values())), None
-            )
-            if place:
-                taken[at] = place
-        best = max(best, taken, key=len)
-        if len(best) == len(order):
-            break
-        order.sort(key=lambda at: at in taken)
-    return [best.get(at) for at in range(len(points))]
+        free[at] = [box for _, box in sorted(found)]
+    while free := {at: boxes for at, boxes in free.items() if boxes}:
+        # Who has the fewest places left chooses first.
+        chosen = min(free, key=lambda at: len(free[at]))
+        taken[chosen] = free.pop(chosen)[0]
+        for at, boxes in free.items():
+            free[at] = [box for box in boxes if not meet(box, taken[chosen], gap[0] / 2)]
+    return [taken.get(at) for at in range(len(points))]
 
 
 def _around(point: Spot, width: float, high: float, gap: Spot) -> Iterator[Box]:
     """Places at a point, those that read best first: beside it, above, below, and then one and two lines further."""
     x, y = point
-    beside, slid = [x + gap[0], x - gap[0] - width], [x - share * (width - 1) for share in (0.0, 0.5, 1.0, 0.25, 0.75)]
+    beside, slid = (
+        [x + gap[0], x - gap[0] - width],
+        [x - share * (width - 1) for share in (0.0, 0.5, 1.0, 0.25, 0.75, 0.12, 0.88)],
+    )
     for lefts, top in (
         (beside, y - high / 2),
         *(

@@ -45,10 +45,9 @@ def svg_names(picture: Picture) -> Drawn:
     """Each name with its box, its point and the other points."""
     root, places = ET.fromstring(svg(picture)), {}
     for group in root.iter(f"{SVG}g"):
-        title, path = group.find(f"{SVG}title"), group.find(f"{SVG}path")
-        if title is not None and path is not None:
-            corners = [tuple(map(float, corner.split())) for corner in path.get("d", "")[1:-1].split("L")]
-            places[(title.text or "").split(":")[0]] = tuple(float(x) for x in np.mean(corners, axis=0))
+        title, circle = group.find(f"{SVG}title"), group.find(f"{SVG}circle")
+        if title is not None and circle is not None:
+            places[(title.text or "").split(":")[0]] = float(circle.get("cx", "")), float(circle.get("cy", ""))
     assert len(places) == len(picture.marks)
     for text in root.iter(f"{SVG}text"):
         name = text.text or ""

@@ -56,7 +56,7 @@ def test_hostile_names_are_text_in_every_kind_and_width(kind: str) -> None:
     for drawn in (svg(picture), svg(picture, theme="dark", width=400.0)):
         root = ET.fromstring(drawn)
         assert {element.tag.removeprefix(SVG) for element in root.iter()} <= set(
-            "svg title style rect g path text polyline".split()
+            "svg title style rect g path circle text polyline".split()
         )
     for drawn in (svg(picture), page_picture(picture), *(draw(picture, width).plain for width in (20, 80, 200))):
         assert "\x1b" not in drawn

@@ -17,6 +17,7 @@ _LOGARITHMIC, _NUMBERS = 5.0, 20.0
 """Highest over lowest value from which the axis across is logarithmic; of plain numbers, such as passages."""
 _ROOM = 0.02
 """To both sides of shares, so that one that is 0 or 1 does not stand on the edge of a narrow axis."""
+Unit = Literal["number", "dollars", "seconds", "tokens"]
 T = TypeVar("T")
 
 
@@ -55,7 +56,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     """``percent``: values are shares, shown times 100. Any other: values are shown as they are."""
     x: str = ""
     """Words of the axis across, of points."""
-    x_unit: Literal["number", "dollars", "seconds", "tokens"] = "number"
+    x_unit: Unit = "number"
     bars: bool = False
     """Whether rows are bars, from 0 to 1."""
     signed: bool = False

@@ -66,7 +66,7 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
         assert "60–86" in good
         assert "\x1b" not in shown
         assert ("▸ quiz · 6 questions" in shown) is (size[0] > 0)
-        assert ("dollars uncached" in shown) is (size[1] > 36)
+        assert ("dollars at full price" in shown) is (size[1] > 36)
         assert all(len(line) <= size[0] for line in lines)
 
 
@@ -131,9 +131,9 @@ async def test_the_frontier_has_a_key_where_it_has_no_room(several: Store) -> No
     app = TraceApp(several)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        assert "dollars uncached" not in screen(app)
+        assert "dollars at full price" not in screen(app)
         await press(pilot, "v")
-        assert "dollars uncached" in screen(app)
+        assert "dollars at full price" in screen(app)
         await press(pilot, "v")
         assert app.focused is app.screen.query_one("#runs", Rows)
 
