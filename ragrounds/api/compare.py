@@ -49,7 +49,6 @@ from ragrounds.settings import Settings
 from ragrounds.tools.collection import collection_sizes
 from ragrounds.ui.analysis_tables import print_analysis, with_names
 from ragrounds.ui.columns import Column
-from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.run_tables import ledger_table
@@ -65,18 +64,14 @@ class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     scorers: tuple[str, ...] = ()
     """The scorers that were asked for; none: the headline's and those beside it."""
 
-    def by_scorer(self) -> str:
-        """The first scorer that was asked for."""
-        return self.scorers[0] if self.scorers else ""
+    def by_scorers(self) -> tuple[str, ...]:
+        """The scorers that were asked for."""
+        return self.scorers
 
     @property
     def decision(self) -> Decision:
         """Whether all claims hold: ``fails`` where one fails, ``cannot tell`` where one cannot be told."""
         return all_hold([claim.decision for claim in self.claims])
-
-    def draw(self, console: Console) -> None:
-        """Print the tables, and cost against accuracy."""
-        print_comparison(self.comparison, self.scorers, console, frontier=True)
 
 
 class LedgerView(Result, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES
 from ragrounds.ui.comparison_tables import agent_names, print_comparison
+from ragrounds.ui.notebook import text_of
 from ragrounds.ui.plot import PictureMaker
 
 
@@ -27,13 +28,21 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         """The ids of the runs that were compared."""
         return tuple(row.run for row in self.comparison.rows)
 
-    def draw(self, console: Console) -> None:
-        """Print the tables of the comparison."""
-        print_comparison(self.comparison, console=console)
+    def draw(self, console: Console, *, full: bool = False) -> None:
+        """Print the comparison on one screen; `full`: every table, test and note."""
+        print_comparison(self.comparison, self.by_scorers(), console, full=full)
+
+    def full(self) -> str:
+        """Every table, test and note, as text."""
+        return text_of(partial(self.draw, full=True))
+
+    def by_scorers(self) -> Sequence[str]:
+        """The scorers that were asked for; none: the headlines are shown."""
+        return ()
 
     def by_scorer(self) -> str:
         """The scorer whose scores its pictures show; empty: the first headline's."""
-        return ""
+        return next(iter(self.by_scorers()), "")
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """Scores, differences, cost, datasets, how attempts ended and were read, search by search."""

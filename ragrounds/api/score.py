@@ -75,10 +75,6 @@ class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
     counts: tuple[tuple[Run, int], ...]
     """Each run with its scores, now written."""
 
-    def draw(self, console: Console) -> None:
-        """Print the tables."""
-        print_comparison(self.comparison, console=console)
-
 
 class JudgeResult(RunsResult, frozen=True, kw_only=True):
     """What came of :func:`judge`."""

@@ -13,7 +13,7 @@ from ragrounds.api.aliases import parse_names
 from ragrounds.api.compare import CompareArguments, CompareResult, LedgerView, compare, ledger
 from ragrounds.cli import options
 from ragrounds.cli.options import FormOptions, PlotOptions, grouped
-from ragrounds.cli.output import at_work, draw_picture, exit_by, print_json, say, tell
+from ragrounds.cli.output import at_work, draw_picture, exit_by, print_json, say, say_next, tell
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
 from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
@@ -30,9 +30,10 @@ def compare_command(
     plot: PlotOptions,
     form: FormOptions,
     names: options.Names = None,
+    full: options.Full = False,
 ) -> None:
-    """Accuracy with intervals, outcomes, tokens, cost paid and uncached, seconds; paired differences with their tests;
-    the cost-accuracy frontier.
+    """What can be concluded, a line a run with accuracy, difference, cost, tokens and seconds, and the frontier; with
+    --full every table and test.
 
     Runs whose questions, epochs or scorers differ are refused, or compared on what they share with --common.
     All pairs are tested, up to 50 runs; of more, --baseline RUN says which. --picture is scores,
@@ -49,12 +50,12 @@ def compare_command(
     printed = form.chosen()
     with at_work("comparing"):
         found = compare(**asdict(replace(given, runs=runs, names=parse_names(names or ()))))
-    _print(found, found.scorers, printed)
+    _print(found, found.scorers, printed, full)
     draw_picture(found, plot)
     _say_claims(found, quiet=form.as_json)
 
 
-def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
+def _print(found: CompareResult, scorers: Sequence[str], form: str, full: bool) -> None:
     comparison = found.comparison
     if form == "--json":
         print_json({**asdict(comparison), **({"claims": found.claims} if found.claims else {})})
@@ -67,7 +68,9 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         tables = [claim_table(found.claims), *tables] if found.claims else tables
         tell((latex if form == "--latex" else markdown)(tables, comparison.notes), nl=False)
     else:
-        found.draw(results_console())
+        found.draw(results_console(), full=full)
+        if not full:
+            say_next()
 
 
 def _say_claims(found: CompareResult, quiet: bool) -> None:

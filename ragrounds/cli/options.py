@@ -61,6 +61,7 @@ SHORT = {"-a": "--agent", "-b": "--benchmark", "-c": "--corpus", "-m": "--model"
 """Short names of the options of `ragrounds run` that are typed most → their names."""
 Runs = Annotated[list[str], typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")]
 RunName = Annotated[str, typer.Argument(help="A run: an id, the beginning of one, or an agent's text.")]
+Full = Annotated[bool, typer.Option("--full", help="Every table, test and note, in place of one screen.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AskedNothing = Annotated[bool, typer.Option("--yes", "-y", help="As in `run`; this command never asks.")]

@@ -75,3 +75,8 @@ def draw_picture(result: Result, options: PlotOptions) -> None:
         others = ", ".join(name for name in result.pictures if name != made.name)
         more = f" (--picture: also {others})" if others and not options.picture else ""
         say(f"{options.plot}: {made.picture.title}{more}")
+
+
+def say_next() -> None:
+    """Say what can be typed behind a comparison."""
+    say("next: ragrounds trace (answers) · --full (tests) · ragrounds report RUNS (to send)")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from shlex import join, quote
-from textwrap import wrap
 from typing import Any
 
 import typer
@@ -17,9 +15,8 @@ from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
-from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say
+from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say, say_next
 from ragrounds.ui.claim_text import stop_text
-from ragrounds.ui.comparison_warnings import no_model_sentences
 from ragrounds.ui.tables import results_console
 from ragrounds.ui.text import number_of, one_line
 
@@ -32,6 +29,7 @@ def run_command(
     given: RunArguments,
     display: options.Display = None,
     as_json: options.AsJson = False,
+    full: options.Full = False,
 ) -> None:
     """Replay a benchmark through agents, score every answer, compare the agents on accuracy and cost.
 
@@ -52,7 +50,7 @@ def run_command(
     """
     listener = RunDisplay(display, given.corpus or "")
     result = run(**asdict(replace(given, listener=listener)))
-    _tell(result, as_json)
+    _tell(result, as_json, full)
     if result.stopping is not None and result.stopping.state.decision == "fails":
         exit_by("fails")
     if result.failures or result.paused:
@@ -61,7 +59,7 @@ def run_command(
         exit_by(result.stopping.state.decision)
 
 
-def _tell(result: RunResult, as_json: bool) -> None:
+def _tell(result: RunResult, as_json: bool, full: bool) -> None:
     """Print what came of a run, with its figures."""
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
@@ -76,7 +74,7 @@ def _tell(result: RunResult, as_json: bool) -> None:
         stopping = {"until": result.stopping} if result.stopping else {}
         print_json({**asdict(result.comparison), **stopping})
     else:
-        result.draw(results_console())
+        result.draw(results_console(), full=full)
         _say_next(result)
     for reason, count in result.failures:
         say(f"{count:,} failed: {one_line(reason, 200)}")
@@ -107,27 +105,8 @@ def _say_claim(result: RunResult) -> None:
         say(stop_text(result.stopping))
 
 
-_FEW = 4
-"""Runs that are named in one line."""
-_WIDTH = 104
-"""Columns of a paragraph."""
-
-
 def _say_next(result: RunResult) -> None:
-    """What the figures mean and what to try next, on standard error."""
-    rows = result.comparison.rows
-    baseline = any(row.no_model == "extractive" for row in rows)
-    names = {row.run: f"#{number}" for number, row in enumerate(rows, 1)}
-    for sentence in no_model_sentences(rows, names):
-        say("\n" + "\n".join(wrap(sentence, _WIDTH)))
-    say("\nNext:")
-    first = result.benchmark.questions[0].id  # a stranger's text, which is pasted into a shell
-    say(f"  ragrounds show {quote(rows[-1].run)} {quote(first)}      # every step of one answer")
-    if 1 < len(rows) <= _FEW:
-        say(f"  ragrounds compare {join(row.run for row in rows)}      # the price of a right answer, in a picture")
-    # Only what has not been done yet: who has a model is told neither how to name one nor how to name its server.
-    if is_sample(result.benchmark) and baseline:
-        say("  ragrounds run --model openai:gpt-4o-mini               # a language model (needs OPENAI_API_KEY)")
-        say("  ragrounds run --model openai:NAME --base-url http://127.0.0.1:8000/v1   # a server of your own")
-    if is_sample(result.benchmark):
-        say("  ragrounds run --benchmark mirage:benchmark.json --agent direct_cot --model …   # a real benchmark")
+    """What to try next, on standard error."""
+    say_next()
+    if is_sample(result.benchmark) and any(row.no_model for row in result.comparison.rows):
+        say("yours: --model openai:NAME --base-url URL, --benchmark mirage:FILE or jsonl:FILE")

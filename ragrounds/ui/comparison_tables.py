@@ -14,7 +14,6 @@ from rich.text import Text
 
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
-from ragrounds.evals.compare.findings import conclusions
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.chart_text import draw
@@ -23,6 +22,7 @@ from ragrounds.ui.comparison_columns import TOTALS
 from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.corpus_versions import corpora_apart
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
+from ragrounds.ui.one_screen import print_one_screen
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import (
     TOO_FEW,
@@ -35,9 +35,6 @@ from ragrounds.ui.text import (
     safe,
 )
 
-_LISTED = 15
-"""Pairs that a terminal shows at most."""
-
 
 def numbered(comparison: Comparison, sign: str = "") -> dict[str, str]:
     """Run id → its number in the tables, from 1, behind a sign such as ``#``."""
@@ -48,7 +45,6 @@ def comparison_tables(
     comparison: Comparison,
     scorers: Sequence[str] = (),
     *,
-    brief: bool = False,
     labels: Mapping[str, str] | None = None,
 ) -> list[TextTable]:
     """Scores by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone.
@@ -56,7 +52,6 @@ def comparison_tables(
     Args:
         comparison: of any number of runs.
         scorers: those to show; none: the headlines.
-        brief: of many pairs those that the tests tell apart, and the widest apart.
         labels: run id → what a run is called beside others; by default its number: ``#1``.
     """
     numbers, names = numbered(comparison), agent_names(comparison)
@@ -66,7 +61,7 @@ def comparison_tables(
     made.append(outcome_table(comparison, scorers))
     for table, _ in tables:
         if table.pairs:
-            made.append(pair_table(table, labels, _LISTED if brief else None))
+            made.append(pair_table(table, labels))
     return made + [group_table(table, grouped, labels) for table, _ in tables for grouped in table.groups]
 
 
@@ -82,15 +77,18 @@ def cost_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[Tex
 
 
 def print_comparison(
-    comparison: Comparison, scorers: Sequence[str] = (), console: Console | None = None, *, frontier: bool = False
+    comparison: Comparison, scorers: Sequence[str] = (), console: Console | None = None, *, full: bool = False
 ) -> None:
-    """Print who is ahead, the tables and the notes; with `frontier` also cost against score, with a picture."""
-    console = console or results_console()
-    for line in verdict_lines(comparison, scorers, numbered(comparison), agent_names(comparison)):
+    """Print a comparison on one screen; `full`: every table, test, picture of the frontier and note."""
+    console, names = console or results_console(), agent_names(comparison)
+    if not full:
+        print_one_screen(comparison, scorers, names, console)
+        return
+    for line in verdict_lines(comparison, scorers, names):
         console.print(Text(line), soft_wrap="`" in line)  # a command is pasted whole
-    for table in comparison_tables(comparison, scorers, brief=True):
+    for table in comparison_tables(comparison, scorers):
         print_table(table, console)
-    if frontier and len(comparison.rows) > 1:
+    if len(comparison.rows) > 1:
         _print_frontiers(comparison, scorers, console)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
@@ -186,17 +184,8 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     )
 
 
-def pair_table(table: ScorerTable, labels: Mapping[str, str], most: int | None = None) -> TextTable:
-    """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid. Of
-    more than `most` those that the tests tell apart, and the widest apart."""
-    pairs, carried = list(table.pairs), {frozenset((one.better, one.worse)) for one in conclusions(table)}
-    if most is not None and len(pairs) > most:
-        pairs.sort(
-            key=lambda pair: (
-                frozenset((pair.first, pair.second)) not in carried,
-                -abs(pair.tests.difference or 0.0),
-            )
-        )
+def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
+    """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
     watched = any(pair.tests.draws is not None for pair in table.pairs)
     tested = (
@@ -208,13 +197,11 @@ def pair_table(table: ScorerTable, labels: Mapping[str, str], most: int | None =
     )
     sequential = Column("always-valid p", "tests.p_always", p_value), Column("draws", "tests.draws")
     about = ["with an always-valid p, 95 % is a confidence sequence"] if watched else []
-    if most is not None and len(pairs) > most:
-        about.append(f"{most} of {len(pairs):,}, those that the tests tell apart first; all: --csv, --markdown")
     if any(_undetectable(pair.tests) for pair in table.pairs):
         about.append(f"MDE {TOO_FEW}: too few questions differ to show any difference reliably")
     return table_of(
         "pairs",
-        pairs[:most],
+        table.pairs,
         (
             words("2nd - 1st", lambda pair: f"{labels[pair.second]} - {labels[pair.first]}"),
             Column("difference", lambda pair: _difference(pair.tests.difference, table.unit)),

@@ -89,31 +89,36 @@ _LISTED = 5
 
 
 def verdict_lines(
-    comparison: Comparison, scorers: Sequence[str], numbers: Mapping[str, str], names: Mapping[str, str]
+    comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str], prices: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """A line for each table that is shown, and that has scores.
 
     Args:
         comparison: of any number of runs.
         scorers: those that were asked for; none: the headlines.
-        numbers: run id → number in the tables.
         names: run id → what the run is called, safe to show.
+        prices: run id → what it costs, said of the best by the first headline; under the others then only what differs
+            is said.
     """
-    short, tables = {run: f"#{number}" for run, number in numbers.items()}, comparison.shown(scorers)
+    tables, price = comparison.shown(scorers), prices or {}
     runs = [row.run for row in comparison.rows]
     if not scorers and (said := unjudged(comparison.benchmark, [table.scorer for table, _ in tables], runs)):
         yield said
-    for table, _ in tables:
+    for place, (table, _) in enumerate(tables):
         found = finding(table)
+        if place and prices and found is not None and found.kind in ("alone", "none", "untested"):
+            continue
         if found is not None and found.kind == "alone":
             who = f"{_unfinished(comparison, table, {})}{names[found.best.run]}"
-            yield f"{table.scorer}: {who} has {alone_words(found.best, found.unit)}{_judged(found, short)}."
+            costs = f"; {price[found.best.run]}" if found.best.run in price and not place else ""
+            yield f"{table.scorer}: {who} has {alone_words(found.best, found.unit)}{costs}{_judged(found, names)}."
         elif found is not None and len(found.equal) == found.runs - 1 > 0:
-            yield f"{table.scorer}: {_unfinished(comparison, table, short)}{equal_runs(found)}{_judged(found, short)}."
+            yield f"{table.scorer}: {_unfinished(comparison, table, names)}{equal_runs(found)}{_judged(found, names)}."
         elif found is not None:
-            run, begun = found.best.run, _unfinished(comparison, table, short)
-            rest = f"{unscored_words(found.best, 'of its questions ')}{_judged(found, short)}"
-            yield f"{table.scorer}: {begun}{short[run]} {names[run]} {verdict(found, short)}{rest}."
+            run, begun = found.best.run, _unfinished(comparison, table, names)
+            costs = f" for {price[run]}" if run in price and not place else ""
+            rest = f"{unscored_words(found.best, 'of its questions ')}{_judged(found, names)}"
+            yield f"{table.scorer}: {begun}{names[run]} {verdict(found, names, price=costs)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
 
@@ -159,16 +164,17 @@ def _judged(found: ScorerFinding, names: Mapping[str, str]) -> str:
     return f"; judged by {said}" if said else ""
 
 
-def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False) -> str:
+def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False, price: str = "") -> str:
     """What is said of the run with the best figure, as the rest of a sentence.
 
     Args:
         found: under one scorer.
         names: run id → what another run is called.
         whole: also the interval of the figure, and what carries the difference: no table stands beside it.
+        price: written behind the figure.
     """
-    value = figure_words(found.best, found.unit) if whole else in_scale(found.best.overall.value, found.unit)
-    value += equal_words(found, names)
+    value = figure_words(found.best, found.unit) if whole else plain_figure(found.best, found.unit)
+    value += price + equal_words(found, names)
     level = f" at the {percent(found.level, 0)} % level" if whole else ""
     untold = listed([names[run] for run in found.untold])
     match found.kind:
@@ -176,17 +182,18 @@ def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False)
             return f"has {alone_words(found.best, found.unit)}"
         case "ahead":
             apart = difference_words(found, names, len(found.ahead) > 1, carried_by(found) if whole else "")
-            return f"is ahead of {all_others(len(found.ahead))}{level}, {value}: {apart}"
+            return f"is significantly better than {all_others(len(found.ahead))}{level}: {value}, {apart}"
         case "ahead of some":
-            apart = f": {difference_words(found, names, True, carried_by(found))}" if whole else ""
+            apart = f", {difference_words(found, names, True, carried_by(found))}" if whole else ""
             count = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
-            return f"is ahead of {count}{level}, {value}{apart}; not told from {untold}"
+            rest = f"; not significantly different from {untold}"
+            return f"is significantly better than {count}{level}: {value}{apart}{rest}"
         case "untested":
             why = "no test says which runs differ"
         case "none":
             why = none_words(found) + open_words(found.best, found.unit)
         case "best untold":
-            why = "no test tells it from any other"
+            why = "its difference to none of the others is significant"
         case "open":
             why = "attempts that are still open could turn that round" + open_words(found.best, found.unit)
     return f"has the best figure, {value}; {why}"
@@ -197,10 +204,10 @@ def none_words(found: ScorerFinding) -> str:
     if found.interval:
         return "the interval of the difference, which alone decides, holds 0"
     if not found.beside:
-        return "no two runs differ by the tests"
+        return "no difference is significant"
     return (
-        f"no two runs differ by the tests together; {found.beside:,} of {number_of(found.tests, 'pair')} would by "
-        f"{'its' if found.beside == 1 else 'their'} own"
+        f"no difference is significant over all pairs; {found.beside:,} of {number_of(found.tests, 'pair')} would be "
+        "alone"
     )
 
 
@@ -214,7 +221,7 @@ def equal_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
 def equal_runs(found: ScorerFinding) -> str:
     """What is said where all runs have the same figure, as a sentence without its end."""
     whole = "both runs have" if found.runs == 2 else f"all {found.runs:,} runs have"
-    tested = "no test says which runs differ" if found.kind == "untested" else "no two runs differ by the tests"
+    tested = "no test says which runs differ" if found.kind == "untested" else "no difference is significant"
     return f"{whole} {in_scale(found.best.overall.value, found.unit)}; {tested}"
 
 
@@ -255,10 +262,14 @@ def unscored_words(line: RunFigures, of: str) -> str:
     return f"; {missing:,} {of}{'has' if missing == 1 else 'have'} no score" if missing else ""
 
 
+def plain_figure(line: RunFigures, unit: str) -> str:
+    """A run's figure with its unit."""
+    return f"{in_scale(line.overall.value, unit)} {'%' if unit == 'percent' else unit}"
+
+
 def figure_words(line: RunFigures, unit: str) -> str:
     """A run's figure with its interval, or that there are too few questions for one."""
-    whole = line.overall
-    value = f"{in_scale(whole.value, unit)} {'%' if unit == 'percent' else unit}"
+    whole, value = line.overall, plain_figure(line, unit)
     if whole.low is None or whole.high is None:
         return f"{value} ({TOO_FEW} questions for an interval)"
     low, high = (percent(end, 1) if unit == "percent" else figure_text(end, ".4g") for end in (whole.low, whole.high))

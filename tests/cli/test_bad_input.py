@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import stat
 from pathlib import Path
 
@@ -112,18 +111,6 @@ def test_what_is_kept_is_for_its_owner_alone(command: Cli, home: Path) -> None:
     kept = [path for path in home.glob("store.sqlite*") if stat.S_IMODE(path.stat().st_mode) != 0o600]
     assert (home / "store.sqlite").is_file()
     assert not kept, kept
-
-
-@pytest.mark.parametrize("name", ["q1;touch$IFS/PASTED;#", "--json", "a b'c", "`x`"])
-def test_a_printed_command_is_safe_to_paste(command: Cli, tmp_path: Path, name: str) -> None:
-    line = {"id": name, "question": "Which?", "options": {"A": "this", "B": "that"}, "answer": "A"}
-    questions = write(tmp_path / "ids.jsonl", line)
-    said = command("run", "--benchmark", f"jsonl:{questions}", "--agent", "direct", "--model", "baseline:extractive")
-    printed = next(line for line in said.stderr.splitlines() if line.startswith("  ragrounds show "))
-    words = shlex.split(printed.partition("      #")[0])
-    assert words[-1] == f"ids/{name}"
-    shown = command(*words[1:])
-    assert shown.returncode == 0, shown.stderr
 
 
 def test_a_store_that_is_not_one(command: Cli, home: Path) -> None:

@@ -51,8 +51,8 @@ def test_show_prints_every_step_and_interprets_nothing(cli: Cli, command: Cli) -
 
 
 def _first_question(command: Cli) -> list[str]:
-    done = command("run", "--display", "none", "--limit", "5", "--agent", "direct")
-    return [line.split()[3] for line in done.stderr.splitlines() if line.strip().startswith("ragrounds show")]
+    listed = json.loads(command("trace", "direct", "--format", "json", "--limit", "1").stdout)
+    return [listed["attempts"][0]["question_id"]]
 
 
 @pytest.mark.parametrize("display", ["plain", "json", "none", "full"])

@@ -116,7 +116,7 @@ def test_three_datasets_of_one_question_have_no_interval_of_width_zero(command: 
         for name, answer in (("mmlu", "A"), ("medqa", "B"), ("bioasq", "B"))
     }
     (tmp_path / "three.json").write_text(json.dumps(datasets))
-    shown = run(command, f"mirage:{tmp_path / 'three.json'}", "--display", "none").stdout
+    shown = run(command, f"mirage:{tmp_path / 'three.json'}", "--display", "none", "--full").stdout
     heads, row = table_rows(shown)
     assert row[heads.index("n")] == "3"
     assert {row[heads.index(name)] for name in datasets} == {"0.00 (0.0-83.3)", "100.00 (16.7-100.0)"}

@@ -129,7 +129,7 @@ def test_a_failure_shows_the_claim_the_questions_and_the_table(pytester: pytest.
     assert "1 of 2 claims does not hold: accuracy(vanilla_rag) > 99%" in text
     assert "question" in text
     done.stdout.fnmatch_lines(["*speak* against accuracy(vanilla_rag) > 0.99:", "  sample/*, sample/*"])
-    done.stdout.fnmatch_lines(["holds: failed(direct) <= 0*", "*#  agent *sample *95 %*"])
+    done.stdout.fnmatch_lines(["holds: failed(direct) <= 0*", "agent *robust *95 %*"])
     done.stdout.fnmatch_lines(["> *ragrounds.check(*", "E *of 1 claim does not hold*"])
     assert "evaluation_fixture.py" not in text.replace("api.evaluation_fixture.ClaimsFailed", "")  # no frame of ours
     assert "FAILED test_marked.py::test_search_helps - Failed: 1 of 2 claims" in text

@@ -57,7 +57,7 @@ def test_failed_attempts_say_why(command: Cli, server: Running) -> None:
 
 def test_nothing_is_proposed_that_cannot_work(command: Cli) -> None:
     done = command("run", "--agent", "direct", "--limit", "2", "--display", "none")
-    assert "ragrounds show direct-" in done.stderr
+    assert "ragrounds trace" in done.stderr
     assert "ragrounds compare" not in done.stderr
 
 

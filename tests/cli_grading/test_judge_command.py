@@ -150,7 +150,7 @@ def test_statements(judge, home):
     assert done.returncode == 0, done.stderr
     assert "comprehensiveness:" in done.stdout
     assert "contradiction:" in done.stdout
-    assert "lower is better" in done.stdout
+    assert "contradiction ↓" in done.stdout
     with Store(home) as store:
         (score, *_) = store.scores(store.run("direct"), "contradiction")
     assert score.prediction == "1/3: entailment, contradiction, neutral"
@@ -188,7 +188,7 @@ def test_the_papers_hallucination_rate_stands_beside_our_share(judge, command, h
         )
     done = judge("direct", "--kind", "statements", "--judge", "openai:grader")
     assert done.returncode == 0, done.stderr
-    shown = command("compare", "direct")
+    shown = command("compare", "direct", "--full")
     assert re.search(r"hallucination-rate *\(?", shown.stdout)
     found = {table["scorer"]: table for table in json.loads(command("compare", "direct", "--json").stdout)["tables"]}
     rate, share = found["hallucination-rate"], found["contradiction"]
@@ -490,7 +490,7 @@ def test_what_judging_cost_stands_beside_what_the_answers_cost(judge, command, h
     rows = json.loads(command("compare", "direct", "--json").stdout)["rows"]
     assert rows[0]["judging_calls"] == 5
     assert rows[0]["cost_judging"] == pytest.approx(float(paid), abs=0.01)
-    shown = command("compare", "direct").stdout
+    shown = command("compare", "direct", "--full").stdout
     assert "judging: paid for judges of these answers, in no other column" in shown
     row = next(line for line in shown.partition("outcomes and cost")[2].splitlines() if line.startswith("1  direct"))
     assert f"${float(paid):.2f}" in row

@@ -27,8 +27,10 @@ def test_who_what_when_and_with_which_model_stand_in_the_first_sentence(store):
     low, high = (add_run(store, name, ASKED, right(count)) for name, count in (("low", 8), ("high", 36)))
     found, (first, second), lacks = told(store, [low, high])
     assert first == "2 systems (low and high) answered 40 questions of x with test:model on 1970-01-01."
-    assert second.startswith("Under strict (accuracy): high is ahead of the other at the 5 % level, 90.00 % (95 %: ")
-    assert ": +70.00 points (95 %: +" in second
+    assert second.startswith(
+        "Under strict (accuracy): high is significantly better than the other at the 5 % level: 90.00 % (95 %: "
+    )
+    assert ", +70.00 points (95 %: +" in second
     assert second.endswith("; exact p <0.0001).")
     assert not found.incomplete
     assert lacks == []
@@ -58,7 +60,7 @@ def test_that_nothing_can_be_concluded_is_said_with_what_would_be_seen(store):
     assert what.kind == "none"
     assert what.ahead == ()
     assert what.equal == (other.id,)
-    assert ", and so has other; no two runs differ by the tests" in said
+    assert ", and so has other; no difference is significant" in said
     assert said.startswith(
         "Under strict (accuracy), nothing can be concluded at the 5 % level about which system is best"
     )
@@ -70,9 +72,9 @@ def test_the_best_is_not_called_ahead_of_whom_it_is_not_told_from(store):
     found, (_, said), _ = told(store, runs)
     assert found.findings[0].kind == "ahead of some"
     assert found.findings[0].untold == (runs[1].id,)
-    assert "high is ahead of 1 of 2 others at the 5 % level, 90.00 %" in said
+    assert "high is significantly better than 1 of 2 others at the 5 % level: 90.00 %" in said
     assert " points on the nearest, low (95 %: " in said
-    assert "not told from near" in said
+    assert "not significantly different from near" in said
 
 
 def test_open_attempts_that_could_turn_a_difference_round_leave_nothing_concluded(store):

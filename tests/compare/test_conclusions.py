@@ -48,7 +48,7 @@ def test_a_pair_that_holms_correction_does_not_carry_is_not_different(store):
     text = summary(comparison, ())
     assert "ahead" not in text
     assert "nothing can be concluded at the 5 % level about which system is best" in text
-    assert "no two runs differ by the tests" in text
+    assert "no difference is significant" in text
 
 
 def test_the_summary_names_agents_and_says_what_its_table_says(store):
@@ -61,14 +61,14 @@ def test_the_summary_names_agents_and_says_what_its_table_says(store):
     assert (made.p, made.corrected) == (tests.p_mcnemar, False)
     text = summary(comparison, ())
     low, high = f"{100 * tests.low:+.1f}", f"{100 * tests.high:+.1f}"
-    said = "two is ahead of the other at the 5 % level, 62.50 % (95 %: 47.0 to 75.8): +37.50 points"
+    said = "two is significantly better than the other at the 5 % level: 62.50 % (95 %: 47.0 to 75.8), +37.50 points"
     assert f"{said} (95 %: {low} to {high}; exact p <0.0001)." in text
     # The other way round the same is said of the same two.
     assert said in summary(compare(store, runs[::-1]), ())
     runs.append(add_run(store, "three", asked, [1] * 10 + [0] * 30))
     text = summary(compare(store, runs), ())
     assert re.search(r"; exact p 0\.000\d after Holm's correction over 3 pairs\)", text)
-    assert "two is ahead of both others" in text
+    assert "two is significantly better than both others" in text
 
 
 def test_the_test_is_of_the_mean_over_datasets_like_the_figure_beside_it(store):
@@ -105,8 +105,9 @@ def test_lower_scores_may_be_better(store):
     comparison = compare(store, runs)
     lower = replace(comparison, tables=(replace(comparison.tables[0], direction="lower"),))
     assert named(conclusions(lower.tables[0])) == [("one-run", "two-run", "exact", False)]
-    assert "one is ahead of the other at the 5 % level, 25.00 % (95 %: 14.0 to 40.4): -37.50 points" in summary(
-        lower, ()
+    assert (
+        "one is significantly better than the other at the 5 % level: 25.00 % (95 %: 14.0 to 40.4), -37.50 points"
+        in summary(lower, ())
     )
 
 
@@ -125,9 +126,8 @@ def test_scores_without_a_test_are_concluded_from_by_one_interval_alone(store):
     comparison = compare(store, rouge(store), scorers=["rouge-l"])
     (table,) = comparison.tables
     assert named(conclusions(table)) == [("two-run", "one-run", "interval", False)]
-    assert "two is ahead of the other at the 5 % level, 56.25 % (95 %: 53.8 to 58.8): +27.50 points (95 %: " in summary(
-        comparison, ["rouge-l"]
-    )
+    said = "two is significantly better than the other at the 5 % level: 56.25 % (95 %: 53.8 to 58.8), +27.50 points "
+    assert said in summary(comparison, ["rouge-l"])
     drawn = difference_picture(comparison, "rouge-l")
     assert drawn.full.startswith("the interval leaves 0 out, and alone decides")
     assert drawn.hollow == "it does not"

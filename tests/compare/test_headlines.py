@@ -119,13 +119,13 @@ def test_reference_answers_without_facts_have_a_figure(command, tmp_path):
     for words in (("run", *asked), ("compare", "direct"), ("score", "direct")):
         told = command(*words)
         assert told.returncode == 0, told.stderr
-        assert "rouge-l, " in told.stdout
+        assert "rouge-l: " in told.stdout
         assert "facts: " not in told.stdout
         assert "missing" not in told.stdout
     claimed = command("compare", "direct", "--assert", "score(direct) < 0.5", "--json")
     assert claimed.returncode == 0, claimed.stderr
     assert json.loads(claimed.stdout)["claims"][0]["scorer"] == "rouge-l"
-    assert "0 (2 missing)" in command("compare", "direct", "--scorer", "facts").stdout
+    assert "direct 2 abstained, 2 without a score" in command("compare", "direct", "--scorer", "facts").stdout
 
 
 def test_a_judge_that_gave_no_verdict_is_shown(tmp_path):
@@ -155,7 +155,7 @@ def test_a_verdict_by_wording_alone_says_first_that_a_judge_decides_and_how(stor
     runs = [add_run(store, name, asked, [low] * 12, scorer="rouge-l") for name, low in (("one", 0.1), ("two", 0.2))]
     made = replace(compare(store, runs), benchmark=benchmark)
     names = agent_names(made)
-    said, verdict = verdict_lines(made, (), {run.id: f"{place}" for place, run in enumerate(runs, 1)}, names)
+    said, verdict = verdict_lines(made, (), names)
     assert said == (
         f"Whether answers are right is said by a judge ({scorer}), not by rouge-l, and none is judged yet: "
         f"`ragrounds judge one-run two-run --kind {kind} --judge MODEL`."

@@ -56,8 +56,9 @@ def test_a_name_stands_in_every_table_frame_and_picture(two, command, tmp_path):
     named = ("compare", "direct", "rag-run", "--as", "direct=No search", "--as", "vanilla_rag[top_k=8]=GPT-3.5 + RAG")
     shown = command(*named, "--plot", str(tmp_path / "frontier.svg"))
     assert shown.returncode == 0, shown.stderr
-    assert "1  No search " in shown.stdout
-    assert "2  GPT-3.5 + RAG " in shown.stdout
+    assert "\nNo search " in shown.stdout
+    assert "\nGPT-3.5 + RAG " in shown.stdout
+    assert "1  No search " in command(*named, "--full").stdout
     assert "top_k" not in shown.stdout
     assert "GPT-3.5 + RAG" in (tmp_path / "frontier.svg").read_text(encoding="utf-8")
     rows = json.loads(command(*named, "--json").stdout)["rows"]

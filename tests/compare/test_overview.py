@@ -50,15 +50,14 @@ def test_what_is_not_made_does_not_count_as_wrong(store: Store) -> None:
     assert [(one.score, one.so_far) for one in found] == [(0.75, True), (0.75, True), (None, True), (0.75, False)]
     lines = runs_table(found, 2.0).rows
     assert [row[4] for row in lines] == ["75.00 so far", "75.00 so far", "-", "75.00"]
-    (said,) = verdict_lines(compare(store, [run, whole], common=True), (), {run.id: "1", whole.id: "2"}, {})
+    (said,) = verdict_lines(compare(store, [run, whole], common=True), (), {run.id: "one", whole.id: "two"})
     assert "not made" not in said
-    (said,) = verdict_lines(compare(store, [run]), (), {run.id: "1"}, {run.id: "one"})
+    (said,) = verdict_lines(compare(store, [run]), (), {run.id: "one"})
     counted = "unfinished, and what is not made counts as not correct; "
     assert said.startswith(f"strict: {counted.replace(',', ' (4 of 10 made),')}one has 30.00 %")
     runs = [add_run(store, name, questions(4), [1, ..., last, last]) for name, last in (("five", ...), ("six", 1))]
-    numbers = {run.id: str(place) for place, run in enumerate(runs, 1)}
-    (said,) = verdict_lines(compare(store, runs), (), numbers, {run.id: run.agent for run in runs})
-    assert said.startswith(f"strict: #1 (1 of 4 made), #2 (3 of 4 made) are {counted}#2 six has the best figure, 75.00")
+    (said,) = verdict_lines(compare(store, runs), (), {run.id: run.agent for run in runs})
+    assert said.startswith(f"strict: five (1 of 4 made), six (3 of 4 made) are {counted}six has the best figure, 75.00")
 
 
 def test_a_run_without_attempts_has_no_figure(store: Store) -> None:

@@ -111,7 +111,7 @@ def test_replies_that_hold_an_error_count_as_their_text_is_read_and_what_was_not
         assert (figure.value, figure.failed, figure.failed_right, figure.missing) == (0.5, 2, 1, 2)
         made = compare(store, [run])
         found, names = abstract(store, [run], made), agent_names(made)
-        (line, *_) = verdict_lines(made, (), {run.id: "1"}, names)
+        (line, *_) = verdict_lines(made, (), names)
         lacks = lack_lines(found, names)
     file = tmp_path / "one.toml"
     file.write_text(STUDY.replace("BENCHMARK", name), encoding="utf-8")

@@ -134,7 +134,7 @@ def test_everything_shown_tells_two_models_apart(store):
         if table.key in ("scores", "outcomes"):
             assert [row[1] for row in table.rows] == ours
     console = Console(width=200, file=io.StringIO(), record=True)
-    print_comparison(found, console=console, frontier=True)
+    print_comparison(found, console=console, full=True)
     text = console.export_text()
     # Accuracy, outcomes, frontier, its picture, and in the line above them the one with the best figure.
     assert [text.count(name) for name in ours] == [4, 5]

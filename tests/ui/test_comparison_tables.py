@@ -31,7 +31,7 @@ def printed(comparison, **more):
 
 
 def test_the_terminal_shows_every_table(comparison):
-    text = printed(comparison, frontier=True)
+    text = printed(comparison, full=True)
     assert "40.00 ±15.49" in text
     assert "+30.00" in text
     assert "heart & lung" in text
@@ -47,7 +47,7 @@ def test_names_are_not_markup_anywhere(store):
         add_run(store, "<b>|*y_", questions(2), [1, 1]),
     ]
     found = compare(store, runs)
-    text = printed(found, frontier=True)
+    text = printed(found, full=True)
     assert "[red]x[/red]" in text
     assert "<U+001B>" in text
     assert "\x1b[2J" not in text

@@ -8,13 +8,11 @@ import pytest
 from rich.console import Console
 
 from ragrounds.evals.compare.comparison import Comparison, compare
-from ragrounds.evals.compare.findings import conclusions
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.comparison_tables import (
     agent_names,
     comparison_tables,
     difference_interval,
-    numbered,
     print_comparison,
 )
 from ragrounds.ui.comparison_words import verdict_lines
@@ -31,7 +29,7 @@ def store(tmp_path):
 
 
 def told(made: Comparison) -> list[str]:
-    return list(verdict_lines(made, (), numbered(made), agent_names(made)))
+    return list(verdict_lines(made, (), agent_names(made)))
 
 
 def test_the_best_is_ahead_of_those_the_tests_tell_it_from(store):
@@ -42,9 +40,10 @@ def test_the_best_is_ahead_of_those_the_tests_tell_it_from(store):
     pair = next(one for one in made.tables[0].pairs if {one.first, one.second} == {middle.id, high.id})
     ends = f"{100 * pair.tests.low:+.1f} to {100 * pair.tests.high:+.1f}"
     (line,) = told(made)
-    assert line == f"strict: #3 c is ahead of both others, 90.00: +40.00 points on the nearest, #2 (95 %: {ends})."
+    said = f"90.00 %, +40.00 points on the nearest, b (95 %: {ends})."
+    assert line == f"strict: c is significantly better than both others: {said}"
     (line,) = told(compare(store, [high, low]))
-    assert line.startswith("strict: #1 c is ahead of the other, 90.00: +70.00 points (95 %: ")
+    assert line.startswith("strict: c is significantly better than the other: 90.00 %, +70.00 points (95 %: ")
 
 
 def test_what_no_test_tells_is_not_said(store):
@@ -53,16 +52,18 @@ def test_what_no_test_tells_is_not_said(store):
         add_run(store, name, ASKED, values) for name, values in zip("abc", (HIGH, almost, LOW), strict=True)
     )
     assert told(compare(store, [high, near])) == [
-        "strict: #1 a has the best figure, 90.00; no two runs differ by the tests."
+        "strict: a has the best figure, 90.00 %; no difference is significant."
     ]
     (line,) = told(compare(store, [high, near, low]))
-    assert line == "strict: #1 a is ahead of 1 of 2 others, 90.00; not told from #2."
+    assert line == (
+        "strict: a is significantly better than 1 of 2 others: 90.00 %; not significantly different from b."
+    )
 
 
 def test_where_all_figures_are_alike_no_run_is_named(store):
     runs = [add_run(store, name, ASKED, [0] * 40) for name in "abc"]
-    assert told(compare(store, runs[:2])) == ["strict: both runs have 0.00; no two runs differ by the tests."]
-    assert told(compare(store, runs)) == ["strict: all 3 runs have 0.00; no two runs differ by the tests."]
+    assert told(compare(store, runs[:2])) == ["strict: both runs have 0.00; no difference is significant."]
+    assert told(compare(store, runs)) == ["strict: all 3 runs have 0.00; no difference is significant."]
 
 
 def test_an_mde_that_there_is_not_is_explained(store):
@@ -84,30 +85,13 @@ def test_a_run_alone_has_its_interval_and_one_without_scores_no_line(store):
     assert told(compare(store, [add_run(store, "b", ASKED, [None] * 40)])) == []
 
 
-def test_of_many_pairs_a_terminal_shows_those_that_the_tests_tell_apart(store):
-    names = "abcdefg"
-    runs = [add_run(store, name, ASKED, [1] * (5 * place) + [0] * (40 - 5 * place)) for place, name in enumerate(names)]
-    made = compare(store, runs)
-    (pairs,) = (one for one in comparison_tables(made, brief=True) if one.key == "pairs")
-    carried = {frozenset((one.better, one.worse)) for one in conclusions(made.tables[0])}
-    numbers = numbered(made)
-    labels = {frozenset(f"#{numbers[run]}" for run in pair) for pair in carried}
-    assert 0 < len(carried) < 21
-    shown = [frozenset(row[0].split(" - ")) for row in pairs.rows]
-    assert len(shown) == 15
-    assert set(shown[: len(labels)]) == set(shown) & labels
-    assert "15 of 21" in pairs.about
-    listed = [one for one in comparison_tables(made) if one.key == "pairs"]
-    assert len(listed[0].rows) == 21  # Markdown, LaTeX and the report have every pair
-
-
 def test_it_stands_above_the_tables(store):
     runs = [add_run(store, name, ASKED, values) for name, values in (("a", LOW), ("b", HIGH))]
     console = Console(width=80, file=io.StringIO(), record=True)
     print_comparison(compare(store, runs), console=console)
     text = console.export_text()
-    assert text.startswith("strict: #2 b is ahead of the other")
-    assert text.index("is ahead") < text.index("outcomes and cost")
+    assert text.startswith("strict: b is significantly better than the other: 90.00 %")
+    assert text.index("better") < text.index("diff.")
 
 
 def test_a_pair_that_would_differ_by_its_own_is_said_where_the_tests_together_find_nothing(store):
@@ -115,8 +99,8 @@ def test_a_pair_that_would_differ_by_its_own_is_said_where_the_tests_together_fi
     runs = [add_run(store, name, asked, [1] * right + [0] * (12 - right)) for name, right in (("a", 0), ("b", 6))]
     middle = add_run(store, "c", asked, [1] * 3 + [0] * 9)
     assert told(compare(store, [*runs, middle])) == [
-        "strict: #2 b has the best figure, 50.00; no two runs differ by the tests together; 1 of 3 pairs would by its "
-        "own."
+        "strict: b has the best figure, 50.00 %; no difference is significant over all pairs; 1 of 3 pairs would be "
+        "alone."
     ]
 
 
@@ -124,6 +108,6 @@ def test_where_the_test_finds_no_difference_the_interval_holds_0(store):
     asked = questions(5)
     runs = [add_run(store, name, asked, [value] * 5) for name, value in (("a", 0), ("b", 1))]
     compared = compare(store, runs)
-    assert told(compared) == ["strict: #2 b has the best figure, 100.00; no two runs differ by the tests."]
+    assert told(compared) == ["strict: b has the best figure, 100.00 %; no difference is significant."]
     (pair,) = compared.tables[0].pairs
     assert difference_interval(pair.tests, "percent") == "+0.0 to +100.0"

@@ -221,7 +221,7 @@ def test_a_server_that_died_stands_in_the_first_line(tmp_path: Path) -> None:
     with Store(tmp_path) as opened:
         ended = dict.fromkeys(range(12, 27), "failed")
         run = add_run(opened, "one", questions(27), [1] * 3 + [0] * 9 + ["unscored"] * 15, status=ended)
-        (line,) = verdict_lines(compare(opened, [run]), (), {run.id: "1"}, {run.id: "one"})
+        (line,) = verdict_lines(compare(opened, [run]), (), {run.id: "one"})
     assert line == (
         "strict: one has 11.11 % (95 %: 3.0 to 28.9), 27 questions; 15 of 27 attempts failed, at best 66.67."
     )

@@ -182,7 +182,7 @@ def test_a_judge_without_any_verdict_is_named_and_in_no_agreement(home):
     assert [set(pair) for pair in pairs] == [{"test:<b>strict</b>", "test:<b>mild</b>"}]
     # The first line of a comparison says how many questions have no score.
     with Store(home) as store:
-        lines = list(verdict_lines(compare(store, [store.run("direct")]), ["equivalent"], {}, {"direct-1": "direct"}))
+        lines = list(verdict_lines(compare(store, [store.run("direct")]), ["equivalent"], {"direct-1": "direct"}))
     assert lines == [
         "equivalent: direct has 60.00 % (95 %: 22.9 to 88.4), 5 questions; 1 of 6 attempts failed, at best 80.00; "
         "1 more has no score; "

@@ -1,0 +1,337 @@
+"""A comparison on one screen: what can be concluded, with accuracy and cost; a line a run; the frontier; what is
+doubtful. Every test and table is behind ``--full``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
+
+from msgspec import Struct
+from rich.console import Console
+from rich.text import Text
+
+from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable, kinds_of
+from ragrounds.evals.compare.figures import PairedFigure
+from ragrounds.evals.compare.findings import Conclusion, conclusions, finding, untested
+from ragrounds.evals.compare.frontier import FrontierPoint
+from ragrounds.records import OUTCOMES
+from ragrounds.ui.chart_text import draw
+from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.comparison_words import listed, verdict_lines
+from ragrounds.ui.frontier import amount, frontier_picture
+from ragrounds.ui.tables import print_table
+from ragrounds.ui.text import (
+    TOO_FEW,
+    dollars,
+    duration,
+    figure_text,
+    in_scale,
+    number_of,
+    one_line,
+    percent,
+    points,
+    safe,
+    tokens,
+)
+
+_PICTURE = 80, 7
+"""Columns and lines of the frontier."""
+_NAME = 30
+"""Columns of a run's name in the table."""
+_NOTES = 2
+"""Notes that are printed; of more it is said how many."""
+_HUNDRED = 100
+"""Questions that a price is of."""
+
+
+class _Line(Struct, frozen=True):
+    """A run on one screen."""
+
+    totals: RunTotals
+    figures: RunFigures | None
+    """Under the first headline."""
+    point: FrontierPoint | None
+    against: PairedFigure | None
+    """Its difference to the run that the others are set against."""
+    mark: str
+    """▲ or ▼ where that is significant."""
+
+
+def print_one_screen(
+    comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str], console: Console
+) -> None:
+    """Print it: at most 24 lines of 80 columns for up to five runs, and one more for each further run.
+
+    Args:
+        comparison: of any number of runs.
+        scorers: those that were asked for; none: the headlines.
+        names: run id → what the run is called, safe to show.
+        console: where.
+    """
+    width, shown = min(console.width, 100), [table for table, _ in comparison.shown(scorers)]
+    nothing = () if shown else ("No answer has a score yet.",)
+    first, *others = [*nothing, *verdict_lines(comparison, scorers, names, prices(comparison, shown)), ""]
+    said = [first, *_trade(shown[:1], names), *others, *_no_model(comparison, names)]
+    for line in (one for one in said if "`" in one):
+        console.print(Text(line), soft_wrap=True)  # a command is pasted whole
+    console.print(Text("\n".join(wrap(" ".join(one for one in said if one and "`" not in one), width))))
+    print_table(summary_table(comparison, shown, names), console)
+    for line in (*_of_marks(shown[:1], names), *_doubts(comparison, shown, names)):
+        console.print(Text("\n".join(wrap(line, width)), style="dim"))
+    frontier = shown[0].frontier if shown and len(comparison.rows) > 2 else None
+    if frontier is not None and len(frontier.points) > 1:
+        picture = frontier_picture(frontier, shown[0].scorer, names)
+        console.print(draw(picture, min(console.width, _PICTURE[0]), _PICTURE[1]))
+    for note in comparison.notes[:_NOTES]:
+        console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap="`" in note)
+    if comparison.notes[_NOTES:]:
+        console.print(Text(f"{number_of(len(comparison.notes[_NOTES:]), 'more note')}: --full", style="yellow"))
+
+
+def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, str]:
+    """Run id → what 100 questions cost, in words: dollars uncached, tokens where these are not known or are 0."""
+    points_ = _points(shown)
+    costs = {row.run: _dollars(row, points_.get(row.run)) for row in comparison.rows}
+    if any(costs.values()):
+        return {
+            run: f"{dollars(cost)} per {_HUNDRED} questions" if cost is not None else "an unknown price"
+            for run, cost in costs.items()
+        }
+    used = {row.run: _each(row, row.usage.input + row.usage.output) for row in comparison.rows if row.usage}
+    return {run: f"{tokens(each)} tokens a question" for run, each in used.items() if each is not None}
+
+
+def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> TextTable:
+    """A line a run, the best first: the figures of the headlines, the difference to the best or to the baseline, cost,
+    tokens, seconds. What is the same of every run is in no column."""
+    lines = list(_lines(comparison, shown))
+    one = len(lines) == 1
+    first = shown[0] if shown else None
+    others = {table.scorer: {line.run: line.overall for line in table.lines} for table in shown[1:]}
+    whom = _reference(first) if first and first.pairs else ""
+
+    def value(line: _Line) -> str:
+        return in_scale(line.figures.overall.value, first.unit) if line.figures and first else ""
+
+    def other(table: ScorerTable) -> Column:
+        """The column of another headline."""
+        return Column(_heading(table), lambda line: in_scale(others[table.scorer][line.totals.run].value, table.unit))
+
+    def differs(of: object) -> bool:
+        return one or len({str(of(line)) for line in lines}) > 1  # type: ignore[operator]
+
+    def price(line: _Line) -> str:
+        return dollars(_dollars(line.totals, line.point))
+
+    def used(line: _Line) -> str:
+        usage = line.totals.usage
+        return tokens(_each(line.totals, usage.input + usage.output) if usage else None)
+
+    def time(line: _Line) -> str:
+        return duration(line.totals.seconds)
+
+    def asked(line: _Line) -> str:
+        return f"{line.figures.overall.n:,}" if line.figures else ""
+
+    columns = (
+        words("agent", lambda line: one_line(names[line.totals.run], _NAME), whole=True),
+        Column(_heading(first), value) if first else None,
+        Column("95 %", lambda line: _ends(line, first.unit)) if first else None,
+        *map(other, shown[1:]),
+        Column("diff.", lambda line: _difference(line, first)) if whom else None,
+        Column("95 % ", lambda line: _difference_ends(line, first)) if whom else None,
+        Column("n", asked) if first and not one and differs(asked) else None,
+        Column(f"$/{_HUNDRED}", price) if differs(price) else None,
+        Column("tokens", used, spare=1) if differs(used) else None,
+        Column("time", time, spare=2) if differs(time) else None,
+    )
+    title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"
+    title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
+    percents = any(table.unit == "percent" for table in shown)
+    return table_of("summary", lines, columns, title=f"{title} · percent" if percents else title)
+
+
+def _heading(table: ScorerTable) -> str:
+    """The scorer: every figure says its own. ↓: lower is better."""
+    said = table.scorer if table.unit == "percent" else f"{table.scorer} ({table.unit})"
+    return f"{said} ↓" if table.direction == "lower" else said
+
+
+def _lines(comparison: Comparison, shown: Sequence[ScorerTable]) -> Iterator[_Line]:
+    """The runs, the best first."""
+    first = shown[0] if shown else None
+    figures = {line.run: line for line in first.lines} if first else {}
+    points_ = _points(shown)
+    whom = _reference(first) if first and first.pairs else ""
+    told = conclusions(first) if first else ()
+    down = first is not None and first.direction == "lower"
+
+    def rank(row: RunTotals) -> tuple[bool, float]:
+        line = figures.get(row.run)
+        value = line.overall.value if line else None
+        return value is None, 0.0 if value is None else value if down else -value
+
+    for row in sorted(comparison.rows, key=rank):
+        against = _against(first, whom, row.run) if first and row.run != whom else None
+        mark = next((_mark(one, row.run, whom, down) for one in told if {one.better, one.worse} == {row.run, whom}), "")
+        yield _Line(row, figures.get(row.run), points_.get(row.run), against, mark)
+
+
+def _mark(one: Conclusion, run: str, whom: str, down: bool) -> str:
+    return "▲" if (one.better == run) != down else "▼"
+
+
+def _reference(table: ScorerTable) -> str:
+    """The run that the others are set against: the baseline where every pair has it, else the best."""
+    common = set.intersection(*({pair.first, pair.second} for pair in table.pairs))
+    if len(common) == 1:
+        return common.pop()
+    found = finding(table)
+    return found.best.run if found else ""
+
+
+def _against(table: ScorerTable, whom: str, run: str) -> PairedFigure | None:
+    for pair in table.pairs:
+        if {pair.first, pair.second} == {run, whom}:
+            tests = pair.tests
+            return tests if pair.second == run else _turned(tests)
+    return None
+
+
+def _turned(tests: PairedFigure) -> PairedFigure:
+    """A difference from the other side."""
+
+    def minus(value: float | None) -> float | None:
+        return None if value is None else -value
+
+    return PairedFigure(
+        difference=minus(tests.difference), low=minus(tests.high), high=minus(tests.low), n=tests.n, draws=tests.draws
+    )
+
+
+def _ends(line: _Line, unit: str) -> str:
+    found = line.figures.overall if line.figures else None
+    if found is None or found.value is None:
+        return ""
+    if found.low is None or found.high is None:
+        return TOO_FEW
+    if unit == "percent":
+        return f"{percent(found.low, 0)}-{percent(found.high, 0)}"
+    return f"{figure_text(found.low, '.3g')} to {figure_text(found.high, '.3g')}"
+
+
+def _difference(line: _Line, table: ScorerTable | None) -> str:
+    if line.against is None or line.against.difference is None or table is None:
+        return ""
+    value = line.against.difference
+    return line.mark + (points(value, 1) if table.unit == "percent" else figure_text(value, "+.3g"))
+
+
+def _difference_ends(line: _Line, table: ScorerTable | None) -> str:
+    found = line.against
+    if found is None or found.difference is None or table is None:
+        return ""
+    if found.low is None or found.high is None:
+        return TOO_FEW
+    low, high = (
+        points(end, 0) if table.unit == "percent" else figure_text(end, "+.3g") for end in (found.low, found.high)
+    )
+    return f"{low} to {high}"
+
+
+def _points(shown: Sequence[ScorerTable]) -> dict[str, FrontierPoint]:
+    """Run id → its place by cost in dollars uncached, where that is known."""
+    frontier = shown[0].frontier if shown else None
+    if frontier is None or frontier.measure != "cost_uncached":
+        return {}
+    return {point.run: point for point in frontier.points}
+
+
+def _dollars(row: RunTotals, point: FrontierPoint | None) -> float | None:
+    """What 100 questions cost, as with an empty journal."""
+    if point is not None and point.cost.value is not None:
+        return point.cost.value * _HUNDRED
+    each = _each(row, row.cost_uncached) if row.cost_uncached is not None else None
+    return each * _HUNDRED if each is not None else None
+
+
+def _each(row: RunTotals, total: float) -> float | None:
+    """A total by attempts that were made."""
+    made = sum(count for status, count in row.statuses.items() if status != "not_run")
+    return total / made if made else None
+
+
+def _trade(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
+    """What the best costs beside a cheaper run: one that is not significantly different, else the next on the
+    frontier."""
+    for table in shown:
+        frontier, found = table.frontier, finding(table)
+        if frontier is None or found is None:
+            continue
+        costs = {point.run: point.cost.value or 0.0 for point in frontier.points}
+        scores = {line.run: line.overall.value or 0.0 for line in table.lines}
+        best = costs.get(found.best.run, 0.0)
+        if cheaper := [run for run in found.untold if costs.get(run, best) < best]:
+            run = max(cheaper, key=lambda one: scores[one] * (1 if found.direction == "higher" else -1))
+            kind = {"tokens": "tokens", "seconds": "time", "model_calls": "calls"}.get(frontier.measure, "price")
+            share = f"{percent(costs[run] / best, 0)} % of its {kind}"
+            score = in_scale(scores[run], found.unit)
+            yield f"{names[run]} ({score}) takes {share} and is not significantly different."
+            return
+        for one in frontier.tradeoffs:
+            if one.dearer == found.best.run and one.price.value is not None:
+                price = amount(one.price.value, frontier.measure) + (" tokens" if frontier.measure == "tokens" else "")
+                yield f"One more right answer costs {price} with it, against {names[one.cheaper]}."
+
+
+def _no_model(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+    """That no language model answered."""
+    found = kinds_of([(row.run, row.no_model) for row in comparison.rows])
+    for kind, runs in found.items():
+        whose = "" if len(runs) == len(comparison.rows) else f" for {listed([names[run] for run in runs])}"
+        what = "the built-in baseline" if kind == "extractive" else "the stand-in server"
+        yield f"No language model answered{whose}, but {what}."
+
+
+def _of_marks(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
+    """What the differences are to, and what decides that one is significant."""
+    for table in shown:
+        if not table.pairs:
+            continue
+        told = conclusions(table)
+        by = {"exact": "", "always-valid": ", always-valid test", "interval": ", by its interval"}
+        test = f"5 %{by[told[0].test]}" if told else "5 %"
+        test += f", Holm over {len(table.pairs):,} pairs" if len(table.pairs) > 1 else ""
+        head = "▲▼ significant" if told else "none is significant"
+        decides = "no test fits these scores" if untested(table) else f"{head} ({test})"
+        alone = {frozenset((pair.first, pair.second)) for pair in table.pairs if _apart(pair.tests)}
+        own = "" if alone <= {frozenset((one.better, one.worse)) for one in told} else ", each with its own interval"
+        yield f"diff.: to {names[_reference(table)]}{own}; {decides}"
+
+
+def _apart(tests: PairedFigure) -> bool:
+    """Whether the interval of a difference leaves 0 out."""
+    return tests.low is not None and tests.high is not None and (tests.low > 0 or tests.high < 0)
+
+
+def _doubts(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
+    """What was not answered, what was not recorded, and costs that are at least."""
+    counted, said = comparison.outcomes(), []
+    figures = {line.run: line.overall for line in shown[0].lines} if shown else {}
+    for row in comparison.rows:
+        outcomes: Mapping[str, int] = counted.get(row.run, {})
+        left = [name for name in OUTCOMES if name != "answered" and outcomes.get(name)]
+        parts = [f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in left]
+        found = figures.get(row.run)
+        if parts and found and found.best is not None and found.value is not None and found.best > found.value + 1e-9:
+            parts.append(f"at best {in_scale(found.best, shown[0].unit)}")
+        if found and found.missing:
+            parts.append(f"{found.missing:,} without a score")
+        if row.unrecorded:
+            parts.append(f"{number_of(row.unrecorded, 'call')} not recorded")
+        if row.unanswered:
+            parts.append(f"{number_of(row.unanswered, 'request')} without an answer, so costs are at least")
+        if parts:
+            said.append(f"{names[row.run]} {', '.join(parts)}")
+    if said:
+        yield f"Not answered: {'; '.join(said)}."
