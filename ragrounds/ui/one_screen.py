@@ -69,7 +69,7 @@ def print_one_screen(
         console: where.
     """
     width, shown = min(console.width, 100), [table for table, _ in comparison.shown(scorers)]
-    nothing = () if shown else ("No answer has a score yet.",)
+    nothing = [] if shown else ["No answer has a score yet."]
     first, *others = [*nothing, *verdict_lines(comparison, scorers, names, prices(comparison, shown)), ""]
     said = [first, *_trade(shown[:1], names), *others, *_no_model(comparison, names)]
     for line in (one for one in said if "`" in one):

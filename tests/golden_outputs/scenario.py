@@ -246,6 +246,7 @@ WORD_OUTPUTS: dict[str, Callable[[Scenario], str]] = {
     "runs_ls": lambda s: "\n".join(sorted(s.say("runs", "ls").splitlines())),
     "runs_show": lambda s: s.say("runs", "show", "direct"),
     "compare": lambda s: s.say("compare", *BASELINE) + s.talk,
+    "compare_full": lambda s: s.say("compare", *BASELINE, "--full"),
     "compare_markdown": lambda s: s.say("compare", *BASELINE, "--markdown"),
     "compare_latex": lambda s: s.say("compare", *BASELINE, "--latex"),
     "show": lambda s: s.say("show", "vanilla_rag[top_k=8]", s.questions[0]),
