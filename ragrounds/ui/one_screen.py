@@ -83,7 +83,7 @@ def print_one_screen(
         picture = frontier_picture(frontier, shown[0].scorer, names)
         console.print(draw(picture, min(console.width, _PICTURE[0]), _PICTURE[1]))
     for note in comparison.notes[:_NOTES]:
-        console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap="`" in note)
+        console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
     if comparison.notes[_NOTES:]:
         console.print(Text(f"{number_of(len(comparison.notes[_NOTES:]), 'more note')}: --full", style="yellow"))
 

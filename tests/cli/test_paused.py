@@ -30,7 +30,7 @@ def test_paused_attempts_are_no_success_and_name_the_cure(command: Cli, home: Pa
     assert done.returncode == 3
     assert "4 paused: the system asked a person: May the plan be sent to the ward?" in done.stderr
     assert "on_interrupt=yes" in done.stderr
-    first = done.stdout.splitlines()[0]
+    first = " ".join(done.stdout.split())
     assert "attempts wait for a person, at best 100.00" in first
     with Store(home) as store:
         (run,) = store.runs()
