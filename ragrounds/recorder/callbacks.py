@@ -120,6 +120,8 @@ class _Callbacks:
     """An attempt's cap, reached here, must end the graph."""
     run_inline = True
     """In the context of who makes the call, which then says whose call at the wire it is."""
+    ignore_chain = ignore_custom_event = ignore_retry = True
+    """The wire sees what is tried again."""
 
     def __init__(self, seen: Observer) -> None:
         self._seen = seen
@@ -128,21 +130,6 @@ class _Callbacks:
         self._running: dict[UUID, _Running] = {}
         self._told: set[UUID] = set()
         """Tools inside which a retriever has told of its passages already."""
-
-    @property
-    def ignore_chain(self) -> bool:
-        """Nothing is asked of chains."""
-        return True
-
-    @property
-    def ignore_custom_event(self) -> bool:
-        """Nothing is asked of events of the system's own."""
-        return True
-
-    @property
-    def ignore_retry(self) -> bool:
-        """The wire sees what is tried again."""
-        return True
 
     def on_chat_model_start(
         self,

@@ -21,11 +21,19 @@ def loaded(target: str, called: str = "") -> object:
         Refused: there is no such module or name, or the module fails.
     """
     place, _, name = target.rpartition(":")
-    module = _module(place)
+    return held_in(_module(place), name, called or target)
+
+
+def held_in(module: ModuleType, name: str, called: str) -> object:
+    """What a module has under a name, with dots for what is inside something.
+
+    Raises:
+        Refused: there is none; it says what there is.
+    """
     found: object = module
     for part in name.split("."):
         if not part or not hasattr(found, part):
-            raise Refused(lacking(called or target, part, found, module))
+            raise Refused(lacking(called, part, found, module))
         found = getattr(found, part)
     return found
 

@@ -18,6 +18,7 @@ from types import ModuleType
 import msgspec
 from msgspec import Struct
 
+from ragrounds.agents.systems.in_process import refusals
 from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import OPENED, REFUSED, module_named, watched
 from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads, forget, heard_here
@@ -26,7 +27,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.plugins import imported_module, say_once
 from ragrounds.recorder.answers import at_path
-from ragrounds.recorder.targets import lacking
+from ragrounds.recorder.targets import held_in
 
 HERE = "__main__"
 """The module of what was given as an object."""
@@ -98,14 +99,8 @@ def named_object(name: str) -> object:
         )
     _forget_changed(name)
     target = target_of(name)
-    module = module_of(target, name)
-    found: object = module
-    wanted = "" if _is_file(target) else target.rpartition(":")[2]
-    for part in wanted.split("."):
-        if not part or not hasattr(found, part):
-            raise UserError(lacking(name, part, found, module))
-        found = getattr(found, part)
-    return found
+    with refusals():
+        return held_in(module_of(target, name), "" if _is_file(target) else target.rpartition(":")[2], name)
 
 
 def give(made: Sequence[object]) -> list[str]:
