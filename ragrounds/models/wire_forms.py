@@ -129,24 +129,7 @@ class WireForm(Struct, frozen=True):
 def known_call(request: WireRequest, listed: Sequence[str] = ()) -> ModelCall | None:
     """Read a request; ``None``: it is no call of a form that is known, and its address does not begin with one of
     those `listed`."""
-    return _of_form(request) or _of_mcp(request) or _of_listed(request, listed)
-
-
-def _of_mcp(request: WireRequest) -> ModelCall | None:
-    """What is said to an MCP server over HTTP, without what a client draws anew each time."""
-    streams = "text/event-stream" in request.headers.get("accept", "")
-    if request.method.upper() != "POST" or not streams or b'"jsonrpc"' not in request.body:
-        return None
-    try:
-        body = read_json(request.body)
-    except (ValueError, BadReply):
-        return None
-    if not isinstance(body, dict) or body.get("jsonrpc") != "2.0" or not (method := words(body.get("method"), 200)):
-        return None
-    params = {name: value for name, value in object_in(body, "params").items() if name != "_meta"}
-    name = words(params.get("name"), 200) or method
-    said = {"method": method, "params": params}
-    return ModelCall(MCP, plain_address(request.url), name, said, body.get("id"))
+    return _of_form(request) or _of_listed(request, listed)
 
 
 def _of_listed(request: WireRequest, listed: Sequence[str]) -> ModelCall | None:
@@ -174,7 +157,13 @@ def _of_form(request: WireRequest) -> ModelCall | None:
             return None
         if not isinstance(body, dict) or form.needs not in body:
             continue
-        return ModelCall(form, address, words(body.get("model"), 200) or _model_in(path), body)
+        if form is not MCP:
+            return ModelCall(form, address, words(body.get("model"), 200) or _model_in(path), body)
+        if "text/event-stream" in request.headers.get("accept", "") and (method := words(body.get("method"), 200)):
+            # Without what a client draws anew each time.
+            params = {name: value for name, value in object_in(body, "params").items() if name != "_meta"}
+            said = {"method": method, "params": params}
+            return ModelCall(MCP, address, words(params.get("name"), 200) or method, said, body.get("id"))
     return None
 
 
@@ -219,6 +208,8 @@ _SECRET = re.compile(r"(?i)key|token|secret|password|signature|^sig$|^auth")
 
 
 GEMINI = WireForm("generateContent", ":generateContent", "google_genai", "contents", gemini_read)
+MCP = WireForm("MCP", "", "mcp", "jsonrpc", mcp_read, role="tool")
+"""Of a server of the Model Context Protocol, over streamable HTTP: its address may end in any way."""
 FORMS: tuple[WireForm, ...] = (
     WireForm("chat completions", "/chat/completions", "openai", "messages", read_reply),
     WireForm("completions", "/completions", "openai", "prompt", read_reply),
@@ -230,13 +221,10 @@ FORMS: tuple[WireForm, ...] = (
     WireForm("Ollama embeddings", "/api/embed", "ollama", "input", list_read, role="embedding"),
     WireForm("rerank", "/rerank", "cohere", "documents", list_read, role="reranking"),
     GEMINI,
+    MCP,
 )
 LISTED = WireForm("HTTP", "", "http", "", listed_read, role="tool")
 """Of an address that the user listed: nothing is known of its form."""
-
-
-MCP = WireForm("MCP", "", "mcp", "jsonrpc", mcp_read, role="tool")
-"""Of a server of the Model Context Protocol, over streamable HTTP."""
 
 
 def canonical(body: Body) -> bytes:
