@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
 from ragrounds.recorder.httpx_clients import OUR_LOOPS
+from ragrounds.recorder.wire import running_loop
 
 T = TypeVar("T")
 _LOOK = 0.2
@@ -38,7 +39,7 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
         KeyboardInterrupt: the work was interrupted, and is of a kind that does not finish what is in flight.
     """
     # Not inside `except`: what the work raises would name the missing loop as its cause.
-    if not _loop_runs():
+    if running_loop() is None:
         if threading.current_thread() is not threading.main_thread():
             return asyncio.run(work)
         if not _main:
@@ -68,14 +69,6 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     OUR_LOOPS.add(loop)
     return loop
-
-
-def _loop_runs() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 async def _alone(work: Coroutine[Any, Any, T]) -> T:

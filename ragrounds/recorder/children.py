@@ -33,8 +33,6 @@ from .frames import BadFrame, Reader, packed
 from .observer import STEP
 from .wire import (
     GATE,
-    OWN_TRAFFIC,
-    PASSING,
     WATCHER,
     BlockingSend,
     Grown,
@@ -45,7 +43,9 @@ from .wire import (
     Watcher,
     WireRequest,
     WireResponse,
+    hearer,
     model_call,
+    running_loop,
 )
 
 PLACE = "RAGROUNDS_PARENT"
@@ -265,25 +265,12 @@ _tokens: weakref.WeakKeyDictionary[Watcher, str] = weakref.WeakKeyDictionary()
 _forking = threading.local()
 
 
-def loop_runs() -> bool:
-    """Whether this thread runs a loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def current() -> Watcher | None:
-    """Who watches what goes on in this context, whether it passes or not."""
-    return WATCHER.get() or GATE.parent
-
-
 def way() -> ChildWatcher | None:
     """The way to the watcher of this context for a child that is made now; ``None``: there is none, or no way."""
-    found = current()
-    if found is None or isinstance(found, ChildWatcher) or PASSING.get() or OWN_TRAFFIC.get():
-        return found if isinstance(found, ChildWatcher) else None
+    if isinstance(found := WATCHER.get() or GATE.parent, ChildWatcher):
+        return found
+    if (found := hearer()) is None:
+        return None
     with _starting:
         try:
             if not _listening:
@@ -335,7 +322,7 @@ class Forks:
     def begin(self) -> object:
         """Wait until this thread may fork, and hold the others up. ``None``: it need not."""
         found = WATCHER.get()
-        if found is None or loop_runs():
+        if found is None or running_loop():
             return None
         one = object()
         self._changed.acquire()
@@ -474,7 +461,7 @@ def of_programs(module: Any) -> Iterator[Callable[[], None]]:
     begin = _posixsubprocess.fork_exec
 
     def begun(argv: Sequence[Any], programs: Sequence[Any], *given: Any) -> int:
-        found = None if PASSING.get() or OWN_TRAFFIC.get() else current()
+        found = hearer()
         path = way() if found is not None and _is_python(argv, programs) else None
         if path is not None:  # the fourth of what follows is the environment
             given = (*given[:3], _environment(path, given[3]), *given[4:])

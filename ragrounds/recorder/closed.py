@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from .wire import GATE, OWN_TRAFFIC, PASSING, WATCHER, Watcher
+from .wire import Watcher, hearer
 
 _CALLS = {"x86_64": (0xC000003E, 41, 317), "aarch64": (0xC00000B7, 198, 277)}
 """Machine → its architecture as the kernel writes it, the numbers of ``socket`` and ``seccomp``."""
@@ -118,8 +118,7 @@ def _hear(event: str, arguments: tuple[object, ...]) -> None:
         what = _wanted(sys._getframe(1))
     else:
         return
-    watcher = WATCHER.get() or GATE.parent
-    if what and watcher is not None and not PASSING.get() and not OWN_TRAFFIC.get():
+    if what and (watcher := hearer()) is not None:
         watcher.unseen(what)
 
 

@@ -29,20 +29,30 @@ from typing import Any, NamedTuple, cast
 
 from . import clock
 from .answers import Wiring
-from .children import FORKS, loop_runs
+from .children import FORKS
 from .closed import close, natively_told
 from .errors import AskedPerson, Refused, failure
 from .forms import adapted, heard
 from .frames import LONGEST_BODY, BadFrame, RawFrame, Reader, Sender, packed
+from .function import MOST_THREADS
 from .observer import Form, Observer, step_here
 from .reads import NAMED, Reads
 from .targets import loaded
 from .unpacking import BadReply
 from .watch import installed
-from .wire import WATCHER, BlockingSend, Grown, NotThere, Send, Unsent, WireRequest, WireResponse, model_call
+from .wire import (
+    WATCHER,
+    BlockingSend,
+    Grown,
+    NotThere,
+    Send,
+    Unsent,
+    WireRequest,
+    WireResponse,
+    model_call,
+    running_loop,
+)
 
-MOST_THREADS = 256
-"""Threads of the loop's: as many attempts may be in flight, each in a function that is not async."""
 _FLUSH = 0.25
 """Seconds after which events are sent that no other frame has followed."""
 _LONGEST_TRACE = 50_000
@@ -81,9 +91,9 @@ class Link:
     def post(self, frame: str, body: bytes = b"", **said: Any) -> None:
         """Send a frame, behind the events before it: on a loop, once its other tasks have had their turn."""
         self._sender.hold(packed({"frame": frame, **said}, body))
-        try:
-            asyncio.get_running_loop().call_soon(self.flush)
-        except RuntimeError:
+        if (loop := running_loop()) is not None:
+            loop.call_soon(self.flush)
+        else:
             self.flush()
 
     def tell(self, attempt: int, what: str, *args: object, **named: object) -> None:
@@ -166,7 +176,7 @@ class HostWatcher:
         if self._is_long(request):
             return None
         verdicts: queue.SimpleQueue[WireVerdict] = queue.SimpleQueue()
-        with FORKS.add(self, -1), _Question(self, request, not loop_runs(), verdicts.put) as question:
+        with FORKS.add(self, -1), _Question(self, request, running_loop() is None, verdicts.put) as question:
             self.link.flush()
             verdict = verdicts.get()
             if verdict.said["frame"] == "send":
@@ -338,10 +348,13 @@ class HostLoop:
             self._opens.append(said)
             self._loop.call_soon_threadsafe(self._loop.stop)
         elif what == "end":
-            self._ending = True
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._end)
         else:
             self._link.settle(said, frame.body)
+
+    def _end(self) -> None:
+        self._ending = True
+        self._loop.stop()
 
     async def _flush(self) -> None:
         while True:

@@ -48,7 +48,7 @@ def _module(place: str) -> ModuleType:
     except ModuleNotFoundError as problem:
         if problem.name is not None and f"{place}.".startswith(f"{problem.name}."):
             raise Refused(f"There is no module {place!r}, neither installed nor in the current folder.") from None
-        raise Refused(f"importing {place} failed: {failure(problem)}") from problem
+        raise Refused(f"importing {place} by {sys.executable} failed: {failure(problem)}") from problem
     except Exception as problem:
         raise Refused(f"importing {place} failed: {failure(problem)}") from problem
 

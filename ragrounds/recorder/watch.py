@@ -21,7 +21,7 @@ from . import aiohttp_client, children, httpx_clients, lm15_client, threads, url
 from . import closed as closing
 from .loading import when_loaded
 from .observer import STEP
-from .wire import GATE, OWN_TRAFFIC, PASSING, passing
+from .wire import GATE, hearer, passing
 
 _lock = threading.RLock()
 _users = 0
@@ -107,7 +107,7 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _tell(what: str, *, counted: bool = False) -> None:
-    if not PASSING.get() and not OWN_TRAFFIC.get() and (found := children.current()) is not None:
+    if (found := hearer()) is not None:
         found.unseen(what, counted=counted)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ragrounds.agents.agent import Limits
-from ragrounds.agents.systems import host_work
+from ragrounds.agents.systems import host_work, hosts
 from ragrounds.agents.systems.host_frames import SystemRaised
 from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, end_hosts, environment
 from ragrounds.errors import HostEnded, StopRun, UserError
@@ -27,6 +27,7 @@ from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.recorder.frames import packed
 from ragrounds.records import Entered, Left, Question
 from tests.engine.doubles import Made, context_of
 from tests.recorder.test_alone import oldest_python
@@ -343,6 +344,19 @@ def test_what_cannot_be_opened_is_one_line(code, name, said, hosted) -> None:
     with pytest.raises(UserError, match=said) as refused:
         hosted(name, code).open()
     assert "\n" not in str(refused.value)
+
+
+def test_a_host_that_is_ended_while_it_opens_a_system_says_nothing(tmp_path) -> None:
+    (tmp_path / "slow.py").write_text("import time; time.sleep(0.5); raise ValueError")
+    ours, theirs = socket.socketpair()
+    lifeline, _ = os.pipe()
+    numbers = theirs.fileno(), lifeline
+    command = [sys.executable, hosts._CHILD, *map(str, numbers), "open"]
+    child = subprocess.Popen(command, pass_fds=numbers, stderr=subprocess.PIPE, start_new_session=True)
+    opens = {"id": 1, "target": f"{tmp_path}/slow.py:ask", "folders": [], "wiring": {"name": ""}, "person": ""}
+    ours.sendall(packed({"frame": "open", "values": None, **opens}) + packed({"frame": "end"}))
+    assert child.communicate(timeout=60)[1] == b""
+    assert child.returncode == 0
 
 
 def test_an_interpreter_that_is_none_is_one_line(hosted, tmp_path) -> None:

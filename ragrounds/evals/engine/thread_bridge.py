@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.recorder.wire import running_loop
 
 R = TypeVar("R")
 BLOCKED = 30.0
@@ -74,7 +75,7 @@ class ThreadBridge:
     """The way from an attempt's threads to its event loop, open as long as the attempt runs."""
 
     def __init__(self) -> None:
-        self._loop = _running_loop()
+        self._loop = running_loop()
         self._waited_for: set[asyncio.Task[object]] = set()
         self._closed = False
 
@@ -87,7 +88,7 @@ class ThreadBridge:
             UserError: this is a thread with an event loop, or the event loop is held up.
             AttemptEnded: the attempt is over.
         """
-        loop, here = self._loop, _running_loop()
+        loop, here = self._loop, running_loop()
         if loop is None or here is not None:
             asked.close()
             if loop is None:
@@ -142,13 +143,6 @@ class ThreadBridge:
 
 
 _HELD = f"If an async node calls `batch`, or a chain's `invoke`, {_ADVICE}"
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _room(loop: asyncio.AbstractEventLoop) -> contextlib.AbstractContextManager[None]:

@@ -56,6 +56,7 @@ from ragrounds.recorder.wire import (
     WireRequest,
     WireResponse,
     model_call,
+    running_loop,
 )
 from ragrounds.records import Fault, Reply, Usage
 from ragrounds.redaction import Redactor, redacted
@@ -215,11 +216,7 @@ class AttemptRecorder:
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         """The same for a client without async, in whatever thread. On the attempt's own event loop it holds that up,
         and so waits for no call that has to end there."""
-        try:
-            here = asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            here = False
-        return self._from_other_thread(request, send, waits=not here)
+        return self._from_other_thread(request, send, waits=running_loop() is not self._loop)
 
     def unseen(self, what: str, *, counted: bool = False) -> None:
         """Something leaves the process by no client that is known (contract: Watcher).
