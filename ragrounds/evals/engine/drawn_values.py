@@ -121,7 +121,8 @@ class DrawnValues:
         if not (keys := [*(opening.keys if opening else ()), *self.keys]):
             return ""
         count = self.recorded + (opening.recorded if opening else 0)
-        return f"{count:,} values of clock and chance, given back on resume and replay: {' '.join(keys)}"
+        values = f"{count:,} value{'s' * (count != 1)}"
+        return f"{values} of clock and chance, given back on resume and replay: {' '.join(keys)}"
 
     @property
     def _own(self) -> str:
