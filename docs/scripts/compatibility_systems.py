@@ -81,7 +81,6 @@ SYSTEMS = (
         "llama_workflow.py:ask",
         LLAMA,
         ("llama-index-core", "llama-index-workflows"),
-        card='input = { query = "prompt" }\n',
     ),
     Foreign(
         "openai_function",
