@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Literal, Protocol, TextIO
 
+from rich.console import RenderableType
+
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.ui.progress.facts import ProgressGatherer
@@ -96,11 +98,15 @@ class FullProgress:
     """One screen that redraws until the run ends; then the terminal is as it was, with a line of what came of it."""
 
     def __init__(self, tally: ReplayProgress, stream: TextIO, said: Sequence[str] = ()) -> None:
-        from ragrounds.ui.progress.frame import frame  # what a terminal's screen alone shows
-
         self.observe, self._stream = tally.observe, stream
         self._facts = ProgressGatherer(tally)
-        self._screen = Screen(stream, lambda *size_and_said: frame(self._facts.gather(), *size_and_said), said)
+        viewer = [sys.executable, "-m", "ragrounds", "trace", *tally.runs]
+        self._screen = Screen(stream, self._picture, said, viewer)
+
+    def _picture(self, width: int, height: int, said: Sequence[str]) -> RenderableType:
+        from ragrounds.ui.progress.frame import frame  # what a terminal's screen alone shows
+
+        return frame(self._facts.gather(), width, height, said, self._screen.opens_viewer)
 
     def __enter__(self) -> FullProgress:
         self._screen.__enter__()

@@ -39,7 +39,9 @@ Parts = list[tuple[RenderableType, int]]
 """What is drawn, each part with its number of lines."""
 
 
-def frame(facts: ProgressFacts, width: int, height: int, said: Sequence[str] = ()) -> RenderableType:
+def frame(
+    facts: ProgressFacts, width: int, height: int, said: Sequence[str] = (), viewer: bool = False
+) -> RenderableType:
     """One screen of `width` columns and `height` lines. What has no room is left out: agents that are done, columns of
     figures, attempts in flight.
 
@@ -48,12 +50,15 @@ def frame(facts: ProgressFacts, width: int, height: int, said: Sequence[str] = (
         width: columns of the terminal.
         height: its lines.
         said: what else was said, in lines; the last are shown.
+        viewer: whether `v` opens the viewer.
     """
     head = [title("ragrounds run", safe(facts.benchmark, 60), facts.seconds), _bar(facts, width)]
     about = _about(facts)
     agents = _agents(facts, width, max(1, height - len(head) - min(len(about), 3) - 4))
     parts = [*agents, *about, *_recent(facts, width), *_flying(facts, width)]
     foot = foot_words(len(facts.flying), "attempt", facts.asked_to_stop)
+    if viewer and not facts.asked_to_stop:
+        foot = [*(f"{one} v opens the viewer." for one in foot), *foot]
     return page(head, parts, said, foot, width, height)
 
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import IO, Self, TextIO
+from typing import IO, Any, Self, TextIO
 
 from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group, RenderableType
@@ -43,6 +46,8 @@ _PIECE = 1 << 20
 """Bytes of others that are read at a time."""
 _SAID = 4
 """Lines of others that a screen shows."""
+_HEARD = 0.1
+"""Seconds between two looks at the keys."""
 _STALE = 30.0
 """Seconds for which what was said before is shown."""
 _CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
@@ -53,6 +58,14 @@ def can_redraw(stream: TextIO) -> bool:
     try:
         return os.name == "posix" and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
     except ValueError:  # closed
+        return False
+
+
+def _is_typed_into() -> bool:
+    """Whether standard input is a terminal of which this process has the keys."""
+    try:
+        return os.name == "posix" and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError, AttributeError):
         return False
 
 
@@ -125,11 +138,20 @@ class Screen:
         stream: of the terminal.
         picture: what is drawn.
         said: lines that were said before, to be seen inside the screen.
+        viewer: a command that takes the terminal when `v` is pressed, until it ends; none: no key does anything.
     """
 
-    def __init__(self, stream: TextIO, picture: Picture, said: Sequence[str] = ()) -> None:
+    def __init__(self, stream: TextIO, picture: Picture, said: Sequence[str] = (), viewer: Sequence[str] = ()) -> None:
         self._stream, self._picture, self._said = stream, picture, list(said)
         self._others, self._began = OtherOutput(), time.monotonic()
+        self._viewer = list(viewer) if _is_typed_into() else []
+        self._modes: list[Any] = []
+        self._ended, self._keys = threading.Event(), threading.Thread(target=self._listen, daemon=True)
+
+    @property
+    def opens_viewer(self) -> bool:
+        """Whether `v` does."""
+        return bool(self._viewer)
 
     def __enter__(self) -> Self:
         for stream in (sys.stdout, sys.stderr):
@@ -146,9 +168,16 @@ class Screen:
         self._before: object = None
         with contextlib.suppress(ValueError):  # not the main thread
             self._before = signal.signal(signal.SIGTSTP, self._suspend)
+        if self._viewer:
+            self._single_keys(True)
+            self._keys.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._viewer:
+            self._keys.join()  # while the viewer is open, the terminal is the viewer's
+            self._single_keys(False)
         if self._before is not None:
             signal.signal(signal.SIGTSTP, self._before)  # type: ignore[arg-type]
         self._close()
@@ -172,10 +201,42 @@ class Screen:
     def _suspend(self, number: int, frame: FrameType | None) -> None:
         """Ctrl-Z: give the screen back, and draw on when the process goes on."""
         self._close()
+        self._single_keys(False)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, self._suspend)
+        if self._viewer:
+            self._single_keys(True)
         self._live.start(refresh=True)
+
+    def _single_keys(self, on: bool) -> None:
+        """Give keys as they are pressed, without showing them; or lines again, as before."""
+        import termios
+        import tty
+
+        with contextlib.suppress(OSError, ValueError, termios.error):  # the terminal is gone
+            if on:
+                self._modes = termios.tcgetattr(sys.stdin.fileno())
+                tty.setcbreak(sys.stdin.fileno())
+            elif self._modes:
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._modes)
+
+    def _listen(self) -> None:
+        """Hear keys until the screen ends; the work goes on while the viewer is open."""
+        number = sys.stdin.fileno()
+        with contextlib.suppress(OSError, ValueError):
+            while not self._ended.wait(_HEARD):
+                # Who reads in the background is stopped.
+                if os.tcgetpgrp(number) != os.getpgrp() or not select.select([number], [], [], 0)[0]:
+                    continue
+                if not (key := os.read(number, 1)):
+                    return
+                if key == b"v":
+                    self._close()
+                    self._single_keys(False)
+                    subprocess.run(self._viewer, stdout=self._out, stderr=self._out, check=False)  # noqa: S603 (our own)
+                    self._single_keys(True)
+                    self._live.start(refresh=True)
 
     def _drawn(self) -> RenderableType:
         with contextlib.suppress(OSError, ValueError):

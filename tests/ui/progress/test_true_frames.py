@@ -162,6 +162,23 @@ def test_ctrl_z_gives_the_terminal_back_and_the_second_ctrl_c_stops(
     assert "Interrupted. What is done is kept" in terminal.history().replace("\n", "")
 
 
+def test_a_key_opens_the_viewer_while_the_run_goes_on(terminal: Terminal, slow_server: Running, tmp_path: Path) -> None:
+    options = ["--agent", "direct", "--model", "openai:viewed", "--base-url", slow_server.url, "--yes"]
+    terminal.command("run", *options, "--limit", "60", "--concurrency", "4")
+    terminal.see("── in flight ", "v opens the viewer", "last results")
+    terminal.type("x", "v")
+    terminal.see("1 of 60", "steps", "detail")
+    before = counts(tmp_path / "home").total()
+    time.sleep(3.0)
+    assert counts(tmp_path / "home").total() > before, "the run goes on"
+    terminal.type("q")
+    terminal.see("── in flight ", "v opens the viewer")
+    terminal.type("C-c", "C-c")
+    terminal.prompt()
+    terminal.tmux("send-keys", "-l", "echo typed")
+    terminal.see("ready> echo typed")  # the terminal shows again what is typed
+
+
 def test_a_terminal_whose_cursor_cannot_be_moved_gets_lines(tmp_path: Path) -> None:
     plain = Terminal(tmp_path, 120, 40, TERM="dumb")
     try:
