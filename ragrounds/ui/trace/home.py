@@ -20,7 +20,6 @@ from textual.widgets import Static
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable, compare
-from ragrounds.evals.compare.findings import finding
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
@@ -28,7 +27,7 @@ from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.chart_text import draw
-from ragrounds.ui.comparison_words import alone_words, equal_runs, verdict
+from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.frontier import frontier_picture
 from ragrounds.ui.text import age, dollars, duration, figure_text, number_of, one_line, percent, tokens
 from ragrounds.ui.trace.attempt_list import agent_names
@@ -282,7 +281,9 @@ class HomeScreen(Screen[int | None]):
         group, run = self.here
         said, table = Text(), group.table
         if group.comparison is not None and table is not None:
-            said.append(conclusion(table, group.names), "bold")
+            costs = {one.id: self._costs(group, one)[0] for one in group.runs}
+            prices = {id: f"{cost} per 100 questions" for id, cost in costs.items() if cost and "?" not in cost}
+            said.append("\n".join(verdict_lines(group.comparison, (), group.names, prices)), "bold")
             line = next((line for line in table.lines if run is not None and line.run == run.id), None)
             if run is not None and line is not None:
                 counts = [
@@ -359,19 +360,6 @@ class HomeScreen(Screen[int | None]):
         if name == "compare" and len(picked) > 2:
             name = "grid"
         self._opens(picked if len(picked) > 1 else group.runs, name, f"run:{run.id}" if only and run else "")
-
-
-def conclusion(table: ScorerTable, names: dict[str, str]) -> str:
-    """What can be concluded under a scorer, as a sentence."""
-    found = finding(table)
-    if found is None:
-        return f"No answer has a score by {table.scorer}."
-    if found.kind == "alone":
-        return f"{names[found.best.run]} has {alone_words(found.best, found.unit)}."
-    if len(found.equal) == found.runs - 1 > 0:
-        said = equal_runs(found)
-        return f"{said[0].upper()}{said[1:]}."
-    return f"{names[found.best.run]} {verdict(found, names)}."
 
 
 def asked(run: Run) -> object:
