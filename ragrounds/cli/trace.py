@@ -157,10 +157,10 @@ def show_answer(
     ] = None,
     named: Annotated[str | None, typer.Option("--question", help="The same, as other commands have it.")] = None,
     epoch: options.Epoch = 0,
-    full: Annotated[bool, typer.Option("--full", help="Long texts whole.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Every step: messages, passages, replies.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show every step of one answer: searches, the exact messages, replies, scores.
+    """Show one answer: the question, what was chosen, scores, searches and steps; --full: the exact messages.
 
     Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
     """

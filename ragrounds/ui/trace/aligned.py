@@ -18,7 +18,7 @@ from ragrounds.evals.store.traces import TracedCall
 from ragrounds.ui.call_words import hop_signs
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import mark
-from ragrounds.ui.trace.details import answer_blocks, cause_in, detail, search_blocks
+from ragrounds.ui.trace.details import answer_blocks, cause_in, detail, option_blocks, search_blocks
 from ragrounds.ui.trace.hop_lines import one_hop
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -171,9 +171,8 @@ def _question(sides: dict[str, LoadedAttempt]) -> list[TextBlock]:
     question, gold = summary.question, summary.gold
     name = question.id if len(sides) > 1 else f"{next(iter(sides))}: {question.id}"
     blocks = [TextBlock(f"{name}  {question.text}")]
-    for letter, text in question.options.items():
-        by = [side for side, loaded in sides.items() if loaded.summary.prediction == letter]
-        said = f"  ← {', '.join(by)}" if by else ""
-        right = letter == gold.answer
-        blocks.append(TextBlock(f"{'★' if right else ' '} {letter}. {text}{said}", "gold" if right else "plain"))
+    chosen: dict[str, list[str]] = {}
+    for side, loaded in sides.items():
+        chosen.setdefault(loaded.summary.prediction, []).append(side)
+    blocks += option_blocks(summary, chosen)
     return blocks if question.options else [*blocks, TextBlock(f"★ {gold.answer}", "gold")]

@@ -6,7 +6,7 @@ What became of passages is derived from the recorded prompts (:mod:`ragrounds.ev
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from ragrounds.contracts import SearchRequest
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import FATES, Hop, searches_unknown
+from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.models.model_names import other_name
 from ragrounds.records import DRAWN, Call, Noted, Score, Step
@@ -23,6 +24,7 @@ from ragrounds.ui.trace.attempt_list import mark
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import exchange
+from ragrounds.ui.trace.replies import json_in, reply_blocks, value_text
 from ragrounds.ui.trace.row_text import call_row, fault_words, given_text
 from ragrounds.ui.trace.search_details import found_blocks, new_words, sources
 from ragrounds.ui.trace.times import measured
@@ -56,12 +58,10 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         f"{question.id}, {summary.run.agent}" + (f", epoch {summary.epoch}" if summary.epoch else ""), "heading"
     )
     yield TextBlock(question.text)
-    for letter, text in question.options.items():
-        right, chosen = letter == gold.answer, letter == summary.prediction
-        default = chosen and summary.outcome == "unreadable"
-        sign = ("✓" if right else " ") + ("→" if chosen and not default else " ")
-        counted = "  (nothing was read: counted as this)" if default else ""
-        yield TextBlock(f"{sign} {letter}. {text}{counted}", "gold" if right else "wrong" if chosen else "plain")
+    default = summary.outcome == "unreadable"
+    yield from option_blocks(
+        summary, {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
+    )
     if not question.options:
         yield TextBlock(f"reference: {gold.answer}", "gold")
         for fact in gold.facts:
@@ -83,6 +83,15 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield from _what_happened(loaded)
     yield from answer_blocks(loaded)
     yield from _arena_verdicts(loaded)
+
+
+def option_blocks(summary: AttemptSummary, chosen: Mapping[str, Sequence[str]]) -> Iterator[TextBlock]:
+    """The options, each with *gold* and who chose it: ``★ B. Vitamin K  ← gold · chosen``."""
+    for letter, text in summary.question.options.items():
+        right, by = letter == summary.gold.answer, chosen.get(letter, ())
+        said = " · ".join([*(["gold"] if right else []), *by])
+        style = "gold" if right else "wrong" if by else "plain"
+        yield TextBlock(f"{'★' if right else ' '} {letter}. {text}" + (f"  ← {said}" if said else ""), style)
 
 
 def cause_in(loaded: LoadedAttempt) -> Cause | None:
@@ -108,7 +117,7 @@ def answer_blocks(loaded: LoadedAttempt) -> list[TextBlock]:
         TextBlock("\nscores", "heading"),
         *_score_lines(loaded),
         TextBlock("\nanswer", "heading"),
-        TextBlock(text or "(no text)"),
+        *reply_blocks(text),
     ]
 
 
@@ -173,7 +182,7 @@ def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
             if call.error:
                 yield TextBlock(f"error: {call.error}", "trouble")
             if reply is not None:
-                yield TextBlock(reply.text, indent=2)
+                yield from reply_blocks(reply.text, 2)
 
 
 def _step(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
@@ -221,7 +230,7 @@ def _inside(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
             yield from (replace(block, elsewhere=True) for block in found_blocks(loaded, hop, brief=True))
         reply = loaded.traced[one.place].reply
         if reply is not None and reply.text.strip():
-            yield TextBlock(reply.text.strip(), elsewhere=True)
+            yield from (replace(block, elsewhere=True) for block in reply_blocks(reply.text.strip(), raw=False))
 
 
 def _took(node: Node) -> str:
@@ -251,9 +260,10 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
         yield from exchange(loaded, recorded.asked, recorded.reply, node.place)
     if recorded.used is not None:
         yield TextBlock("\nasked", "heading")
-        yield TextBlock(_values(recorded.used))
+        yield TextBlock(value_text(recorded.used))
         yield TextBlock("\nanswered", "heading")
-        yield TextBlock(_values(_shown(given_text(recorded.gave))))
+        given = given_text(recorded.gave)
+        yield TextBlock(value_text(json_in(given) or given if isinstance(given, str) else given))
     elif recorded.asked is None and recorded.searched is None:
         why = "imported: the messages were not published with it" if not call.key else "the journal does not hold it"
         why = "only calls that were answered are kept" if call.error else why
@@ -316,18 +326,6 @@ def _moment(when: str) -> str:
     return f", searched {when[:16].replace('T', ' ')} UTC" if when else ""
 
 
-def _shown(value: object) -> object:
-    """A text that is JSON as what it stands for, so that it is set out line by line."""
-    try:
-        return json.loads(value) if isinstance(value, str) and value[:1] in ("{", "[") else value
-    except (ValueError, RecursionError):
-        return value
-
-
-def _values(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
-
-
 def _gold_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     """``gold: Rule 9, found at 3 by search 1, seen``: a line a gold document, by its title where a search found it,
     else by its id."""
@@ -358,11 +356,19 @@ def _is_followed(loaded: LoadedAttempt, hop: Hop) -> bool:
 
 
 def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
-    """A line a score, and below one that a judge gave the judge with what it replied."""
+    """A line for the first score and for each that differs; below one that a judge gave, what the judge replied."""
     if not loaded.scores:
         yield TextBlock("not scored", "dim")
+    first, agreeing = loaded.scores[:1], []
     for score in loaded.scores:
-        yield _score_line(loaded, score)
+        if (
+            score in first
+            or _reading(score) != _reading(first[0])
+            or score.scorer in {one.scorer for one in loaded.judged}
+        ):
+            yield _score_line(loaded, score)
+        else:
+            agreeing.append(score.scorer)
         for said in loaded.judged:
             if said.scorer == score.scorer and not said.told:
                 yield TextBlock(f"judged by {said.judge}; its reply cannot be told from the others'", "dim", 2)
@@ -370,6 +376,12 @@ def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
                 other = f", answered by {said.model}" if said.model and said.model not in said.judge else ""
                 yield TextBlock(f"judged by {said.judge}{other}; it replied:", "dim", 2)
                 yield TextBlock(said.text.strip() or "(no text)", "note", 4)
+    if agreeing:
+        yield TextBlock(f"the same by {', '.join(agreeing)}", "dim")
+
+
+def _reading(score: Score) -> tuple[object, ...]:
+    return score.value, score.answer_status, score.prediction, score.reason
 
 
 def _score_line(loaded: LoadedAttempt, score: Score) -> TextBlock:

@@ -74,11 +74,9 @@ def attempt_json(trace: Trace) -> dict[str, Any]:
 
 
 def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
-    """Print the tree, then the detail of every node. Without `full`, long texts are shortened, and what is not needed
-    at the first look is left out."""
+    """Print the answer, then the tree, then the detail of every step; without `full`, none of these, and long texts
+    shortened."""
     loaded = LoadedAttempt.of_trace(trace)
-    for line in tree_lines(loaded.root, max(80, console.width) if console.is_terminal else 150):
-        console.print(Text.assemble(*((text, _STYLES.get(style, "")) for text, style in line)), soft_wrap=True)
     for node in walk(loaded.root):
         if node.kind == "round":
             continue
@@ -88,8 +86,17 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
         for block in _blocks(loaded, node):
             if full or not block.more:
                 _print_block(block, console, None if full else _LONGEST)
-    if not full:
-        console.print(Text("--full: passages and prompts whole", style="dim"))
+        if node.kind == "attempt":
+            console.print()
+            _print_tree(loaded.root, console)
+            if not full:
+                console.print(Text("--full: every step with its prompts, passages and replies", style="dim"))
+                return
+
+
+def _print_tree(root: Node, console: Console) -> None:
+    for line in tree_lines(root, max(80, console.width) if console.is_terminal else 150):
+        console.print(Text.assemble(*((text, _STYLES.get(style, "")) for text, style in line)), soft_wrap=True)
 
 
 def _blocks(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:

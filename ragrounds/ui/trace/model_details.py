@@ -12,6 +12,7 @@ from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.text import number_of
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.replies import reply_blocks
 from ragrounds.ui.trace.search_details import held_by
 
 
@@ -135,7 +136,7 @@ def _reply(reply: Reply) -> Iterator[TextBlock]:
     yield TextBlock(f"\n[reply, finish: {reply.finish}{name}]", "heading")
     if reply.reasoning:
         yield TextBlock(reply.reasoning, "note")
-    yield TextBlock(reply.text or "(no text)")
+    yield from reply_blocks(reply.text)
     for wish in reply.calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
     if likely := probability_of(reply):

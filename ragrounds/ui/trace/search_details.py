@@ -6,12 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from ragrounds.evals.store.hops import FATES, FoundPassage, Hop
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.layout import TextBlock, shown
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.matching import matching_sentence, query_terms, term_counts
+from ragrounds.ui.trace.replies import reply_blocks
 
 Span = tuple[int, int, str]
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -137,7 +140,7 @@ def _readers(loaded: LoadedAttempt, hop: Hop, later: Sequence[int]) -> Iterator[
         if traced.reply is not None:
             title = "kept by reading" if traced.call.role == "reading" else "replied"
             yield TextBlock(f"{title}:", "dim", 2)
-            yield TextBlock(traced.reply.text or "(no text)", "plain", 2, elsewhere=True)
+            yield from (replace(block, elsewhere=True) for block in reply_blocks(traced.reply.text, 2, raw=False))
 
 
 def _held(hop: Hop, place: int) -> str:

@@ -9,9 +9,10 @@ from ragrounds.contracts import Request, Tool
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Noted, Reply, TokenLogprob
 from ragrounds.ui.call_words import probability_of, terms_of
-from ragrounds.ui.trace.details import detail
+from ragrounds.ui.trace.details import answer_blocks, detail
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.replies import reply_blocks
 from ragrounds.ui.trace.tree import walk
 
 
@@ -31,10 +32,33 @@ def text(pieces: list[TextBlock]) -> str:
 def test_an_attempt_shows_options_gold_reading_and_all_scores(pages: Pages) -> None:
     found = detail(one := LoadedAttempt(pages, pages.read([1])[0]), one.root)
     styles = {block.text: block.style for block in found}
-    assert styles["✓  A. Aspirin"] == "gold"
-    assert styles[" → B. Bed rest"] == "wrong"
+    assert styles["★ A. Aspirin  ← gold"] == "gold"
+    assert styles["  B. Bed rest  ← chosen"] == "wrong"
     assert "read as 'B', gold 'A'" in text(found)
     assert "100 tokens in, 20 out | paid $0.01" in text(found)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ['{"why": "It thins\\nblood.", "answer": "A"}', '```json\n{"why": "It thins\\nblood.", "answer": "A"}\n```'],
+)
+def test_a_reply_in_json_is_read_by_its_names_and_stands_below_as_written(written: str) -> None:
+    found = list(reply_blocks(written))
+    assert [block.text for block in found if not block.more] == ["why: It thins\nblood.", "answer: A"]
+    assert [block.text for block in found if block.more] == ["as it was written", written]
+
+
+@pytest.mark.parametrize("written", ['{"answer": "A"', "[1]", "{}", "[" * 100_000, '{"answer": "A"} I think.', "A"])
+def test_what_is_no_object_stands_as_it_was_written(written: str) -> None:
+    assert list(reply_blocks(written)) == [TextBlock(written)]
+
+
+def test_scorers_that_agree_are_named_in_one_line(pages: Pages) -> None:
+    one = LoadedAttempt(pages, pages.read([1])[0])
+    first = replace(one.scores[0], scorer="first")
+    one.scores = (first, replace(first, scorer="same"), replace(first, scorer="other", value=None))
+    lines = [block.text.split(":")[0] for block in answer_blocks(one)]
+    assert lines[1:4] == ["first", "other", "the same by same"]
 
 
 def test_the_exact_messages_and_the_reply(loaded: LoadedAttempt) -> None:
