@@ -10,6 +10,7 @@ import pytest
 from ragrounds.contracts import Request, SearchRequest
 from ragrounds.evals.store.causes import CAUSES, Cause, cause_of, words_shared
 from ragrounds.evals.store.hops import hops_of
+from ragrounds.evals.store.option_signs import ends_at
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import (
     AnswerStatus,
@@ -55,6 +56,10 @@ def model(prompt: str, role: str = "answering", node: str = "answer") -> TracedC
     return TracedCall(call("model", role, node=node), asked=asked, reply=Reply(text="B"))
 
 
+def said(text: str) -> TracedCall:
+    return TracedCall(call("model"), asked=Request(messages=(Message("user", "?"),)), reply=Reply(text=text))
+
+
 @dataclass
 class Case:
     calls: Sequence[TracedCall]
@@ -86,6 +91,8 @@ def score(
     )  # fmt: skip
 
 
+YES_NO = Question(id="q/1", benchmark="q", text="Does it heal?", options={"A": "yes", "B": "no"})
+UNKNOWN = Gold(question_id="q/1", answer="A")
 GOOD, BAD = passage("gold"), passage("other", "Tendons of the thumb.")
 CASES = {
     "never found": Case([search("wrist drop nerve", BAD), model(BAD.text)]),
@@ -98,7 +105,11 @@ CASES = {
     "ignored": Case([search("wrist drop", BAD, GOOD), model(f"Read: {GOOD.text} Now answer.")]),
     "no search": Case([model("What is it?")]),
     "not known": Case([TracedCall(call("model"))]),
-    "gold unknown": Case([search("x", BAD), model("?")], gold=Gold(question_id="q/1", answer="A")),
+    "gold unknown": Case([search("x", BAD), model("?")], YES_NO, Gold(question_id="q/1", answer="A")),
+    "never named": Case([search("x", BAD), model("?")], gold=UNKNOWN),
+    "named": Case([search("x", BAD, GOOD), model("?")], gold=UNKNOWN),
+    "turned away": Case([said("So it is the radial nerve."), search("x", BAD), model("?")], gold=UNKNOWN),
+    "wrong letter": Case([search("x", BAD), model("?")], gold=UNKNOWN, text="It is the radial nerve: option B."),
     "found in part": Case(
         [search("x", GOOD), model(GOOD.text)], gold=Gold(question_id="q/1", answer="A", documents=("gold", "second"))
     ),
@@ -203,3 +214,20 @@ def test_a_partly_right_answer_follows_a_part_of_what_it_was_shown() -> None:
     assert cause is not None
     assert cause.word == "ignored"
     assert cause.text.endswith("the answer follows only a part of it")
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("It may be asthma. So heart failure it is.", "A"),
+        ("So congestive heart failure it is.", "B"),
+        ("Heart failure fits, and the history argues against asthma.", "A"),
+        ("It is heart failure rather than asthma.", "A"),
+        ("It is not asthma.", ""),
+        ("", ""),
+        ("Asthmatic children.", ""),
+    ],
+)
+def test_the_option_that_a_reply_ends_at(text: str, ends: str) -> None:
+    options = {"A": "heart failure", "B": "congestive heart failure", "C": "asthma"}
+    assert ends_at(text.casefold(), options) == ends

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.evals.store.hops import Hop, hops_of, searches_unknown
+from ragrounds.evals.store.option_signs import sign_of
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Gold, Noted, Question, Score
 from ragrounds.text import normalized
@@ -32,6 +33,10 @@ CauseWord = Literal[
     "not known",
     "search failed",
     "gold unknown",
+    "wrong letter",
+    "turned away",
+    "named",
+    "never named",
     "drifted",
     "repeated",
     "never found",
@@ -51,7 +56,11 @@ CAUSES: dict[CauseWord, str] = {
     "no search": "no search is among its calls",
     "not known": "whether it searched is not recorded",
     "search failed": "a search failed, and no other found gold",
-    "gold unknown": "no gold document is known for the question",
+    "gold unknown": "no gold document is known for the question, and the gold option is no telling word",
+    "wrong letter": "no gold document is known; the reasoning ends at the gold option, and another was chosen",
+    "turned away": "no gold document is known; an earlier reply ended at the gold option, and the answer does not",
+    "named": "no gold document is known; a passage names the gold option, and the answer does not follow it",
+    "never named": "no gold document is known; no passage names the gold option",
     "drifted": "gold was never found, and the queries share ever less with the question",
     "repeated": "gold was never found, and queries were repeated",
     "never found": "no search found a gold document",
@@ -131,7 +140,7 @@ def cause_of(
         why = "the text is empty" if score.answer_status == "empty" else f"{score.scorer} could not read an answer"
         return Cause(word="unreadable", text=f"{why}" + (f" ({score.reason})" if score.reason else ""))
     made = hops_of(calls, gold, only_gold=True) if hops is None else hops
-    found = _of_searches(attempt, calls, made, question, gold)
+    found = _of_searches(attempt, calls, made, question, gold, score)
     if found.word == "ignored" and score.value > 0:
         found = replace(found, text=found.text.replace(_NOT_FOLLOWED, "the answer follows only a part of it"))
     if score.answer_status in ("abstained", "refused"):
@@ -170,7 +179,7 @@ def _doubted(attempt: Attempt, gold: Gold, question: Question, score: Score, sco
 
 
 def _of_searches(
-    attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop], question: Question, gold: Gold
+    attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop], question: Question, gold: Gold, score: Score
 ) -> Cause:
     if not hops:
         unknown = searches_unknown(attempt, calls)
@@ -180,6 +189,11 @@ def _of_searches(
     if not golden:
         if failed is not None:
             return failed
+        if question.options and _telling(question.options.get(gold.answer, "")) and score.prediction:
+            word, said, hop = sign_of(
+                gold.answer, question.options, score.prediction, attempt.text, calls, hops, _folded
+            )
+            return Cause(word=word, text=f"{said} (a sign, no proof: no gold document is known)", hop=hop)
         return Cause(word="gold unknown", text="no gold document is known: whether it was found cannot be said")
     found = {name for hop in hops for one in hop.found if one.gold for name in (one.passage.document, one.passage.id)}
     missing = sorted(golden - found)
