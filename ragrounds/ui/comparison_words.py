@@ -176,7 +176,9 @@ def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False,
     value = figure_words(found.best, found.unit) if whole else plain_figure(found.best, found.unit)
     value += price + equal_words(found, names)
     level = f" at the {percent(found.level, 0)} % level" if whole else ""
-    untold = listed([names[run] for run in found.untold])
+    untold = [names[run] for run in found.untold]
+    if not whole and len(untold) > 2:  # a table beside it has them
+        untold = [untold[0], f"{len(untold) - 1} others"]
     match found.kind:
         case "alone":
             return f"has {alone_words(found.best, found.unit)}"
@@ -186,7 +188,7 @@ def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False,
         case "ahead of some":
             apart = f", {difference_words(found, names, True, carried_by(found))}" if whole else ""
             count = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
-            rest = f"; not significantly different from {untold}"
+            rest = f"; not significantly different from {joined_words(untold)}"
             return f"is significantly better than {count}{level}: {value}{apart}{rest}"
         case "untested":
             why = "no test says which runs differ"

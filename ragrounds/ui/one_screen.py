@@ -146,6 +146,8 @@ def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: M
         Column("time", time, spare=2) if differs(time) else None,
     )
     title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"
+    if len(shown) > 1:
+        title += f" ({', '.join(f'{max(one.overall.n for one in table.lines):,} {table.scorer}' for table in shown)})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
     percents = any(table.unit == "percent" for table in shown)
     return table_of("summary", lines, columns, title=f"{title} · percent" if percents else title)

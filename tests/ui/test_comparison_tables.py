@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from ragrounds.evals.compare.comparison import compare
@@ -39,6 +40,24 @@ def test_the_terminal_shows_every_table(comparison):
     assert "$0.10" in text  # 10 × 0.03 more for 3 more right answers
     assert "percent right" in text
     assert "percent right" not in printed(comparison)
+
+
+@pytest.mark.parametrize(("count", "most"), [(2, 24), (3, 24), (5, 24), (8, 27)])
+def test_one_screen_has_a_line_for_each_run_and_says_what_is_doubtful(store, count, most):
+    asked, rights = questions(60), (50, 49, 43, 30, 14, 13, 12, 11)
+    runs = [
+        add_run(store, f"agent{place}", asked, [1] * right + [0] * (60 - right), cost_uncached=0.6 + place)
+        for place, right in enumerate(rights[:count])
+    ]
+    console = Console(width=80, file=io.StringIO(), record=True)
+    print_comparison(replace(compare(store, runs), notes=()), console=console)
+    lines = console.export_text().splitlines()
+    assert len(lines) <= most - 1  # and what to type next
+    assert max(map(len, lines)) <= 80
+    assert "$60.00 per 100 questions" in " ".join(lines)
+    rows = [line for line in lines if line.startswith("agent") and "-" in line]
+    assert [row.split()[0] for row in rows] == [f"agent{place}" for place in range(count)]
+    assert ["▼" in row for row in rows] == [place > 2 or (place == 2 and count < 8) for place in range(count)]
 
 
 def test_names_are_not_markup_anywhere(store):
