@@ -83,9 +83,9 @@ def print_comparison(
     console, names = console or results_console(), agent_names(comparison)
     if not full:
         print_one_screen(comparison, scorers, names, console)
-        for table, _ in comparison.shown(scorers):
-            for grouped in table.groups:  # only where they were asked for
-                print_table(group_table(table, grouped, names), console)
+        for shown, _ in comparison.shown(scorers):
+            for grouped in shown.groups:  # only where they were asked for
+                print_table(group_table(shown, grouped, names), console)
         return
     for line in verdict_lines(comparison, scorers, names):
         console.print(Text(line), soft_wrap="`" in line)  # a command is pasted whole
