@@ -53,7 +53,6 @@ from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import VLLM
 from ragrounds.models.providers import BASELINE
-from ragrounds.recorder.reads import leave_out
 from ragrounds.records import Question, Run
 from ragrounds.settings import Settings
 from ragrounds.tools.gold_documents import absent_words
@@ -145,7 +144,6 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Re
     )
     check_together(request)
     chosen = chosen_settings(given.settings, given.home)
-    leave_out(str(chosen.home))
     listener = run_listener(given.listener, given.progress)
     loaded = select(
         load(request.benchmark, chosen.home),

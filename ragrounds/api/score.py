@@ -74,6 +74,12 @@ class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
 
     counts: tuple[tuple[Run, int], ...]
     """Each run with its scores, now written."""
+    scorers: tuple[str, ...] = ()
+    """The scorers that were asked for; none: all that fit."""
+
+    def by_scorers(self) -> tuple[str, ...]:
+        """The scorers that were asked for."""
+        return self.scorers
 
 
 class JudgeResult(RunsResult, frozen=True, kw_only=True):
@@ -166,7 +172,8 @@ def score(given: ScoreArguments) -> ScoredRuns:
             counts.append((run, count + len(scores)))
         comparison = compare(store, found, shared_scorers=True)
         keep_words(store, [table.scorer for table in comparison.tables])
-    return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison)
+    names = tuple(one.name for one in wanted)
+    return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison, scorers=names)
 
 
 class JudgeArguments(Struct, frozen=True):

@@ -17,6 +17,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price, read_prices
 from ragrounds.models.traffic import forget_idle
+from ragrounds.recorder.reads import leave_out
 from ragrounds.records import Run
 from ragrounds.settings import Settings, read_settings
 from ragrounds.ui.text import safe
@@ -50,7 +51,8 @@ def user_settings() -> Settings:
 def open_store(settings: Settings, say: Callable[[str], None] | None = None) -> Store:
     """The store that the settings name: PostgreSQL, or a SQLite file in the home folder. `say` is told where it does
     not answer any more and is waited for, and which of several runs a name was taken for; without it, standard error
-    is."""
+    is. Nothing that is read there is ever a system's."""
+    leave_out(str(settings.home))
     return Store(settings.home, settings.store, timeout=settings.store_timeout, say=say or _say)
 
 

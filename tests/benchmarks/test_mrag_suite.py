@@ -92,7 +92,7 @@ def test_the_suite_runs_over_what_is_registered_and_names_the_rest(
 ) -> None:
     done = command(
         *("run", "--benchmark", "mrag", "--agent", "direct", "--model", "openai:m", "--base-url", server.url),
-        *("--display", "none"),
+        *("--display", "none", "--full"),
         OPENAI_API_KEY="none",
     )
     assert done.returncode == 0, done.stderr

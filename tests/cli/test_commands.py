@@ -28,11 +28,12 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli, com
     # What retrieval brings is what the sample is there to show.
     assert accuracy[0] < accuracy[1] < accuracy[2]
     assert all(row["cost_paid"] == 0 for row in found["rows"])
-    assert "Next:" not in done.stderr  # talk about tables is for those who see tables
+    assert "next:" not in done.stderr  # talk about tables is for those who see tables
     again = command("run")
     assert "0 model calls made" in again.stderr
-    assert "extractive baseline, not from a language model" in " ".join(again.stderr.split())
-    assert "strict" in again.stdout
+    assert "No language model answered, but the built-in baseline." in " ".join(again.stdout.split())
+    assert "next:" in again.stderr
+    assert "strict" in command("run", "--full").stdout
     assert "calls made" not in again.stdout
 
 

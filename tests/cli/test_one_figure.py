@@ -57,7 +57,7 @@ def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path:
     assert (live["average"], live["pooled"], live["scorer"]) == pytest.approx((whole["value"], whole["pooled"], scorer))
     ends = live["figure"]
     assert (ends["low"], ends["high"], ends["n"]) == (whole["low"], whole["high"], whole["n"])
-    again = run(command, unequal, "--display", "plain")
+    again = run(command, unequal, "--display", "plain", "--full")
 
     heads, row = table_rows(again.stdout)
     assert row[heads.index("average")].startswith(shown)
@@ -81,7 +81,7 @@ def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path:
     found = rr.compare(line["run"])
     frame = found.to_pandas("figures").iloc[0]
     assert (frame["value"], frame["pooled"]) == (whole["value"], whole["pooled"])
-    assert f"{shown} ±" in found._repr_html_()
+    assert f">{shown}<" in found._repr_html_()
 
 
 def test_after_a_resume_the_live_figure_is_of_the_whole_run(command: Cli, unequal: str) -> None:
@@ -219,7 +219,7 @@ def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
     live = json.loads([one for one in done.stderr.splitlines() if one.startswith("{")][-1])["runs"][line["run"]]
     assert (live["average"], live["scorer"]) == (pytest.approx(expected), "triplets")
 
-    again = extract(command, corpus, scripted, "--display", "plain")
+    again = extract(command, corpus, scripted, "--display", "plain", "--full")
     heads, row = table_rows(again.stdout)
     assert row[heads.index("ddi")] == shown
     claims = ("--assert", f"score(direct) > {expected - 1e-9} ", "--assert", "score(direct) > 0 @ 95%")

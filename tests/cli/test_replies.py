@@ -45,7 +45,7 @@ def test_a_negative_usage_is_unknown_wherever_it_is_shown_and_voids_no_budget(co
     with Store(home) as store:
         [run] = store.runs()
         [attempt] = store.attempts(run)
-    shown = command("show", run.id, attempt.question_id).stdout
+    shown = command("show", run.id, attempt.question_id, "--full").stdout
     assert "the server counted -5000 input tokens" in shown
     assert "Aspirin inhibits cyclooxygenase." in shown
     assert "unknown" in command("ledger").stdout

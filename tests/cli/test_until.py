@@ -39,7 +39,7 @@ def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     assert json.loads(again.stdout) == found
     assert "0 model calls made" in again.stderr
     runs = [row["run"] for row in found["rows"]]
-    shown = command("compare", *runs)
+    shown = command("compare", *runs, "--full")
     assert "always-valid p" in shown.stdout
     assert "exact p" not in shown.stdout
     assert "depends on the results" in " ".join(shown.stdout.split())

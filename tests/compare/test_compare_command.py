@@ -49,8 +49,9 @@ def test_the_figures_are_those_of_the_stored_scores(ran, home):
 def test_formats_claims_and_exit_codes(ran, tmp_path):
     runs = ("direct", "vanilla_rag[top_k=8]")
     picture = tmp_path / "frontier.svg"
-    shown = ran("compare", *runs, "--group-by", "subject", "--plot", str(picture))
+    shown = ran("compare", *runs, "--group-by", "subject", "--plot", str(picture), "--full")
     assert shown.returncode == 0, shown.stderr
+    assert " by subject, percent" in ran("compare", *runs, "--group-by", "subject").stdout
     assert "price of one more correct answer" in shown.stdout
     assert " by subject, percent" in shown.stdout
     assert ET.parse(picture).getroot().tag.endswith("svg")

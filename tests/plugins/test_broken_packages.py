@@ -69,7 +69,7 @@ def test_every_command_goes_on(cli: Cli, beside: str) -> None:
     assert sum("the package loud 2.0 printed while it was imported" in line for line in lines) == 1
     assert sum("The scorer 'loud' failed on an answer" in line for line in lines) == 1
 
-    compared = cli("compare", "direct", "--scorer", "robust", **path)
+    compared = cli("compare", "direct", "--scorer", "robust", "--full", **path)
     assert compared.returncode == 0, compared.stderr
     assert "lenient reading" in compared.stdout
 

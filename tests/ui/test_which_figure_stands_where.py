@@ -187,7 +187,7 @@ def test_on_the_screen_of_a_run(store: Store) -> None:
                         found, 200, 40)  # fmt: skip
     at = next(place for place, line in enumerate(lines) if line.startswith("agent"))
     heads = re.split(r"  +", lines[at].strip())
-    assert {"average", "pooled", "n", "answered", "failed", "abstained", "tokens", "paid", "uncached"} < set(heads)
+    assert {"average", "pooled", "n", "answered", "failed", "abstained", "tokens", "uncached"} < set(heads)
     for name, line in zip(RIGHT, lines[at + 1 :], strict=False):
         cells = dict(zip(heads, re.split(r"  +", line.strip()), strict=True))
         assert cells["agent"] == name
