@@ -106,6 +106,9 @@ def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: M
     tokens, seconds. What is the same of every run is in no column."""
     lines = list(_lines(comparison, shown))
     one = len(lines) == 1
+    short = {run: one_line(name, _NAME) for run, name in names.items()}
+    if len(set(short.values())) < len(short):  # what tells them apart is further behind
+        short = dict(names)
     first = shown[0] if shown else None
     others = {table.scorer: {line.run: line.overall for line in table.lines} for table in shown[1:]}
     whom = _reference(first) if first and first.pairs else ""
@@ -134,7 +137,7 @@ def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: M
         return f"{line.figures.overall.n:,}" if line.figures else ""
 
     columns = (
-        words("agent", lambda line: one_line(names[line.totals.run], _NAME), whole=True),
+        words("agent", lambda line: short[line.totals.run], whole=True),
         Column(_heading(first), value) if first else None,
         Column("95 %", lambda line: _ends(line, first.unit)) if first else None,
         *map(other, shown[1:]),

@@ -181,7 +181,7 @@ def test_the_same_six_by_import_path(folder: tuple[Ragrounds, Path]) -> None:
         options = [word for agent in named for word in ("--agent", agent)]
         done = ragrounds(
             *("run", "--display", "none", "--benchmark", f"{path}:cards.tsv", "--corpus", "sample"),
-            *("--model", "baseline:extractive", *options),
+            *("--model", "baseline:extractive", "--full", *options),
         )
         assert "2 questions of flashcards" in done.stderr
         assert "strict: " in done.stdout

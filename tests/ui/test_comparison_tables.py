@@ -60,6 +60,12 @@ def test_one_screen_has_a_line_for_each_run_and_says_what_is_doubtful(store, cou
     assert ["▼" in row for row in rows] == [place > 2 or (place == 2 and count < 8) for place in range(count)]
 
 
+def test_names_that_part_late_are_told_apart_on_one_screen(store):
+    names = [f"vanilla_rag[retriever=a_retriever_of_ours:{name}]" for name in ("ONE", "TWO")]
+    text = printed(compare(store, [add_run(store, name, questions(4), [1, 0, 1, 0]) for name in names]))
+    assert all(f"\n{name} " in text for name in names)
+
+
 def test_names_are_not_markup_anywhere(store):
     runs = [
         add_run(store, "[red]x[/red]\x1b[2J\u202e", questions(2), [1, 0]),
