@@ -112,7 +112,7 @@ class Group(TyperGroup):
 
 
 class ListGroup(Group):
-    """A noun whose list is meant where nothing else is said: `ragrounds list agents` is `ragrounds list agents`."""
+    """A noun whose list is meant where nothing else is said: `ragrounds runs` is `ragrounds runs ls`."""
 
     default = "ls"
 

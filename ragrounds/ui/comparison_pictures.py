@@ -191,13 +191,12 @@ COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
 
 
 def _row(name: str, figure: Figure, group: str = "") -> Mark:
-    open_ = figure.best is not None and figure.value is not None and figure.best > figure.value + 1e-9
     return Mark(
         name=name,
         value=figure.value,
         low=figure.low,
         high=figure.high,
-        best=figure.best if open_ else None,
+        best=figure.best if figure.is_open else None,
         note=f"n = {figure.n:,}" + (f", {figure.missing:,} missing" if figure.missing else ""),
         group=group,
     )

@@ -152,7 +152,7 @@ def score_table(
             Column("95 %", lambda line: interval(line.overall, unit)),
             Column("n", scored),
             Column("at best", lambda line: in_scale(line.overall.best, unit))
-            if any(_is_open(line.overall) for line in table.lines)
+            if any(line.overall.is_open for line in table.lines)
             else None,
             *map(other, beside),
         ),
@@ -274,11 +274,6 @@ def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
 
 def _difference(value: float | None, unit: str, digits: int = 2) -> str:
     return points(value, digits) if unit == "percent" or value is None else figure_text(value, "+.4g")
-
-
-def _is_open(figure: Figure) -> bool:
-    # The two are added up in different orders: a remainder of rounding is no difference.
-    return figure.best is not None and figure.value is not None and figure.best > figure.value + 1e-9
 
 
 def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str, str]:

@@ -262,8 +262,7 @@ def _dollars(row: RunTotals, point: FrontierPoint | None) -> float | None:
 
 def _each(row: RunTotals, total: float) -> float | None:
     """A total by attempts that were made."""
-    made = sum(count for status, count in row.statuses.items() if status != "not_run")
-    return total / made if made else None
+    return total / row.made if row.made else None
 
 
 def _trade(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
@@ -309,14 +308,9 @@ def _of_marks(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterato
         test += f", Holm over {len(table.pairs):,} pairs" if len(table.pairs) > 1 else ""
         head = "▲▼ significant" if told else "none is significant"
         decides = "no test fits these scores" if untested(table) else f"{head} ({test})"
-        alone = {frozenset((pair.first, pair.second)) for pair in table.pairs if _apart(pair.tests)}
+        alone = {frozenset((pair.first, pair.second)) for pair in table.pairs if pair.tests.leaves_out_0}
         own = "" if alone <= {frozenset((one.better, one.worse)) for one in told} else ", each with its own interval"
         yield f"diff.: to {names[_reference(table)]}{own}; {decides}"
-
-
-def _apart(tests: PairedFigure) -> bool:
-    """Whether the interval of a difference leaves 0 out."""
-    return tests.low is not None and tests.high is not None and (tests.low > 0 or tests.high < 0)
 
 
 def _doubts(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
@@ -328,7 +322,7 @@ def _doubts(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping
         left = [name for name in OUTCOMES if name != "answered" and outcomes.get(name)]
         parts = [f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in left]
         found = figures.get(row.run)
-        if parts and found and found.best is not None and found.value is not None and found.best > found.value + 1e-9:
+        if parts and found and found.is_open:
             parts.append(f"at best {in_scale(found.best, shown[0].unit)}")
         if found and found.missing:
             parts.append(f"{found.missing:,} without a score")

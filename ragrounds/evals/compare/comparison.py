@@ -103,6 +103,11 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     """Requests to models that got no answer that could be read: a provider may bill them, so costs are at least."""
 
     @property
+    def made(self) -> int:
+        """Attempts that were made."""
+        return sum(count for status, count in self.statuses.items() if status != "not_run")
+
+    @property
     def left_out(self) -> bool:
         """Whether what was not made is in no mean: an import holds the answers that were given, and no others."""
         return self.origin == "imported"

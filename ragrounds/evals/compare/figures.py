@@ -68,6 +68,12 @@ class Figure(Struct, frozen=True, kw_only=True):
     """The value if every attempt whose result is open (failed, capped, not run) had the best score; ``None``: there is
     no best score."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether open attempts could still raise the value."""
+        # The two are added up in different orders: a remainder of rounding is no difference.
+        return self.best is not None and self.value is not None and self.best > self.value + 1e-9
+
 
 class PairedFigure(Struct, frozen=True, kw_only=True):
     """Two runs on the same questions; the difference is `second` minus `first`."""
@@ -92,6 +98,11 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
     `p_mcnemar` and `mde`, which are for a number that was fixed beforehand."""
     draws: int | None = None
     """Draws (questions; duplicates and datasets together) that this p value and its interval rest on."""
+
+    @property
+    def leaves_out_0(self) -> bool:
+        """Whether there is an interval, and 0 is not in it."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 def figure(

@@ -158,9 +158,7 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
         open=turnable,
         untold=untold,
         interval=by_interval(table),
-        beside=sum(
-            one.tests.low is not None and (one.tests.low > 0 or (one.tests.high or 0.0) < 0) for one in table.pairs
-        ),
+        beside=sum(one.tests.leaves_out_0 for one in table.pairs),
         tests=len(table.pairs),
         judges=score_judges(known),
         mde=_mde(table, best.run, untold, lines),

@@ -62,7 +62,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
     @property
     def attempts(self) -> int:
         """Attempts of all runs that were made."""
-        return sum(n for row in self.comparison.rows for status, n in row.statuses.items() if status != "not_run")
+        return sum(row.made for row in self.comparison.rows)
 
 
 class LeftOutRuns(Struct, frozen=True):

@@ -238,10 +238,9 @@ class HomeScreen(Screen[int | None]):
     def _costs(self, group: RunGroup, run: Run) -> list[str]:
         """What 100 questions cost at full price; tokens and time of one."""
         totals = self._totals(group, run)
-        made = sum(count for status, count in totals.statuses.items() if status != "not_run") if totals else 0
-        if totals is None or not made:
+        if totals is None or not totals.made:
             return ["", "", ""]
-        used = totals.usage
+        used, made = totals.usage, totals.made
         price = "$ ?" if totals.cost_uncached is None else dollars(100 * totals.cost_uncached / made)
         spent = None if used is None else (used.input + used.output) / made
         return [price, tokens(spent), duration(totals.seconds)]
