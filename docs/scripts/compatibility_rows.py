@@ -163,7 +163,7 @@ class Measure:
         missed = f", {facts.unrecorded} not recorded" if facts.unrecorded else ""
         self.counted = counted
         if not self.foreign.heard:
-            said = any("not recorded" in note for note in json.loads(ended.stdout)["notes"])
+            said = any("not recorded" in note or "no call" in note for note in json.loads(ended.stdout)["notes"])
             words = f"{facts.models} of {counted}, said beside the figures: {'yes' if said else 'no'}"
             return Cell(facts.models == 0 < counted and said, words)
         return Cell(facts.models == counted > 0 and not missed, f"{facts.models} = {counted}{missed}")

@@ -61,6 +61,6 @@ def test_a_replay_asks_what_the_kernel_holds(tmp_path: Path, home: Path, monkeyp
 
 def test_attempts_of_which_nothing_was_heard_are_a_doubt(home: Path) -> None:
     made = rr.run("sample", [ask, "direct"], limit=2, progress=False, home=home)
-    (said,) = [note for note in made.comparison.notes if "no call of a model or tool was seen" in note]
-    assert said.startswith(f"{made.runs[0].id}: in 2 of 2 completed attempts ")
-    assert "nobody hears" in str(made)
+    (said,) = [note for note in made.comparison.notes if "no call of a model or tool was recorded" in note]
+    assert said.startswith(f"{made.runs[0].id}: no call of a model or tool was recorded in 2 of 2 completed attempts.")
+    assert "no call of a model" in str(made)

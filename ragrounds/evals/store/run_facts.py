@@ -182,14 +182,14 @@ def not_recorded_words(store: Store, run: Run) -> str:
 
 
 def unheard_words(run: Run, attempts: Iterable[Attempt]) -> str:
-    """In how many attempts of a system of one's own no call was seen; empty: in none. Nothing is read for it."""
+    """In how many attempts of a system of one's own no call was recorded; empty: in none. Nothing is read for it."""
     done = [one for one in attempts if one.status == "completed"] if _is_own(run) else []
     count = sum(not (one.model_calls or one.tool_calls or one.unrecorded) for one in done)
     if not count:
         return ""
     return (
-        f"{run.id}: in {count:,} of {len(done):,} completed attempts no call of a model or tool was seen: the system "
-        "makes none, or by a client that nobody hears. Then what they cost is not known here, and they are made again "
+        f"{run.id}: no call of a model or tool was recorded in {count:,} of {len(done):,} completed attempts. The "
+        "system makes none, or its client cannot be recorded: then the cost is unknown, and the calls are made again "
         "where the run is."
     )
 
