@@ -3,12 +3,16 @@ one answer."""
 
 from __future__ import annotations
 
+import os
+import pydoc
 import sys
+from collections.abc import Callable
 from shlex import quote
 from typing import Annotated
 
 import typer
 from msgspec.structs import replace
+from rich.console import Console
 
 from ragrounds.api.runs import show_attempt
 from ragrounds.api.trace import (
@@ -171,4 +175,17 @@ def show_answer(
     if as_json:
         print_json(found)
     else:
-        headless.print_attempt(found, SafeConsole(), full=full)
+        _paged(lambda console: headless.print_attempt(found, console, full=full))
+
+
+def _paged(draw: Callable[[Console], None]) -> None:
+    """Draw on standard output; what is longer than its terminal in `PAGER`, by default in less, as git has it."""
+    console = SafeConsole()
+    with console.capture() as made:
+        draw(console)
+    text = made.get()
+    if not console.is_terminal or text.count("\n") < console.height:
+        sys.stdout.write(text)
+        return
+    os.environ.setdefault("LESS", "FRX")
+    pydoc.pager(text)

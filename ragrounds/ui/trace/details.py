@@ -230,7 +230,7 @@ def _inside(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
             yield from (replace(block, elsewhere=True) for block in found_blocks(loaded, hop, brief=True))
         reply = loaded.traced[one.place].reply
         if reply is not None and reply.text.strip():
-            yield from (replace(block, elsewhere=True) for block in reply_blocks(reply.text.strip(), raw=False))
+            yield from (replace(block, elsewhere=True) for block in reply_blocks(reply.text.strip()))
 
 
 def _took(node: Node) -> str:

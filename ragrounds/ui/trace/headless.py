@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
@@ -14,7 +13,7 @@ from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.traces import Trace
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.layout import Cells, TextBlock
+from ragrounds.ui.trace.layout import Cells, TextBlock, TextLayout
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree import Node, walk
 from ragrounds.ui.trace.tree_view import TreeLine, figure_heading, tree_cells
@@ -37,7 +36,7 @@ _STYLES = {
 }
 """How the styles of the viewer look where there is only a console."""
 _LONGEST = 1500
-"""Characters up to which texts are shown where they are not asked for whole."""
+"""Characters up to which texts are shown where there is no terminal and they are not asked for whole."""
 
 
 def tree_json(node: Node) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def attempt_json(trace: Trace) -> dict[str, Any]:
 
 def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
     """Print the answer, then the tree, then the detail of every step; without `full`, none of these, and long texts
-    shortened."""
+    folded."""
     loaded = LoadedAttempt.of_trace(trace)
     for node in walk(loaded.root):
         if node.kind == "round":
@@ -83,9 +82,7 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
         console.print(Rule(Text(one_line(_title(node, trace), 110)), align="left"))
         for note in note_lines(trace.notes) if node.kind == "attempt" else ():
             console.print(Text(note, style="yellow"), soft_wrap=True)
-        for block in _blocks(loaded, node):
-            if full or not block.more:
-                _print_block(block, console, None if full else _LONGEST)
+        print_blocks([block for block in _blocks(loaded, node) if full or not block.more], console, full)
         if node.kind == "attempt":
             console.print()
             _print_tree(loaded.root, console)
@@ -111,15 +108,21 @@ def _title(node: Node, trace: Trace) -> str:
     return node.row.plain
 
 
-def _print_block(block: TextBlock, console: Console, longest: int | None) -> None:
-    text = Text(safe(block.text, longest), style=_STYLES.get(block.style, ""))
-    if text.plain == block.text:
-        for begin, end, style in block.spans:
-            text.stylize(_STYLES.get(style, ""), begin, end)
-    if block.indent:
-        console.print(Padding(text, (0, 0, 0, block.indent)))
-    else:
-        console.print(text, soft_wrap=not console.is_terminal)  # a terminal would break words
+def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> None:
+    """Print blocks: on a terminal laid out as the viewer does, else each as it is, in lines as long as it has."""
+    if console.is_terminal:
+        for line in TextLayout(blocks, console.width, whole=full).lines:
+            text = Text(line.text, _STYLES.get(line.style, ""), no_wrap=True)
+            for begin, end, style in line.spans:
+                text.stylize(_STYLES.get(style, ""), begin, end)
+            console.print(text, soft_wrap=True)
+        return
+    for block in blocks:
+        if block.seen(raw=False) or full:
+            lines = safe(block.text, None if full else _LONGEST).split("\n")
+            console.print(Text("\n".join(" " * block.indent + line for line in lines)), soft_wrap=True)
+        for side in block.beside:
+            print_blocks(side, console, full)
 
 
 def note_lines(notes: Sequence[AttemptNote]) -> list[str]:

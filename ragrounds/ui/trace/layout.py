@@ -10,12 +10,15 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Literal
 
 from msgspec import Struct
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
 from ragrounds.ui.text import safe
 
+MARKDOWN = 50_000
+"""Characters of one page that are laid out as Markdown."""
 _PER_CELL = 4
 """Characters that a cell may hold at most: piled-up combining marks are cut."""
 
@@ -36,6 +39,18 @@ class TextBlock(Struct, frozen=True):
     """Told in the detail of another node, which a search finds."""
     more: bool = False
     """Not needed at the first look: a passage whole, what stood in earlier prompts too."""
+    markdown: bool = False
+    """Laid out as Markdown where texts are read, and shown as it was written where not."""
+    only: Literal["", "read", "raw"] = ""
+    """Shown only where texts are read, or only as they were written."""
+    fold: int = 0
+    """Lines of it that are shown while long texts are folded; 0: all."""
+    beside: tuple[tuple[TextBlock, ...], ...] = ()
+    """Blocks that stand in two columns, in the place of `text`."""
+
+    def seen(self, raw: bool) -> bool:
+        """Whether it is shown."""
+        return self.only != ("read" if raw else "raw")
 
 
 class LayoutLine(Struct, frozen=True):
@@ -48,26 +63,77 @@ class LayoutLine(Struct, frozen=True):
 
 
 class TextLayout:
-    """Blocks laid out for a width."""
+    """Blocks laid out for a width.
 
-    def __init__(self, blocks: Sequence[TextBlock], width: int) -> None:
+    Args:
+        blocks: what is laid out.
+        width: cells of a line.
+        raw: replies as they were written, not as they are read.
+        whole: nothing is folded.
+    """
+
+    def __init__(self, blocks: Sequence[TextBlock], width: int, raw: bool = False, whole: bool = True) -> None:
         self.lines: list[LayoutLine] = []
         self._parts: list[tuple[str, list[tuple[int, int]]]] = []
-        for block in blocks:
-            (text, spans), pad = _shown_spans(block), " " * block.indent
-            starts: list[tuple[int, int]] = []
-            for begin, end in wrap(text, width - block.indent):
-                starts.append((begin, len(self.lines)))
-                inside = tuple(
-                    (max(first, begin) - begin + block.indent, min(last, end) - begin + block.indent, style)
-                    for first, last, style in spans
-                    if first < end and last > begin
-                )
-                self.lines.append(LayoutLine(pad + text[begin:end], block.style, inside))
-            self._parts.append((text, starts))
+        formatted = 0
+        for block in (each for each in blocks if each.seen(raw)):
+            first = len(self.lines)
+            if block.beside:
+                half = (width - 3) // 2
+                self._add_columns([TextLayout(side, half, raw, whole) for side in block.beside], half)
+            else:
+                formatted += len(block.text) * block.markdown
+                if not (block.markdown and not raw and formatted <= MARKDOWN and self._add_markdown(block, width)):
+                    self._add(block, width)
+            if not whole and block.fold and len(self.lines) - first > block.fold + 1:
+                hidden = len(self.lines) - first - block.fold
+                self.lines[first + block.fold :] = [LayoutLine(f"{' ' * block.indent}⋯ {hidden} more lines", "dim")]
+
+    def _add(self, block: TextBlock, width: int) -> None:
+        (text, spans), pad = _shown_spans(block), " " * block.indent
+        starts: list[tuple[int, int]] = []
+        for begin, end in wrap(text, width - block.indent):
+            starts.append((begin, len(self.lines)))
+            inside = tuple(
+                (max(first, begin) - begin + block.indent, min(last, end) - begin + block.indent, style)
+                for first, last, style in spans
+                if first < end and last > begin
+            )
+            self.lines.append(LayoutLine(pad + text[begin:end], block.style, inside))
+        self._parts.append((text, starts))
+
+    def _add_markdown(self, block: TextBlock, width: int) -> bool:
+        from ragrounds.ui.trace.markdown import markdown_lines  # only who reads replies waits for its parser
+
+        made = markdown_lines(shown(block.text), width - block.indent)
+        if not made:
+            return False
+        text, starts = "", list[tuple[int, int]]()
+        for line, spans in made:
+            starts.append((len(text), len(self.lines)))
+            text += line + "\n"
+            inside = tuple((begin + block.indent, end + block.indent, style) for begin, end, style in spans)
+            self.lines.append(LayoutLine(" " * block.indent + line, block.style, inside))
+        self._parts.append((text, starts))
+        return True
+
+    def _add_columns(self, sides: Sequence[TextLayout], width: int) -> None:
+        first = len(self.lines)
+        for pair in itertools.zip_longest(*(side.lines for side in sides), fillvalue=LayoutLine("", "plain")):
+            text, spans = "", list[tuple[int, int, str]]()
+            for line in pair:
+                text += " │ " if text else ""
+                begin = len(text)
+                spans += [(begin, begin + len(line.text), line.style)]
+                spans += [(begin + start, begin + end, style) for start, end, style in line.spans]
+                text += fit(line.text, width)
+            self.lines.append(LayoutLine(text.rstrip(), "plain", tuple(spans)))
+        self._parts += [
+            (text, [(at, first + line) for at, line in starts]) for side in sides for text, starts in side._parts
+        ]
 
     def find(self, text: str) -> list[int]:
-        """The numbers of the lines in which `text` begins, whatever its case; a line end may stand inside it."""
+        """The numbers of the lines in which `text` begins; a line end may stand inside it."""
         if not text:
             return []
         wanted = search_pattern(text)
@@ -83,8 +149,8 @@ class TextLayout:
 
 @lru_cache(maxsize=8)
 def search_pattern(text: str) -> re.Pattern[str]:
-    """The pattern of a search: the text itself, whatever its case."""
-    return re.compile(re.escape(shown(text)), re.IGNORECASE)
+    """The pattern of a search: the text itself, whatever its case and its white space."""
+    return re.compile(r"\s+".join(map(re.escape, shown(text).split())) or re.escape(text), re.IGNORECASE)
 
 
 def _shown_spans(block: TextBlock) -> tuple[str, Sequence[tuple[int, int, str]]]:

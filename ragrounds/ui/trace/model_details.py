@@ -15,6 +15,9 @@ from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.replies import reply_blocks
 from ragrounds.ui.trace.search_details import held_by
 
+FOLD = 12
+"""Lines that are shown of a long text while such are folded."""
+
 
 class PromptPart(Struct, frozen=True):
     """A run of lines of a turn that are all new, or all stood in earlier prompts."""
@@ -126,7 +129,7 @@ def _turn(
     for text, style in parts:
         shown = text if len(parts) == 1 or text.startswith("\n⋯") else text.strip("\n")
         if shown:
-            yield TextBlock(shown, style, more=more)
+            yield TextBlock(shown, style, more=more, fold=FOLD)
     for wish in calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note", more=more)
 
@@ -135,7 +138,9 @@ def _reply(reply: Reply) -> Iterator[TextBlock]:
     name = f", {reply.model}" if reply.model else ""
     yield TextBlock(f"\n[reply, finish: {reply.finish}{name}]", "heading")
     if reply.reasoning:
-        yield TextBlock(reply.reasoning, "note")
+        yield TextBlock("reasoning:", "key")
+        yield TextBlock(reply.reasoning, markdown=True, fold=FOLD)
+        yield TextBlock("said:", "key")
     yield from reply_blocks(reply.text)
     for wish in reply.calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")

@@ -1,4 +1,4 @@
-"""What a model wrote, as a person reads it: JSON by its names, as it was written below."""
+"""What a model wrote, as a person reads it: JSON by its names, prose as Markdown; and as it was written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from ragrounds.ui.trace.layout import TextBlock
 
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
+_SHORT = 60
+"""Characters of a value up to which it stands beside its name."""
 
 
 def json_in(text: str) -> object:
@@ -26,14 +28,17 @@ def value_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
-def reply_blocks(text: str, indent: int = 0, *, raw: bool = True) -> Iterator[TextBlock]:
-    """A reply; of a JSON object each name with its value, and (`raw`) the text as it was written, at the end."""
+def reply_blocks(text: str, indent: int = 0, fold: int = 0) -> Iterator[TextBlock]:
+    """A reply as it is read: of a JSON object each name with its value, else the whole as Markdown; and as written."""
     value = json_in(text)
     if not isinstance(value, dict) or not value:
-        yield TextBlock(text or "(no text)", indent=indent)
+        yield TextBlock(text or "(no text)", indent=indent, markdown=True, fold=fold)
         return
     for name, part in value.items():
-        yield TextBlock(f"{name}: {value_text(part)}", indent=indent, spans=((0, len(name) + 1, "key"),))
-    if raw:
-        yield TextBlock("as it was written", "heading", indent, more=True)
-        yield TextBlock(text, "dim", indent, more=True)
+        said = value_text(part)
+        if isinstance(part, str) and (len(said) > _SHORT or "\n" in said):
+            yield TextBlock(f"{name}:", "key", indent, only="read")
+            yield TextBlock(said, indent=indent, markdown=True, only="read", fold=fold)
+        else:
+            yield TextBlock(f"{name}: {said}", indent=indent, spans=((0, len(name) + 1, "key"),), only="read")
+    yield TextBlock(text, indent=indent, only="raw", fold=fold)

@@ -140,7 +140,7 @@ def _readers(loaded: LoadedAttempt, hop: Hop, later: Sequence[int]) -> Iterator[
         if traced.reply is not None:
             title = "kept by reading" if traced.call.role == "reading" else "replied"
             yield TextBlock(f"{title}:", "dim", 2)
-            yield from (replace(block, elsewhere=True) for block in reply_blocks(traced.reply.text, 2, raw=False))
+            yield from (replace(block, elsewhere=True) for block in reply_blocks(traced.reply.text, 2))
 
 
 def _held(hop: Hop, place: int) -> str:

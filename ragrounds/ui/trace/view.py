@@ -7,8 +7,9 @@ and no view imports another: one opens the other by its name.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import ClassVar, TypeVar, TypeVarTuple
+from typing import ClassVar, Literal, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 from textual import work
@@ -48,6 +49,8 @@ class ViewScreen(Screen[int | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", "Copy", id="copy", show=False),
+        Binding("o", "texts('whole')", "Long texts whole, or folded", id="texts.whole", show=False),
+        Binding("m", "texts('raw')", "Replies as written, or laid out", id="texts.raw", show=False),
     ]
     DETAIL = ""
     """Id of the :class:`Pager` that is copied where none has the focus."""
@@ -145,7 +148,13 @@ class ViewScreen(Screen[int | None]):
     def detail_text(self) -> str:
         """The text of the detail with the focus, else of the first, as it was recorded."""
         pager = self.focused if isinstance(self.focused, Pager) else self.query_one(f"#{self.DETAIL}", Pager)
-        return "\n".join(block.text for block in pager.blocks)
+        shown = [one for block in pager.blocks for one in itertools.chain((block,), *block.beside)]
+        return "\n".join(block.text for block in shown if block.seen(raw=True) and not block.beside)
+
+    def action_texts(self, how: Literal["raw", "whole"]) -> None:
+        """Show replies as they were written, or long texts whole; or no more."""
+        for pager in self.query(Pager):
+            pager.toggle(how)
 
     def action_copy(self) -> None:
         """Copy what is selected with the mouse, else the whole detail."""

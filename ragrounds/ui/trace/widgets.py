@@ -7,7 +7,7 @@ exactly as it was recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.segment import Segment
 from rich.style import Style
@@ -57,6 +57,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         border-title-color: $quiet;
         border-subtitle-color: $quiet;
         &:focus { border-title-color: $text-accent; }
+        &.-maximized { width: 1fr !important; height: 1fr !important; }
         & > .lines--dim { color: $quiet; }
         & > .lines--heading { color: $text-accent; text-style: bold; }
         & > .lines--key { color: $text-secondary; }
@@ -223,6 +224,8 @@ class Pager(Lines):
         self.border_title = title
         self.blocks: Sequence[TextBlock] = ()
         self.pattern = ""
+        self.raw, self.whole = False, False
+        """Whether replies are shown as they were written, and long texts to their end."""
         self._page = TextLayout((), 80)
         self._width = 0
 
@@ -233,9 +236,15 @@ class Pager(Lines):
         if not keep_scroll:
             self.scroll_to(0, 0, animate=False, immediate=True)
 
+    def toggle(self, how: Literal["raw", "whole"]) -> None:
+        """Show replies as they were written, or long texts whole; or no more."""
+        setattr(self, how, not getattr(self, how))
+        self._lay_out()
+
     def search(self, text: str) -> int:
         """Mark a text and go to its first line; return how many lines hold it."""
         self.pattern = text
+        self._lay_out()  # nothing that is searched is folded
         found = self._page.find(text)
         if found:
             self._show_line(found[0])
@@ -281,7 +290,7 @@ class Pager(Lines):
 
     def _lay_out(self) -> None:
         self._width = self.columns
-        self._page = TextLayout(self.blocks, max(10, self._width))
+        self._page = TextLayout(self.blocks, max(10, self._width), self.raw, self.whole or bool(self.pattern))
         self.virtual_size = Size(self._width, len(self._page.lines))
         self.refresh()
 

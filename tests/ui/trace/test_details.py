@@ -42,15 +42,15 @@ def test_an_attempt_shows_options_gold_reading_and_all_scores(pages: Pages) -> N
     "written",
     ['{"why": "It thins\\nblood.", "answer": "A"}', '```json\n{"why": "It thins\\nblood.", "answer": "A"}\n```'],
 )
-def test_a_reply_in_json_is_read_by_its_names_and_stands_below_as_written(written: str) -> None:
+def test_a_reply_in_json_is_read_by_its_names_and_stands_there_as_written(written: str) -> None:
     found = list(reply_blocks(written))
-    assert [block.text for block in found if not block.more] == ["why: It thins\nblood.", "answer: A"]
-    assert [block.text for block in found if block.more] == ["as it was written", written]
+    assert [block.text for block in found if block.seen(raw=False)] == ["why:", "It thins\nblood.", "answer: A"]
+    assert [block.text for block in found if block.seen(raw=True)] == [written]
 
 
 @pytest.mark.parametrize("written", ['{"answer": "A"', "[1]", "{}", "[" * 100_000, '{"answer": "A"} I think.', "A"])
 def test_what_is_no_object_stands_as_it_was_written(written: str) -> None:
-    assert list(reply_blocks(written)) == [TextBlock(written)]
+    assert list(reply_blocks(written)) == [TextBlock(written, markdown=True)]
 
 
 def test_scorers_that_agree_are_named_in_one_line(pages: Pages) -> None:

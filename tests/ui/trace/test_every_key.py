@@ -137,6 +137,8 @@ CASES = (
     Case("BrowseScreen", "mark", "", where, "MenuScreen"),
     Case("BrowseScreen", "note", "", where, "NoteScreen"),
     Case("ViewScreen", "copy", "down", lambda app: app.clipboard),
+    Case("ViewScreen", "texts.raw", "", lambda app: main(app).pager.raw, True),
+    Case("ViewScreen", "texts.whole", "", lambda app: main(app).pager.whole, True),
     Case("HopScreen", "hops.before", "down down down down down down 2 right"),
     Case("HopScreen", "hops.next", "down down down down down down 2"),
     Case("HopScreen", "hops.wrong", "2", row, 1),
