@@ -20,7 +20,6 @@ from msgspec import Struct
 from ragrounds.api.arguments import Arg
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.recorded import with_replies
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store import attempt_filter
@@ -28,7 +27,6 @@ from ragrounds.evals.store.attempt_notes import AttemptNote, write_note
 from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
-from ragrounds.evals.store.traces import Trace
 from ragrounds.evals.store.traces import trace as read_trace
 from ragrounds.records import Run
 from ragrounds.settings import Settings
@@ -219,20 +217,6 @@ def _two_runs(pages: Pages) -> tuple[Run, Run]:
     if len(pages.runs) != 2:
         raise UserError(f"--differing compares two runs; {len(pages.runs)} were named. See `ragrounds runs ls`.")
     return pages.runs[0], pages.runs[1]
-
-
-def find_attempt(
-    place: str, epoch: int = 0, *, home: str | Path | None = None, settings: Settings | None = None
-) -> Trace:
-    """Every step of one attempt, which ``RUN/QUESTION`` names: ``vanilla_rag/sample/c01``.
-
-    Raises:
-        UserError: no such run, question or epoch.
-    """
-    with open_store(chosen_settings(settings, home)) as store:
-        run, question = _place(store, place)
-        refresh_scores(store, run)
-        return with_replies(store, read_trace(store, run, question, epoch))
 
 
 def view(

@@ -17,7 +17,6 @@ from rich.console import Console
 from ragrounds.api.runs import show_attempt
 from ragrounds.api.trace import (
     AttemptQuery,
-    find_attempt,
     hint,
     list_attempts,
     list_hops,
@@ -34,7 +33,6 @@ from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.trace import differences, headless, hop_lines, lists
 from ragrounds.ui.trace.attempt_list import agent_names
-from ragrounds.ui.trace.headless import FORMATS
 
 app = typer.Typer()
 
@@ -46,7 +44,7 @@ def trace_command(
         list[str] | None,
         typer.Argument(help="Runs: an id, the beginning of one, or an agent's text. [default: all, by benchmark]"),
     ] = None,
-    attempt: Annotated[str | None, typer.Option(help="One attempt, RUN/QUESTION: direct/sample/c01.")] = None,
+    attempt: Annotated[str | None, typer.Option(help="Begin at one attempt, RUN/QUESTION: direct/sample/c01.")] = None,
     epoch: options.Epoch = 0,
     format: Annotated[
         str | None, typer.Option(help="Print instead of opening the viewer: text or json; the list also csv.")
@@ -72,19 +70,16 @@ def trace_command(
       ragrounds trace --where 'wrong and hops>3 and gold not seen' --hops --format text
 
       ragrounds trace direct 'vanilla_rag[top_k=8]' --differing
-
-      ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format text
     """
     if format is not None:
-        listed = attempt is None and not differing and not hops
-        one_of("--format", format, (*FORMATS, "csv") if listed else FORMATS)
+        one_of("--format", format, ("text", "json") if differing or hops else ("text", "json", "csv"))
+    if format is not None and attempt is not None:
+        raise UserError(f"--format prints lists; `ragrounds show RUN QUESTION` prints one attempt, such as {attempt}.")
     query = replace(which, runs=runs or ())
     if differing and (format or not _on_terminal()):
         _print_differing(query, format or "text")
     elif format is None:
         _view(query, attempt, epoch, light, "compare" if differing else "hops" if hops else "attempts")
-    elif attempt is not None:
-        _print_attempt(attempt, epoch, format)
     elif hops:
         _print_hops(query, format)
     else:
@@ -107,13 +102,6 @@ def _view(query: AttemptQuery, attempt: str | None, epoch: int, light: bool, sta
             say(f"{what} …")
 
     view(query, attempt=attempt, epoch=epoch, light=light, start=start, progress=progress)
-
-
-def _print_attempt(attempt: str, epoch: int, format: str) -> None:
-    if format == "json":
-        print_json(headless.attempt_json(find_attempt(attempt, epoch)))
-    else:
-        headless.print_attempt(find_attempt(attempt, epoch), SafeConsole())
 
 
 def _print_differing(query: AttemptQuery, format: str) -> None:

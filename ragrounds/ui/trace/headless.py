@@ -1,9 +1,8 @@
-"""What the viewer shows, without a terminal: an attempt as text or JSON. Nothing that was recorded is interpreted."""
+"""What the viewer shows of an attempt, without a terminal. Nothing that was recorded is interpreted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.rule import Rule
@@ -16,9 +15,7 @@ from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock, TextLayout
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree import Node, walk
-from ragrounds.ui.trace.tree_view import TreeLine, figure_heading, tree_cells
-
-FORMATS = ("text", "json")
+from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
 
 _STYLES = {
     "dim": "dim",
@@ -39,37 +36,11 @@ _LONGEST = 1500
 """Characters up to which texts are shown where there is no terminal and they are not asked for whole."""
 
 
-def tree_json(node: Node) -> dict[str, Any]:
-    """A tree as values that JSON can hold."""
-    return {
-        "key": node.key,
-        "kind": node.kind,
-        "label": node.label,
-        "says": node.row.plain,
-        "seconds": node.figures.seconds,
-        "tokens": node.figures.tokens,
-        "cost": node.figures.cost,
-        "troubled": node.troubled,
-        "children": [tree_json(child) for child in node.children],
-    }
-
-
-def tree_lines(root: Node, width: int = 150) -> list[Cells]:
+def tree_lines(loaded: LoadedAttempt, width: int) -> list[Cells]:
     """A tree as lines of text with styles, as the viewer shows it unfolded in `width` cells; the headings first."""
-    lines: list[Cells] = [[(figure_heading(width, root.figures), "dim")]]
-
-    def _add(node: Node, depth: int) -> None:
-        lines.append(tree_cells(TreeLine(node, depth, folded=False), root.figures, width))
-        for child in node.children:
-            _add(child, depth + 1)
-
-    _add(root, 0)
-    return lines
-
-
-def attempt_json(trace: Trace) -> dict[str, Any]:
-    """An attempt with everything about it, and its tree."""
-    return {"trace": trace, "tree": tree_json(LoadedAttempt.of_trace(trace).root)}
+    state, total = TreeState(loaded), loaded.root.figures
+    state.folded.clear()
+    return [[(figure_heading(width, total), "dim")], *(tree_cells(line, total, width) for line in state.lines())]
 
 
 def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
@@ -85,15 +56,12 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
         print_blocks([block for block in _blocks(loaded, node) if full or not block.more], console, full)
         if node.kind == "attempt":
             console.print()
-            _print_tree(loaded.root, console)
+            for line in tree_lines(loaded, max(80, console.width) if console.is_terminal else 150):
+                styled = ((text, _STYLES.get(style, "")) for text, style in line)
+                console.print(Text.assemble(*styled), soft_wrap=True)
             if not full:
                 console.print(Text("--full: every step with its prompts, passages and replies", style="dim"))
                 return
-
-
-def _print_tree(root: Node, console: Console) -> None:
-    for line in tree_lines(root, max(80, console.width) if console.is_terminal else 150):
-        console.print(Text.assemble(*((text, _STYLES.get(style, "")) for text, style in line)), soft_wrap=True)
 
 
 def _blocks(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:

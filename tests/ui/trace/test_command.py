@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ragrounds.api.trace import annotate
 from ragrounds.cli import main
+from ragrounds.errors import UserError
 
 
 class Done(Struct, frozen=True):
@@ -30,8 +31,8 @@ Trace = Callable[..., Done]
 def trace(quiz: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Trace:
     shutil.copytree(quiz, home)
 
-    def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ragrounds", "trace", *arguments])
+    def run(*arguments: str, command: str = "trace") -> Done:
+        monkeypatch.setattr(sys, "argv", ["ragrounds", command, *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         return Done(ended.value.code, *capsys.readouterr())
@@ -40,15 +41,12 @@ def trace(quiz: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_an_attempt_in_every_format(trace: Trace) -> None:
-    text = trace("--attempt", "seeker/quiz/000", "--format", "text")
+    text = trace("seeker", "quiz/000", "--full", command="show")
     assert text.returncode == 0, text.stderr
     assert "search “query 1” → 2, gold at 1" in text.stdout
     assert "You are careful." in text.stdout
-    data = json.loads(trace("--attempt", "seeker[rounds=3]/000", "--format", "json").stdout)
-    first = data["tree"]["children"][0]
-    assert (first["label"], first["children"][0]["says"]) == ("round 1", "search “query 0” → 2, gold at 1")
-    assert data["tree"]["tokens"] == 480
-    assert data["trace"]["steps"][6]["calls"][0]["asked"]["messages"][1]["content"] == "Now **answer**."
+    data = json.loads(trace("seeker[rounds=3]", "000", "--json", command="show").stdout)
+    assert data["steps"][6]["calls"][0]["asked"]["messages"][1]["content"] == "Now **answer**."
     assert "try 1 failed: rate_limit (HTTP 429)" in text.stdout
 
 
@@ -82,9 +80,7 @@ def test_what_only_one_has_right(trace: Trace) -> None:
         ((), "needs a terminal"),
         (("--format", "html"), "Known: text, json, csv"),
         (("--format", "text", "--sort", "costs"), "Did you mean 'cost'"),
-        (("--format", "text", "--attempt", "plain"), "expected RUN/QUESTION"),
-        (("--format", "text", "--attempt", "plian/quiz/000"), "There is no run 'plian'"),
-        (("--format", "text", "--attempt", "plain/quiz/00"), "has no question"),
+        (("--format", "text", "--attempt", "plain/quiz/000"), "`ragrounds show RUN QUESTION` prints one attempt"),
         (("plain", "--differing"), "compares two runs"),
         (("nobody", "--format", "text"), "There is no run 'nobody'"),
     ],
@@ -129,11 +125,25 @@ def test_marks_and_notes_are_left_shown_exported_and_taken_away(trace: Trace, ho
     assert rows[1]["notes"].endswith(": =look\nagain")
     assert float(rows[1]["cost_uncached"]) == 0.01
     assert "*star" in trace("--where", "noted", "--format", "text").stdout
-    for format in ("text", "json"):
-        assert "star" in trace("--attempt", "plain/001", "--format", format).stdout
+    for form in ("--full", "--json"):
+        assert "star" in trace("plain", "001", form, command="show").stdout
     assert annotate("plain/001", mark="", text="", home=home) is None
     assert json.loads(trace("--where", "marked or noted", "--format", "json").stdout)["attempts"] == []
-    assert "Known: text, json." in trace("--attempt", "plain/001", "--format", "csv").stderr
+    assert "Known: text, json." in trace("plain", "--hops", "--format", "csv").stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("plain", "expected RUN/QUESTION"),
+        ("plian/quiz/000", "There is no run 'plian'"),
+        ("plain/quiz/00", "has no question"),
+    ],
+)
+@pytest.mark.usefixtures("trace")
+def test_a_place_where_no_attempt_is(place: str, said: str, home: Path) -> None:
+    with pytest.raises(UserError, match=said):
+        annotate(place, mark="star", home=home)
 
 
 def test_the_author_is_that_of_the_settings(trace: Trace, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_headless_output_holds_no_codes(hostile: Pages) -> None:
         difference_table(*hostile.runs[:2], differing),
     ]
     shown = [
-        "\n".join(text for line in headless.tree_lines(LoadedAttempt(hostile, summary).root) for text, _ in line),
+        "\n".join(text for line in headless.tree_lines(LoadedAttempt(hostile, summary), 150) for text, _ in line),
         *("\n".join(itertools.chain.from_iterable(table.rows)) for table in tables),
         markdown(tables),
         hop_lines.hop_text(HopReader(hostile).read([summary]), 200, {}),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from ragrounds.evals.judges.recorded import judge_replies, with_replies
@@ -13,7 +12,6 @@ from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import trace
 from ragrounds.ui.trace.details import detail, hop_blocks
-from ragrounds.ui.trace.headless import attempt_json
 from ragrounds.ui.trace.hop_lines import hop_line
 from ragrounds.ui.trace.loaded import LoadedAttempt
 
@@ -57,7 +55,7 @@ def test_a_judges_reply_stands_below_its_score(hunt_pages: Pages, hunted: Hunted
     one = loaded.summary
     read = with_replies(hunt_pages.store, trace(hunt_pages.store, one.run, one.question.id))
     assert texts(LoadedAttempt.of_trace(read))[score : score + 3] == shown[score : score + 3]
-    assert GRADE in msgspec.to_builtins(attempt_json(read), str_keys=True)["trace"]["judged"][0]["text"]
+    assert GRADE in read.judged[0].text
 
 
 def test_where_the_reply_cannot_be_told_the_judge_stands_alone(hunt_pages: Pages, hunted: Hunted) -> None:
