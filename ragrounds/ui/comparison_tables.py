@@ -27,11 +27,11 @@ from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import (
     TOO_FEW,
     UNKNOWN,
-    figure_text,
+    difference_text,
+    ends,
     in_scale,
     p_value,
     percent,
-    points,
     safe,
 )
 
@@ -207,7 +207,7 @@ def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
         table.pairs,
         (
             words("2nd - 1st", lambda pair: f"{labels[pair.second]} - {labels[pair.first]}"),
-            Column("difference", lambda pair: _difference(pair.tests.difference, table.unit)),
+            Column("difference", lambda pair: difference_text(pair.tests.difference, table.unit)),
             Column("95 %", lambda pair: difference_interval(pair.tests, table.unit)),
             *(tested if binary else ()),
             *(sequential if watched else ()),
@@ -237,7 +237,7 @@ def group_table(table: ScorerTable, grouped: GroupTable, labels: Mapping[str, st
         columns += [
             Column(
                 f"{labels[runs[1]]} - {labels[runs[0]]}",
-                lambda group: _difference(group.pairs[0].tests.difference, table.unit),
+                lambda group: difference_text(group.pairs[0].tests.difference, table.unit),
             ),
             Column("95 %", lambda group: difference_interval(group.pairs[0].tests, table.unit)),
             Column("Holm p", lambda group: p_value(group.pairs[0].p_holm)),
@@ -257,23 +257,15 @@ def with_error(figure: Figure, unit: str = "percent", alone: bool = True) -> str
 
 
 def interval(figure: Figure, unit: str = "percent") -> str:
-    """The ends of a figure's interval: in percent, or as they are in another unit."""
-    if figure.low is None or figure.high is None:
-        return UNKNOWN if figure.value is None else TOO_FEW
-    if unit == "percent":
-        return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}"
-    return f"{figure_text(figure.low, '.4g')} to {figure_text(figure.high, '.4g')}"
+    """The ends of a figure's interval; of what is not known a dash."""
+    return UNKNOWN if figure.value is None else ends(figure.low, figure.high, unit)
 
 
 def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
-    """The ends of a difference's interval: in percentage points, or as they are in another unit."""
-    if tests.low is None:
-        return UNKNOWN if tests.difference is None or tests.draws is not None else TOO_FEW
-    return f"{_difference(tests.low, unit, 1)} to {_difference(tests.high, unit, 1)}"
-
-
-def _difference(value: float | None, unit: str, digits: int = 2) -> str:
-    return points(value, digits) if unit == "percent" or value is None else figure_text(value, "+.4g")
+    """The ends of a difference's interval; of what is not known a dash."""
+    if tests.low is None and (tests.difference is None or tests.draws is not None):
+        return UNKNOWN
+    return ends(tests.low, tests.high, unit, signed=True)
 
 
 def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str, str]:

@@ -18,6 +18,8 @@ from ragrounds.evals.scorers import described, figure_word
 from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement
 from ragrounds.ui.text import (
     TOO_FEW,
+    difference_text,
+    ends,
     figure_text,
     in_scale,
     joined_words,
@@ -25,7 +27,6 @@ from ragrounds.ui.text import (
     one_line,
     p_value,
     percent,
-    points,
     safe,
 )
 
@@ -274,8 +275,7 @@ def figure_words(line: RunFigures, unit: str) -> str:
     whole, value = line.overall, plain_figure(line, unit)
     if whole.low is None or whole.high is None:
         return f"{value} ({TOO_FEW} questions for an interval)"
-    low, high = (percent(end, 1) if unit == "percent" else figure_text(end, ".4g") for end in (whole.low, whole.high))
-    return f"{value} (95 %: {low} to {high})"
+    return f"{value} (95 %: {in_scale(whole.low, unit, 1)} to {in_scale(whole.high, unit, 1)})"
 
 
 def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool, test: str = "") -> str:
@@ -293,10 +293,9 @@ def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool
     apart, low, high = (
         (one.difference, one.low, one.high) if found.direction == "higher" else (-one.difference, -one.high, -one.low)
     )
-    if found.unit == "percent":
-        return f"{points(apart)} points{whom} (95 %: {points(low, 1)} to {points(high, 1)}{test})"
-    ends = f"{figure_text(low, '+.4g')} to {figure_text(high, '+.4g')}"
-    return f"{figure_text(apart, '+.4g')} {found.unit}{whom} (95 %: {ends}{test})"
+    unit = "points" if found.unit == "percent" else found.unit
+    said = f"{difference_text(apart, found.unit)} {unit}{whom}"
+    return f"{said} (95 %: {ends(low, high, found.unit, signed=True)}{test})"
 
 
 def all_others(count: int) -> str:

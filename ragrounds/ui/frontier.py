@@ -11,7 +11,7 @@ from ragrounds.evals.analyses.pictures import Mark, Picture, Unit, upwards
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, FrontierPoint, Range
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, in_unit, percent
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, in_unit, percent
 
 _CROWDED = 30
 """Runs from which on a picture cannot hold the number and the intervals of each."""
@@ -62,11 +62,6 @@ def frontier_tables(
         per = point.per_correct.value if point.per_correct else None
         return "nothing right" if per is None else amount(per, measure)
 
-    def score_ends(point: FrontierPoint) -> str:
-        """The interval of the score."""
-        found = point.score
-        return TOO_FEW if found.few else f"{percent(found.low, 1)}-{percent(found.high, 1)}"
-
     priced = any(point.per_correct is not None for point in frontier.points)
     runs = table_of(
         "frontier",
@@ -75,7 +70,7 @@ def frontier_tables(
             Column("#", lambda point: numbers[point.run]),
             words("agent", lambda point: agents[point.run], text=str),
             Column(figure, "score.value", percent),
-            Column("95 %", score_ends),
+            Column("95 %", lambda point: ends(point.score.low, point.score.high)),
             Column("cost", lambda point: amount(point.cost.value, measure)),
             Column("95 %", lambda point: _between(point.cost, measure)),
             *(

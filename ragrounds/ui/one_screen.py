@@ -13,7 +13,6 @@ from rich.text import Text
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.findings import Conclusion, conclusions, finding, untested
-from ragrounds.evals.compare.frontier import FrontierPoint
 from ragrounds.records import OUTCOMES
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -21,15 +20,14 @@ from ragrounds.ui.comparison_words import listed, verdict_lines
 from ragrounds.ui.frontier import amount, frontier_picture
 from ragrounds.ui.tables import print_table
 from ragrounds.ui.text import (
-    TOO_FEW,
+    difference_text,
     dollars,
     duration,
-    figure_text,
+    ends,
     in_scale,
     number_of,
     one_line,
     percent,
-    points,
     safe,
     tokens,
 )
@@ -44,13 +42,22 @@ _HUNDRED = 100
 """Questions that a price is of."""
 
 
+class RunCost(Struct, frozen=True):
+    """What a run costs; ``None``: not known."""
+
+    dollars: float | None
+    """Of 100 questions at full price."""
+    tokens: float | None
+    """Of one question."""
+
+
 class _Line(Struct, frozen=True):
     """A run on one screen."""
 
     totals: RunTotals
     figures: RunFigures | None
     """Under the first headline."""
-    point: FrontierPoint | None
+    cost: RunCost
     against: PairedFigure | None
     """Its difference to the run that the others are set against."""
     mark: str
@@ -90,15 +97,13 @@ def print_one_screen(
 
 def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, str]:
     """Run id → what 100 questions cost, in words: dollars uncached, tokens where these are not known or are 0."""
-    points_ = _points(shown)
-    costs = {row.run: _dollars(row, points_.get(row.run)) for row in comparison.rows}
-    if any(costs.values()):
+    costs = run_costs(comparison, shown)
+    if any(cost.dollars for cost in costs.values()):
         return {
-            run: f"{dollars(cost)} per {_HUNDRED} questions" if cost is not None else "an unknown price"
+            run: f"{dollars(cost.dollars)} per {_HUNDRED} questions" if cost.dollars is not None else "an unknown price"
             for run, cost in costs.items()
         }
-    used = {row.run: _each(row, row.usage.input + row.usage.output) for row in comparison.rows if row.usage}
-    return {run: f"{tokens(each)} tokens a question" for run, each in used.items() if each is not None}
+    return {run: f"{tokens(cost.tokens)} tokens a question" for run, cost in costs.items() if cost.tokens is not None}
 
 
 def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> TextTable:
@@ -123,12 +128,24 @@ def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: M
     def differs(of: object) -> bool:
         return one or len({str(of(line)) for line in lines}) > 1  # type: ignore[operator]
 
+    def interval(line: _Line) -> str:
+        found = line.figures.overall if line.figures else None
+        return "" if found is None or found.value is None or not first else ends(found.low, found.high, first.unit, 0)
+
+    def difference(line: _Line) -> str:
+        found = line.against.difference if line.against else None
+        return "" if found is None or not first else line.mark + difference_text(found, first.unit, 1)
+
+    def difference_ends(line: _Line) -> str:
+        found = line.against
+        known = found if found is not None and found.difference is not None else None
+        return ends(known.low, known.high, first.unit, 0, signed=True) if known and first else ""
+
     def price(line: _Line) -> str:
-        return dollars(_dollars(line.totals, line.point))
+        return dollars(line.cost.dollars)
 
     def used(line: _Line) -> str:
-        usage = line.totals.usage
-        return tokens(_each(line.totals, usage.input + usage.output) if usage else None)
+        return tokens(line.cost.tokens)
 
     def time(line: _Line) -> str:
         return duration(line.totals.seconds)
@@ -139,10 +156,10 @@ def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: M
     columns = (
         words("agent", lambda line: short[line.totals.run], whole=True),
         Column(_heading(first), value) if first else None,
-        Column("95 %", lambda line: _ends(line, first.unit)) if first else None,
+        Column("95 %", interval) if first else None,
         *map(other, shown[1:]),
-        Column("diff.", lambda line: _difference(line, first)) if whom else None,
-        Column("95 % ", lambda line: _difference_ends(line, first)) if whom else None,
+        Column("diff.", difference) if whom else None,
+        Column("95 % ", difference_ends) if whom else None,
         Column("n", asked) if first and not one and differs(asked) else None,
         Column(f"$/{_HUNDRED}", price) if differs(price) else None,
         Column("tokens", used, spare=1) if differs(used) else None,
@@ -166,7 +183,7 @@ def _lines(comparison: Comparison, shown: Sequence[ScorerTable]) -> Iterator[_Li
     """The runs, the best first."""
     first = shown[0] if shown else None
     figures = {line.run: line for line in first.lines} if first else {}
-    points_ = _points(shown)
+    costs = run_costs(comparison, shown)
     whom = _reference(first) if first and first.pairs else ""
     told = conclusions(first) if first else ()
     down = first is not None and first.direction == "lower"
@@ -179,7 +196,7 @@ def _lines(comparison: Comparison, shown: Sequence[ScorerTable]) -> Iterator[_Li
     for row in sorted(comparison.rows, key=rank):
         against = _against(first, whom, row.run) if first and row.run != whom else None
         mark = next((_mark(one, row.run, whom, down) for one in told if {one.better, one.worse} == {row.run, whom}), "")
-        yield _Line(row, figures.get(row.run), points_.get(row.run), against, mark)
+        yield _Line(row, figures.get(row.run), costs[row.run], against, mark)
 
 
 def _mark(one: Conclusion, run: str, whom: str, down: bool) -> str:
@@ -214,55 +231,19 @@ def _turned(tests: PairedFigure) -> PairedFigure:
     )
 
 
-def _ends(line: _Line, unit: str) -> str:
-    found = line.figures.overall if line.figures else None
-    if found is None or found.value is None:
-        return ""
-    if found.low is None or found.high is None:
-        return TOO_FEW
-    if unit == "percent":
-        return f"{percent(found.low, 0)}-{percent(found.high, 0)}"
-    return f"{figure_text(found.low, '.3g')} to {figure_text(found.high, '.3g')}"
-
-
-def _difference(line: _Line, table: ScorerTable | None) -> str:
-    if line.against is None or line.against.difference is None or table is None:
-        return ""
-    value = line.against.difference
-    return line.mark + (points(value, 1) if table.unit == "percent" else figure_text(value, "+.3g"))
-
-
-def _difference_ends(line: _Line, table: ScorerTable | None) -> str:
-    found = line.against
-    if found is None or found.difference is None or table is None:
-        return ""
-    if found.low is None or found.high is None:
-        return TOO_FEW
-    low, high = (
-        points(end, 0) if table.unit == "percent" else figure_text(end, "+.3g") for end in (found.low, found.high)
-    )
-    return f"{low} to {high}"
-
-
-def _points(shown: Sequence[ScorerTable]) -> dict[str, FrontierPoint]:
-    """Run id → its place by cost in dollars uncached, where that is known."""
-    frontier = shown[0].frontier if shown else None
-    if frontier is None or frontier.measure != "cost_uncached":
-        return {}
-    return {point.run: point for point in frontier.points}
-
-
-def _dollars(row: RunTotals, point: FrontierPoint | None) -> float | None:
-    """What 100 questions cost, as with an empty journal."""
-    if point is not None and point.cost.value is not None:
-        return point.cost.value * _HUNDRED
-    each = _each(row, row.cost_uncached) if row.cost_uncached is not None else None
-    return each * _HUNDRED if each is not None else None
-
-
-def _each(row: RunTotals, total: float) -> float | None:
-    """A total by attempts that were made."""
-    return total / row.made if row.made else None
+def run_costs(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, RunCost]:
+    """Run id → what it costs; dollars are averaged over datasets as the first headline is, where they are placed by
+    it."""
+    frontier, found = shown[0].frontier if shown else None, dict[str, RunCost]()
+    placed = frontier.points if frontier is not None and frontier.measure == "cost_uncached" else ()
+    averages = {point.run: point.cost.value for point in placed}
+    for row in comparison.rows:
+        each = averages.get(row.run)
+        if each is None and row.made and row.cost_uncached is not None:
+            each = row.cost_uncached / row.made
+        used = (row.usage.input + row.usage.output) / row.made if row.usage and row.made else None
+        found[row.run] = RunCost(None if each is None else _HUNDRED * each, used)
+    return found
 
 
 def _trade(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:

@@ -64,14 +64,34 @@ def percent(value: float | None, digits: int = 2) -> str:
     return UNKNOWN if value is None else figure_text(100 * value, f".{digits}f")
 
 
-def in_scale(value: float | None, unit: str) -> str:
+def in_scale(value: float | None, unit: str, digits: int = 2) -> str:
     """A score as every table writes it: a share as a number of percent, another unit as it is."""
-    return percent(value) if unit == "percent" or value is None else figure_text(value, ".4g")
+    return percent(value, digits) if unit == "percent" or value is None else figure_text(value, ".4g")
 
 
 def points(value: float | None, digits: int = 2) -> str:
     """A difference of shares in percentage points, with its sign."""
     return UNKNOWN if value is None else figure_text(100 * value, f"+.{digits}f")
+
+
+def difference_text(value: float | None, unit: str, digits: int = 2) -> str:
+    """A difference of scores with its sign: of shares in percentage points, of another unit as it is."""
+    return points(value, digits) if unit == "percent" or value is None else figure_text(value, "+.4g")
+
+
+def ends(low: float | None, high: float | None, unit: str = "percent", digits: int = 1, *, signed: bool = False) -> str:
+    """The ends of an interval: of shares in percent, of another unit as they are; that there are too few data for it.
+
+    Args:
+        low, high: ``None``: there is no interval.
+        unit: of the scorer.
+        digits: of percents.
+        signed: of a difference.
+    """
+    if low is None or high is None:
+        return TOO_FEW
+    write, between = difference_text if signed else in_scale, "-" if unit == "percent" and not signed else " to "
+    return f"{write(low, unit, digits)}{between}{write(high, unit, digits)}"
 
 
 def dollars(value: float | None) -> str:

@@ -19,7 +19,6 @@ from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, Score
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats import (
     Agreement,
-    Estimate,
     compare_with_human,
     stratified_mean,
 )
@@ -29,7 +28,7 @@ from ragrounds.records import Run
 from ragrounds.ui.arena_tables import arena_parts
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import short_judges
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, one_line, percent
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, figure_text, one_line, percent
 
 SCORED = "as scored"
 """The verdicts that the scores in the store rest on: the last judge's, or the majority of the last panel. Where one
@@ -150,7 +149,7 @@ def _shares(said: Verdicts, items: Sequence[str], kind: LabelMethod, seed: int) 
     for label in kind.labels:
         values = [float(one == label) for _, one in given]
         share = stratified_mean(values, clusters=[answer_of(item) for item, _ in given], seed=seed) if values else None
-        cells += [UNKNOWN, UNKNOWN] if share is None else [percent(share.value, 1), _interval(share)]
+        cells += [UNKNOWN, UNKNOWN] if share is None else [percent(share.value, 1), ends(share.low, share.high)]
     return tuple(cells)
 
 
@@ -167,17 +166,9 @@ def _pair(run: str, one: RecordedVerdicts, other: RecordedVerdicts) -> list[tupl
 
 
 def _agreement(found: Agreement) -> tuple[str, ...]:
-    low, high = found.kappa_low, found.kappa_high
+    low, high, same = found.kappa_low, found.kappa_high, found.accuracy
     interval = TOO_FEW if low is None or high is None else f"{_number(low)} to {_number(high)}"
-    return (
-        f"{found.n:,}", percent(found.accuracy.value, 1), _interval(found.accuracy), _number(found.kappa), interval,
-    )  # fmt: skip
-
-
-def _interval(estimate: Estimate) -> str:
-    if estimate.low is None:
-        return TOO_FEW
-    return f"{percent(estimate.low, 1)} to {percent(estimate.high, 1)}"
+    return f"{found.n:,}", percent(same.value, 1), ends(same.low, same.high), _number(found.kappa), interval
 
 
 def _number(value: float | None) -> str:

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable, compare
+from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
@@ -29,7 +29,8 @@ from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.frontier import frontier_picture
-from ragrounds.ui.text import age, dollars, duration, figure_text, number_of, one_line, percent, tokens
+from ragrounds.ui.one_screen import RunCost, prices, run_costs
+from ragrounds.ui.text import age, dollars, duration, ends, in_scale, number_of, one_line, tokens
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, fit
@@ -51,6 +52,8 @@ class RunGroup(Struct):
     names: dict[str, str]
     """Run id → what it is called here, safe to show."""
     comparison: Comparison | None = None
+    costs: dict[str, RunCost] = {}
+    """Run id → what it costs, where they are compared."""
     trouble: str = ""
     """Why they cannot be compared."""
     folded: bool = True
@@ -152,6 +155,7 @@ class HomeScreen(Screen[int | None]):
             # The figures of a run that is not finished are of other questions.
             made = [run for run in group.runs if (one := self.overviews.get(run.id)) is None or not one.so_far]
             group.comparison = compare(self.store, made, shared_scorers=True) if made else None
+            group.costs = run_costs(group.comparison, [group.table] if group.table else []) if group.comparison else {}
             group.trouble = "" if made else "No run is finished yet."
         except UserError as error:
             group.trouble = str(error)
@@ -229,25 +233,19 @@ class HomeScreen(Screen[int | None]):
         cells: Cells = [(f"  {mark} ", "mark"), (fit(group.names[run.id], size) + " ", "plain")]
         cells += bar_cells(value, low, high, bar) if unit == "percent" else [(" " * bar, "plain")]
         cells += [(f" {doubt}", "trouble")] if doubt else []
-        ends = "" if low is None or high is None else _ends(low, high, unit)
-        figures = ["" if value is None else _figure(value, unit), ends, *self._costs(group, run)]
+        between = "" if low is None else ends(low, high, unit, 0)
+        figures = ["" if value is None else in_scale(value, unit, 1), between, *self._costs(group, run)]
         styles = ("strong", "dim", "key", "dim", "dim")
         made = zip(figures, columns, styles, strict=False)
         return [*cells, *((fit(text, room, right=True), style) for text, (_, room), style in made)]
 
     def _costs(self, group: RunGroup, run: Run) -> list[str]:
         """What 100 questions cost at full price; tokens and time of one."""
-        totals = self._totals(group, run)
-        if totals is None or not totals.made:
+        row = next((row for row in group.comparison.rows if row.run == run.id), None) if group.comparison else None
+        if row is None or (cost := group.costs.get(run.id)) is None:
             return ["", "", ""]
-        used, made = totals.usage, totals.made
-        price = "$ ?" if totals.cost_uncached is None else dollars(100 * totals.cost_uncached / made)
-        spent = None if used is None else (used.input + used.output) / made
-        return [price, tokens(spent), duration(totals.seconds)]
-
-    def _totals(self, group: RunGroup, run: Run) -> RunTotals | None:
-        rows = group.comparison.rows if group.comparison else ()
-        return next((row for row in rows if row.run == run.id), None)
+        price = "$ ?" if cost.dollars is None else dollars(cost.dollars)
+        return [price, tokens(cost.tokens), duration(row.seconds)]
 
     def _doubt(self, run: Run) -> str:
         """What makes a figure doubtful: how far the run is, what failed."""
@@ -280,9 +278,8 @@ class HomeScreen(Screen[int | None]):
         group, run = self.here
         said, table = Text(), group.table
         if group.comparison is not None and table is not None:
-            costs = {one.id: self._costs(group, one)[0] for one in group.runs}
-            prices = {id: f"{cost} per 100 questions" for id, cost in costs.items() if cost and "?" not in cost}
-            said.append("\n".join(verdict_lines(group.comparison, (), group.names, prices)), "bold")
+            priced = prices(group.comparison, [table])
+            said.append("\n".join(verdict_lines(group.comparison, (), group.names, priced)), "bold")
             line = next((line for line in table.lines if run is not None and line.run == run.id), None)
             if run is not None and line is not None:
                 counts = [
@@ -382,12 +379,3 @@ def bar_cells(value: float | None, low: float | None, high: float | None, width:
 
 def _columns(width: int) -> list[tuple[str, int]]:
     return [*_FIGURES[: 5 if width >= 100 else 3]]
-
-
-def _figure(value: float, unit: str) -> str:
-    return percent(value, 1) if unit == "percent" else figure_text(value, ".3g")
-
-
-def _ends(low: float, high: float, unit: str) -> str:
-    digits = (percent(end, 0) if unit == "percent" else figure_text(end, ".3g") for end in (low, high))
-    return "–".join(digits)

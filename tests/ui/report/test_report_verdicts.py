@@ -144,9 +144,9 @@ def test_statements_by_axis(home):
         stratified_mean(values * 6, clusters=[str(place // 2) for place in range(12)])
         for values in ([1.0, 0.0], [0.0, 0.0])
     )
-    ends = [f"{100 * made.low:.1f} to {100 * made.high:.1f}" for made in (half, half, none)]
+    ends = [f"{100 * made.low:.1f}-{100 * made.high:.1f}" for made in (half, half, none)]
     assert axes["must have"][2:] == ["12", "0", "50.0", ends[0], "50.0", ends[1], "0.0", ends[2]]
-    assert ends[2] == "0.0 to 44.3"  # as of six alone
+    assert ends[2] == "0.0-44.3"  # as of six alone
     assert axes["nice to have"][2] == "6"
     assert axes["nice to have"][8] == "100.0"
 

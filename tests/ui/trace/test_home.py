@@ -66,7 +66,7 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
         assert "75.0" in good
         assert "$1.00" in good
         assert "█" in good
-        assert "60–86" in good
+        assert "60-86" in good
         assert "\x1b" not in shown
         assert ("▸ quiz · 6 questions" in shown) is (size[0] > 0)
         assert ("dollars at full price" in shown) is (size[1] > 36)
