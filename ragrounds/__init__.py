@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ragrounds.api.study import StudyResult as StudyResult
     from ragrounds.api.study import study as study
     from ragrounds.api.study_call import StudyListener as StudyListener
+    from ragrounds.api.verify import verify as verify
     from ragrounds.errors import Interrupted as Interrupted
     from ragrounds.errors import StopRun as StopRun
     from ragrounds.errors import UserError as UserError
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "run": "api.run", "arun": "api.run", "RunResult": "api.run",
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
-    "publish": "api.publish",
+    "publish": "api.publish", "verify": "api.verify",
     "score": "api.score", "judge": "api.score",
     "doctor": "api.doctor",
     "export": "api.exchange", "import_store": "api.exchange", "import_mirage_predictions": "api.exchange",

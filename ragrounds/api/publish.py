@@ -29,10 +29,13 @@ from ragrounds.api.workspace import (
     opened_runs,
     run_names,
     texts,
+    user_prices,
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.leaderboard import Ranking, rank
+from ragrounds.evals.exchange.bundle import SUFFIX
+from ragrounds.evals.exchange.derivation import make_bundle
 from ragrounds.evals.exchange.published_traces import TextMode, published_traces, shown_id, text_free
 from ragrounds.evals.store.store import Store
 from ragrounds.settings import Settings
@@ -124,6 +127,13 @@ class PublishArguments(Struct, frozen=True):
             metavar="licensed|all|never",
         ),
     ] = "licensed"
+    bundle: Annotated[
+        bool,
+        Arg(
+            "Also a bundle of each ranking: attempts that `ragrounds verify` derives every figure from. Replies stand "
+            "in it in full."
+        ),
+    ] = False
     title: Annotated[str, Arg("Of the leaderboard.")] = "Leaderboard"
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
@@ -146,6 +156,8 @@ def publish(given: PublishArguments) -> PublishedSite:
             be written.
     """
     folder = Path(given.folder)
+    if given.bundle and given.attempts == "never":
+        raise UserError("A bundle is made of attempts: --bundle does not go with --attempts never.")
     chosen, wanted = chosen_settings(given.settings, given.home), run_names(given.runs)
     studies, left_out = _studies(given.studies, not wanted, chosen)
     with opened_runs(wanted or _every_run(chosen), chosen) as (store, found), counted(given.progress) as tell:
@@ -153,7 +165,8 @@ def publish(given: PublishArguments) -> PublishedSite:
         if not found and not studies:
             raise UserError(f"Nothing to publish: {store.place} has no run and no study. `ragrounds run` makes a run.")
         with _replaced_pages(folder) as site:
-            ranked = rank(store, found, seed=given.seed, names=names_of(store, found, given.names), report=tell)
+            names = names_of(store, found, given.names)
+            ranked = rank(store, found, seed=given.seed, names=names, report=tell)
             writer = _Writer(store, site, given.attempts, given.seed, tell)
             board = Board(
                 title=given.title,
@@ -164,6 +177,10 @@ def publish(given: PublishArguments) -> PublishedSite:
                 left_out=ranked.left_out,
             )
             writer.write(INDEX, index_page(board))
+            for one in ranked.rankings if given.bundle else ():
+                file, free = site / f"{one.key}{SUFFIX}", text_free(given.attempts, one.licences)
+                make_bundle(file, store, one.runs, names, free, given.seed, user_prices(chosen))
+                writer.files[file.name] = file.stat().st_size
     return PublishedSite(
         folder=folder,
         index=folder / INDEX,
@@ -185,9 +202,9 @@ def _replaced_pages(folder: Path) -> Iterator[Path]:
     Raises:
         UserError: the folder has pages that were not published, or cannot be written.
     """
-    there = {one.name for one in folder.glob("*.html")} if folder.is_dir() else set()
-    ours = b'name="generator" content="ragrounds'
-    if foreign := [name for name in sorted(there) if ours not in (folder / name).read_bytes()[:4096]]:
+    there = {one.name for one in (*folder.glob("*.html"), *folder.glob(f"*{SUFFIX}"))} if folder.is_dir() else set()
+    ours = b'name="generator" content="ragrounds', b'{"_type":"https://in-toto.io/'
+    if foreign := [name for name in sorted(there) if not _holds(folder / name, ours)]:
         raise UserError(f"{folder} holds pages that `ragrounds publish` did not make ({foreign[0]}). Name another one.")
     new, stage = not folder.exists(), folder / _STAGE
     make_folder(folder)
@@ -207,6 +224,13 @@ def _replaced_pages(folder: Path) -> Iterator[Path]:
         if new:
             with suppress(OSError):
                 folder.rmdir()  # only where nothing was written into it
+
+
+def _holds(path: Path, marks: Sequence[bytes]) -> bool:
+    """Whether the beginning of a file holds one of these."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    return any(mark in head for mark in marks)
 
 
 def _every_run(settings: Settings) -> list[str]:

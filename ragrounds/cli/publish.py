@@ -44,7 +44,7 @@ def publish_command(
 
       ragrounds publish site direct_cot 'vanilla_rag[top_k=8]' --study mirage-table6 --title 'Our retrieval'
 
-      ragrounds publish site --attempts never
+      ragrounds publish site --bundle
     """
     with counting() as progress:
         named = replace(

@@ -72,7 +72,7 @@ def reprice(store: Store, runs: Sequence[Run], prices: Mapping[str, Price], *, a
     Raises:
         ragrounds.errors.StopRun: the store cannot be written.
     """
-    work, kept = _Repricing(store, prices), ArenaStore(store)
+    work, kept = Repricing(store, prices), ArenaStore(store)
     of_runs = (schema.attempts, schema.gradings, schema.regradings)
     rows = [(table, table.c.run == store.number(run)) for run in runs for table in of_runs]
     judged = schema.judgements
@@ -92,7 +92,7 @@ class _Answered(Struct):
     used: tuple[Used, ...] | None = ()
 
 
-class _Repricing:
+class Repricing:
     """The new prices of calls, in whatever row they stand."""
 
     def __init__(self, store: Store, prices: Mapping[str, Price]) -> None:
@@ -114,7 +114,7 @@ class _Repricing:
                     calls = _calls_in(body)
                     if sum(self._change(call) for call in calls):  # each is looked at
                         same = sa.and_(*(column == value for column, value in zip(key, row, strict=False)))
-                        sums = _sums(calls, row.input is None) if "input" in table.c else {}
+                        sums = sums_of(calls, row.input is None) if "input" in table.c else {}
                         written = {"body": compress(msgspec.msgpack.encode(body)), **sums}
                         whole = summed(table, {**row._mapping, **written})
                         connection.execute(sa.update(table).where(same).values(whole))
@@ -126,12 +126,12 @@ class _Repricing:
         """Give a call the price that it lacks; whether there is one now."""
         if call.get("error") or not isinstance(call["actor"], str) or call.get("cost_uncached") is not None:
             return False
-        call["cost_uncached"] = price = self._price(call)
+        call["cost_uncached"] = price = self.price(call)
         self.done.priced += price is not None
         self.done.unknown += price is None
         return price is not None
 
-    def _price(self, call: Plain) -> float | None:
+    def price(self, call: Plain) -> float | None:
         usage = msgspec.convert(call.get("usage"), Usage | None)
         try:
             spec = parse(call["actor"])
@@ -171,12 +171,11 @@ def _calls_in(body: Plain) -> list[Plain]:
     return list(body["calls"]) if "calls" in body else [body]
 
 
-def _sums(calls: Sequence[Plain], untold: bool) -> dict[str, float | None]:
+def sums_of(calls: Sequence[Plain], untold: bool) -> dict[str, float | None]:
     """What calls cost together, unless something beside them was never recorded: the row lacks tokens (`untold`), and
     the calls do not."""
     replied = [call for call in calls if not call.get("error")]
-    asked = [call for call in replied if call.get("kind", "model") != "search"]
-    if untold and all(call.get("usage") is not None for call in asked):
+    if untold and all(call.get("usage") is not None for call in replied if call.get("kind", "model") != "search"):
         return {}
     paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
     return {"cost_paid": _sum(paid), "cost_uncached": _sum(call.get("cost_uncached") for call in replied)}

@@ -1,0 +1,121 @@
+"""The figures of a bundle, derived again from its attempts, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from ragrounds.api.progress import counted
+from ragrounds.api.results import Result
+from ragrounds.api.workspace import Progress, chosen_settings
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks import load
+from ragrounds.evals.benchmarks.benchmark import Benchmark
+from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.exchange.bundle import read_bundle
+from ragrounds.evals.exchange.derivation import verify_bundle
+from ragrounds.settings import Settings
+from ragrounds.ui.comparison_tables import print_comparison
+from ragrounds.ui.text import number_of, safe
+
+
+class VerifiedBundle(Result, frozen=True, kw_only=True):
+    """What came of :func:`verify`."""
+
+    bundle: Path
+    root: str
+    """Of the Merkle tree over the records, as they are now."""
+    runs: tuple[str, ...]
+    attempts: int
+    figures: int
+    derived: int
+    """Figures that the attempts give again."""
+    differing: tuple[str, ...]
+    """What differs, the first first."""
+    more: int
+    """Further differences."""
+    underived: Mapping[str, int]
+    """What could not be derived → how many."""
+    notes: tuple[str, ...]
+    comparison: Comparison | None
+    """As the attempts give it."""
+
+    @property
+    def ended(self) -> str:
+        """``holds``; ``fails``: something differs; ``cannot tell``: something could not be derived."""
+        return "fails" if self.differing else "cannot tell" if self.derived < self.figures else "holds"
+
+    def draw(self, console: Console) -> None:
+        """Print what came of it, and the table that was derived."""
+        for line in self.lines():
+            console.print(safe(line, 2000), markup=False, soft_wrap=True)
+        if self.comparison is not None:
+            print_comparison(self.comparison, console=console)
+
+    def lines(self) -> Iterator[str]:
+        """What came of it, in words."""
+        what = f"{number_of(len(self.runs), 'run')}, {number_of(self.attempts, 'attempt')}"
+        yield f"{self.bundle}: {what}; {self.derived:,} of {self.figures:,} figures derived; root {self.root[:16]}"
+        for text in self.differing:
+            yield f"Differs: {text}."
+        if self.more:
+            yield f"Differs: {self.more:,} more."
+        for text, count in self.underived.items():
+            yield f"Not derived: {count:,} {text}."
+        for text in self.notes:
+            yield f"Note: {text}"
+
+
+def verify(
+    bundle: str | Path,
+    benchmark: str | None = None,
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress | bool | None = None,
+) -> VerifiedBundle:
+    """Derive every figure of a bundle again from its attempts: answers are scored anew, costs summed anew, and the
+    same comparison is made. No model is asked, nothing is sent, and the store is left alone.
+
+        rr.verify("site/sample-1a2b3c4d-5e6f70.bundle.jsonl").ended
+
+    Args:
+        bundle: a file of ``rr.publish(…, bundle=True)``.
+        benchmark: what it is of, as `ragrounds run --benchmark` takes it, or the benchmark's file: fills the texts that
+            the bundle withholds, and every question is set beside it.
+        home, settings: where registered benchmarks are; ``None``: the user's.
+        progress: is told how many attempts are derived; ``False``: nothing is shown.
+
+    Raises:
+        UserError: no bundle, or no such benchmark.
+    """
+    read = read_bundle(Path(bundle))
+    own = _benchmark(benchmark, read.statement.predicate.suite.get("name", ""), chosen_settings(settings, home))
+    with counted(progress) as tell:
+        found = verify_bundle(read, own, tell)
+    return VerifiedBundle(
+        bundle=read.path,
+        root=read.seal.root,
+        runs=tuple(found.runs),
+        attempts=found.attempts,
+        figures=found.figures,
+        derived=found.derived,
+        differing=tuple(found.differing),
+        more=found.more,
+        underived=found.underived,
+        notes=tuple(found.notes),
+        comparison=found.comparison,
+    )
+
+
+def _benchmark(given: str | None, name: str, settings: Settings) -> Benchmark | None:
+    if given is None:
+        return None
+    try:
+        return load(given, settings.home)
+    except UserError:
+        if not Path(given).exists():
+            raise
+        return load(f"{name}:{given}", settings.home)

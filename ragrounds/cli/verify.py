@@ -1,0 +1,44 @@
+"""`ragrounds verify`: derive the figures of a published bundle again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragrounds.api.verify import verify
+from ragrounds.cli import options
+from ragrounds.cli.output import counting, exit_by, print_json
+from ragrounds.ui.tables import results_console
+
+app = typer.Typer()
+
+
+@app.command("verify")
+def verify_command(
+    bundle: Annotated[Path, typer.Argument(help="A file of `ragrounds publish --bundle`.")],
+    benchmark: Annotated[
+        str | None,
+        typer.Option(help="The benchmark, or its file: fills the texts that the bundle withholds, and is set beside."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Derive every figure of a bundle again from its attempts, and name the first that differs.
+
+    Answers are scored anew, costs and tokens summed anew, and the comparison, its intervals and tests made anew. No
+    model is asked, and the store is left alone. Exit codes: 1 something differs; 4 something could not be derived.
+
+    Examples:
+
+      ragrounds verify results.bundle.jsonl
+
+      ragrounds verify results.bundle.jsonl --benchmark mirage:benchmark.json
+    """
+    with counting() as progress:
+        found = verify(bundle, benchmark, progress=progress)
+    if as_json:
+        print_json({name: getattr(found, name) for name in found.__struct_fields__ if name != "comparison"})
+    else:
+        found.draw(results_console())
+    exit_by(found.ended)
