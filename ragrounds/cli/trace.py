@@ -148,6 +148,9 @@ def show_answer(
         str | None, typer.Argument(help="A question's id, or its end: 12377809 for pubmedqa/12377809.")
     ] = None,
     named: Annotated[str | None, typer.Option("--question", help="The same, as other commands have it.")] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Beside another run's answer, from the sentence where they part.")
+    ] = None,
     epoch: options.Epoch = 0,
     full: Annotated[bool, typer.Option("--full", help="Every step: messages, passages, replies.")] = False,
     as_json: options.AsJson = False,
@@ -160,7 +163,13 @@ def show_answer(
     if len(asked) != 1:
         raise UserError(f"Name one question of {run}: `ragrounds show {quote(run)} QUESTION`, or --question.")
     found = show_attempt(run, asked[0], epoch)
-    if as_json:
+    if against is not None:
+        other = show_attempt(against, found.question.id, epoch)
+        if as_json:
+            print_json([found, other], "attempts")
+        else:
+            _paged(lambda console: headless.print_pair((found, other), console, full))
+    elif as_json:
         print_json(found)
     else:
         _paged(lambda console: headless.print_attempt(found, console, full=full))

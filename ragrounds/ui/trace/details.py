@@ -26,7 +26,7 @@ from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import exchange
 from ragrounds.ui.trace.replies import json_in, reply_blocks, value_text
 from ragrounds.ui.trace.row_text import call_row, fault_words, given_text
-from ragrounds.ui.trace.search_details import found_blocks, new_words, sources
+from ragrounds.ui.trace.search_details import found_blocks, sources
 from ragrounds.ui.trace.times import measured
 from ragrounds.ui.trace.tree import Node, walk
 
@@ -294,27 +294,23 @@ def _faults(call: Call) -> Iterator[TextBlock]:
         yield TextBlock(f"error: {call.error}", "trouble")
 
 
-def search_blocks(
-    loaded: LoadedAttempt, recorded: TracedCall, hop: Hop | None, against: Hop | None = None
-) -> Iterator[TextBlock]:
-    """What was searched for and found; what another search, `against` this one, lacks is marked."""
+def search_blocks(loaded: LoadedAttempt, recorded: TracedCall, hop: Hop | None) -> Iterator[TextBlock]:
+    """What was searched for and found."""
     searched = recorded.searched
     if searched is None:
         yield TextBlock(hop.query if hop else "(the query is not recorded)", "strong")
     else:
-        yield from _query(searched, hop, recorded.when, against)
+        yield from _query(searched, hop, recorded.when)
     if hop is not None and not recorded.call.error:
         if source := sources(recorded):
             yield TextBlock(source, "dim")
-        yield from found_blocks(loaded, hop, against=against)
+        yield from found_blocks(loaded, hop)
 
 
-def _query(searched: SearchRequest, hop: Hop | None, when: str, against: Hop | None) -> Iterator[TextBlock]:
+def _query(searched: SearchRequest, hop: Hop | None, when: str) -> Iterator[TextBlock]:
     number = f" of hop {hop.number}" if hop else ""
     yield TextBlock(f"\nquery{number}, {searched.k} wanted from {searched.corpus}{_moment(when)}", "heading")
-    yield TextBlock(searched.query, "strong", spans=new_words(searched.query, against.query) if against else ())
-    if against and (lacking := new_words(against.query, searched.query)):
-        yield TextBlock("without: " + " ".join(against.query[begin:end] for begin, end, _ in lacking), "note")
+    yield TextBlock(searched.query, "strong")
     for text in searched.mean:
         yield TextBlock(f"and the vector of: {text}", "note")
     if hop is not None and hop.repeats is not None:

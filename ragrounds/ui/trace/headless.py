@@ -11,9 +11,11 @@ from rich.text import Text
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.traces import Trace
 from ragrounds.ui.text import one_line, safe
+from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock, TextLayout
 from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.parting import parting_blocks, side_name
 from ragrounds.ui.trace.tree import Node, walk
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
 
@@ -64,6 +66,17 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
                 return
 
 
+def print_pair(traces: tuple[Trace, Trace], console: Console, full: bool) -> None:
+    """Print two answers to a question on one page; `full`: nothing is folded."""
+    left, right = (LoadedAttempt.of_trace(trace) for trace in traces)
+    agents = agent_names(list({trace.run.id: trace.run for trace in traces}.values()))
+    names = [side_name(agents, loaded.summary) for loaded in (left, right)]
+    chosen: dict[str, list[str]] = {}
+    for name, loaded in zip(names, (left, right), strict=True):
+        chosen.setdefault(loaded.summary.prediction, []).append(name)
+    print_blocks(parting_blocks((left, right), names, chosen), console, full)
+
+
 def _blocks(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     """The detail of a node, where those of its children follow: without what they tell."""
     follow = node.kind != "attempt" and node.children
@@ -77,8 +90,8 @@ def _title(node: Node, trace: Trace) -> str:
 
 
 def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> None:
-    """Print blocks: on a terminal laid out as the viewer does, else each as it is, in lines as long as it has."""
-    if console.is_terminal:
+    """Print blocks: on a terminal, and in columns, laid out as in the viewer; else each in lines as long as it has."""
+    if console.is_terminal or any(block.beside for block in blocks):
         for line in TextLayout(blocks, console.width, whole=full).lines:
             text = Text(line.text, _STYLES.get(line.style, ""), no_wrap=True)
             for begin, end, style in line.spans:
@@ -89,8 +102,6 @@ def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> N
         if block.seen(raw=False) or full:
             lines = safe(block.text, None if full else _LONGEST).split("\n")
             console.print(Text("\n".join(" " * block.indent + line for line in lines)), soft_wrap=True)
-        for side in block.beside:
-            print_blocks(side, console, full)
 
 
 def note_lines(notes: Sequence[AttemptNote]) -> list[str]:

@@ -127,7 +127,8 @@ class TextLayout:
                 spans += [(begin, begin + len(line.text), line.style)]
                 spans += [(begin + start, begin + end, style) for start, end, style in line.spans]
                 text += fit(line.text, width)
-            self.lines.append(LayoutLine(text.rstrip(), "plain", tuple(spans)))
+            ends = ((start, min(end, len(text)), style) for start, end, style in spans)
+            self.lines.append(LayoutLine(text, "plain", tuple(ends)))
         self._parts += [
             (text, [(at, first + line) for at, line in starts]) for side in sides for text, starts in side._parts
         ]

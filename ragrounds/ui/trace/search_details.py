@@ -3,8 +3,7 @@ that held any of it; then every text whole."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -17,40 +16,17 @@ from ragrounds.ui.trace.matching import matching_sentence, query_terms, term_cou
 from ragrounds.ui.trace.replies import reply_blocks
 
 Span = tuple[int, int, str]
-_WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def query_words(text: str) -> set[str]:
-    """The words of a query, whatever their case."""
-    return {word.casefold() for word in _WORD.findall(text) if word[0].isalnum()}
-
-
-def new_words(text: str, other: str) -> tuple[Span, ...]:
-    """Where the words of `text` stand that `other` lacks, in the style ``new``; words beside each other as one."""
-    known = query_words(other)
-    spans: list[Span] = []
-    for match in _WORD.finditer(text):
-        if match[0][0].isalnum() and match[0].casefold() not in known:
-            if spans and not text[spans[-1][1] : match.start()].strip():
-                spans[-1] = (spans[-1][0], match.end(), "new")
-            else:
-                spans.append((match.start(), match.end(), "new"))
-    return tuple(spans)
-
-
-def found_blocks(
-    loaded: LoadedAttempt, hop: Hop, brief: bool = False, against: Hop | None = None
-) -> Iterator[TextBlock]:
-    """What a search found and what became of it; `brief`: neither the prompts that saw it nor whole texts. With a
-    search `against` it, what only it found, and the ranks that the other has the rest at."""
-    there = {one.passage.id: one.rank for one in against.found} if against else None
+def found_blocks(loaded: LoadedAttempt, hop: Hop, brief: bool = False) -> Iterator[TextBlock]:
+    """What a search found and what became of it; `brief`: neither the prompts that saw it nor whole texts."""
     found, golden = hop.found, set(loaded.summary.gold.documents)
-    yield _summary(hop, golden, there)
+    yield _summary(hop, golden)
     terms = query_terms(hop.query)
     common = term_counts([one.passage.text for one in found], terms)
     readers = prompts_of(loaded, hop)
     for one in found:
-        yield _line(loaded, one, bool(readers), there)
+        yield _line(loaded, one, bool(readers))
         excerpt = matching_sentence(shown(one.passage.text), terms, common)
         spans = tuple((begin, end, "term") for begin, end in excerpt.spans)
         yield TextBlock(excerpt.text or "(no text)", "plain" if one.gold else "dim", 5, spans=spans)
@@ -60,7 +36,7 @@ def found_blocks(
     yield from _whole_texts(found)
 
 
-def _summary(hop: Hop, golden: set[str], there: Mapping[str, int] | None) -> TextBlock:
+def _summary(hop: Hop, golden: set[str]) -> TextBlock:
     """``8 passages: 3 new, gold at 2 (1 of 2 gold documents); 5 seen by the model, 1 cut, 2 not seen``."""
     found = hop.found
     parts = [f"{hop.new} new"] if hop.number > 1 else []
@@ -69,26 +45,19 @@ def _summary(hop: Hop, golden: set[str], there: Mapping[str, int] | None) -> Tex
         ranks = " ".join(str(rank) for rank in hop.gold_ranks)
         of = f"{len(reached)} of {number_of(len(golden), 'gold document')}"
         parts.append(f"gold at {ranks} ({of})" if ranks else f"no gold ({of})")
-    if there is not None:
-        parts.append(f"{sum(one.passage.id not in there for one in found)} only here")
     fates = [(sum(one.fate == fate for one in found), fate) for fate in FATES]
     parts.append(", ".join(f"{count} {fate}" for count, fate in fates if count))
     text = f"\n{number_of(len(found), 'passage')}: {'; '.join(part for part in parts if part)}"
     return TextBlock(text, "heading")
 
 
-def _line(loaded: LoadedAttempt, one: FoundPassage, known: bool, there: Mapping[str, int] | None) -> TextBlock:
+def _line(loaded: LoadedAttempt, one: FoundPassage, known: bool) -> TextBlock:
     """A passage's rank and title, and in words what it is: gold, new, seen by whom."""
     passage = one.passage
     title = one_line(passage.title or passage.id, 100)
     text = f"{'★' if one.gold else ' '} {one.rank:>2}. {title}"
     spans: list[Span] = [(0, len(text), "gold" if one.gold else "key")]
     facts = [("gold", "gold")] if one.gold else []
-    if there is not None:
-        rank = there.get(passage.id)
-        facts.append(
-            ("only here", "new") if rank is None else ("same rank" if rank == one.rank else f"there {rank}", "dim")
-        )
     facts.append(("new", "new") if one.new else ("found before", "dim"))
     if known:
         facts.append(_fate(loaded, one))
