@@ -71,7 +71,7 @@ def search_o1(data: Path, home: Path) -> Options:
     named = [word for agent in agents for word in ("--agent", agent)]
     with loopback_model() as url:
         ragrounds(home, "run", *named, *asking(url), "--corpus", "sample", "--display", "none", "--yes")
-    return (*agents, "--group-by", "subject", "--analysis", "hops", "--analysis", "searches")
+    return (*agents, "--group-by", "subject", "--analysis", "hops")
 
 
 def imported(data: Path, home: Path) -> Options:

@@ -79,14 +79,14 @@ def svg(picture: Picture, *, standalone: bool = True, theme: Theme = "light", wi
     )
 
 
-def page_picture(picture: Picture) -> str:
+def page_picture(picture: Picture, width: float = WIDE) -> str:
     """The picture as a part of a page that has :func:`ragrounds.ui.theme.theme_style` and :func:`picture_style`; a
     screen that is too narrow for it scrolls it.
 
     Raises:
         UserError: nothing in the picture has a value.
     """
-    return f'<div class="scroll">{svg(picture, standalone=False)}</div>'
+    return f'<div class="scroll">{svg(picture, standalone=False, width=width)}</div>'
 
 
 def picture_style() -> str:

@@ -316,23 +316,6 @@ _WORDS = {
 """What a lack means, after the number of attempts or questions."""
 
 
-def abstract_sentences(abstract: Abstract, names: Mapping[str, str]) -> Iterator[str]:
-    """Who answered what, and a sentence for each scorer.
-
-    Args:
-        abstract: of a comparison.
-        names: run id → what the run is called, safe to show.
-    """
-    yield who_answered(abstract, names)
-    shown = [found.scorer for found in abstract.findings]
-    if said := unjudged(abstract.benchmark, shown, [one.run for one in abstract.systems]):
-        yield said
-    for found in abstract.findings:
-        yield conclusion_sentence(found, names)
-    if not abstract.findings:
-        yield "Nothing can be concluded: no answer has a score yet."
-
-
 def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     """Who answered what, with which models, and when."""
     systems, asked = abstract.systems, number_of(abstract.questions, "question")

@@ -76,14 +76,12 @@ def print_one_screen(
         console: where.
     """
     width, shown = min(console.width, 100), [table for table, _ in comparison.shown(scorers)]
-    nothing = [] if shown else ["No answer has a score yet."]
-    first, *others = [*nothing, *verdict_lines(comparison, scorers, names, prices(comparison, shown)), ""]
-    said = [first, *_trade(shown[:1], names), *others, *_no_model(comparison, names)]
+    said = conclusion_lines(comparison, scorers, names)
     for line in (one for one in said if "`" in one):
         console.print(Text(line), soft_wrap=True)  # a command is pasted whole
-    console.print(Text("\n".join(wrap(" ".join(one for one in said if one and "`" not in one), width))))
+    console.print(Text("\n".join(wrap(" ".join(one for one in said if "`" not in one), width))))
     print_table(summary_table(comparison, shown, names), console)
-    for line in (*_of_marks(shown[:1], names), *_doubts(comparison, shown, names)):
+    for line in table_remarks(comparison, shown, names):
         console.print(Text("\n".join(wrap(line, width)), style="dim"))
     frontier = shown[0].frontier if shown and len(comparison.rows) > 2 else None
     if frontier is not None and len(frontier.points) > 1:
@@ -93,6 +91,19 @@ def print_one_screen(
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
     if comparison.notes[_NOTES:]:
         console.print(Text(f"{number_of(len(comparison.notes[_NOTES:]), 'more note')}: --full", style="yellow"))
+
+
+def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """What can be concluded, with accuracy and cost, a sentence or a few each."""
+    shown = [table for table, _ in comparison.shown(scorers)]
+    nothing = [] if shown else ["No answer has a score yet."]
+    first, *others = [*nothing, *verdict_lines(comparison, scorers, names, prices(comparison, shown)), ""]
+    return [one for one in (first, *_trade(shown[:1], names), *others, *_no_model(comparison, names)) if one]
+
+
+def table_remarks(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> list[str]:
+    """What stands below :func:`summary_table`: what its marks mean, and what is doubtful."""
+    return [*_of_marks(shown[:1], names), *_doubts(comparison, shown, names)]
 
 
 def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, str]:

@@ -7,7 +7,8 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.findings import finding
 from ragrounds.records import Run
 from ragrounds.ui.comparison_tables import agent_names
-from ragrounds.ui.comparison_words import abstract_sentences, lack_lines, missing_commands
+from ragrounds.ui.comparison_words import conclusion_sentence, lack_lines, missing_commands, who_answered
+from ragrounds.ui.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)
@@ -20,7 +21,8 @@ def right(count, rest=0):
 def told(store, runs) -> tuple[Abstract, list[str], list[str]]:
     made = compare(store, runs)
     found, names = abstract(store, runs, made), agent_names(made)
-    return found, list(abstract_sentences(found, names)), lack_lines(found, names)
+    said = [who_answered(found, names), *(conclusion_sentence(one, names) for one in found.findings)]
+    return found, said, lack_lines(found, names)
 
 
 def test_who_what_when_and_with_which_model_stand_in_the_first_sentence(store):
@@ -109,8 +111,9 @@ def test_answers_that_no_judge_and_no_scorer_read_are_apart(store):
 
 def test_nothing_is_said_of_runs_without_a_score(store):
     run: Run = add_run(store, "none", ASKED, [None] * 40)
-    _, sentences, _ = told(store, [run])
-    assert sentences[-1] == "Nothing can be concluded: no answer has a score yet."
+    made = compare(store, [run])
+    assert conclusion_lines(made, (), agent_names(made)) == ["No answer has a score yet."]
+    assert not abstract(store, [run], made).findings
 
 
 def test_where_lower_is_better_any_open_attempt_leaves_it_open(store):

@@ -5,13 +5,13 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.evals.compare.abstract import abstract
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import tell
 from ragrounds.records import Question, Score
 from ragrounds.ui.comparison_tables import agent_names, comparison_tables
-from ragrounds.ui.comparison_words import abstract_sentences, unjudged, verdict_lines
+from ragrounds.ui.comparison_words import unjudged, verdict_lines
+from ragrounds.ui.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
 
 
@@ -161,7 +161,7 @@ def test_a_verdict_by_wording_alone_says_first_that_a_judge_decides_and_how(stor
         f"`ragrounds judge one-run two-run --kind {kind} --judge MODEL`."
     )
     assert verdict.startswith("rouge-l: ")
-    assert said in list(abstract_sentences(abstract(store, runs, made), names))
+    assert said in conclusion_lines(made, (), names)
     assert not unjudged(benchmark, [scorer, "rouge-l"], [run.id for run in runs])
     assert not unjudged("mirage", ["mirage"], ["one-run"])
     assert not unjudged("mrag/clfqa", ["rouge-l"], ["one-run"])

@@ -276,10 +276,11 @@ async function startAttempts() {
   list.addEventListener("scroll", drawRows, { passive: true });
   window.addEventListener("resize", drawRows);
   window.addEventListener("hashchange", openLinked);
-  list.addEventListener("click", (event) => {
-    const row = event.target.closest(".row");
-    if (row) choose(Number(row.dataset.attempt)).then(() => shownBelow());
-  });
+  const open = (row) => { if (row) choose(Number(row.dataset.attempt)).then(() => shownBelow()); };
+  let pressed = null;  // a typed line is read when it is left: rows drawn anew between press and release get no click
+  list.addEventListener("mousedown", (event) => { pressed = event.target.closest(".row"); });
+  list.addEventListener("mouseup", () => { if (!pressed?.isConnected) open(pressed); });
+  list.addEventListener("click", (event) => open(event.target.closest(".row")));
   list.addEventListener("keydown", (event) => {
     const page = Math.max(1, Math.floor(list.clientHeight / state.height) - 1);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };

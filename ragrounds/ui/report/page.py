@@ -18,7 +18,7 @@ from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.comparison_warnings import limitation_sentences, no_model_sentences
-from ragrounds.ui.comparison_words import days
+from ragrounds.ui.comparison_words import conclusion_sentence, days
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.html_tables import asset, page_script, prose, tables_and_remarks, text
@@ -76,8 +76,10 @@ def report_page(
     behaviour = figure(hop_profile(store, runs, labels, seed))
     behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
-        "Abstract": abstract_section(found, labels, notes, no_model_sentences(comparison.rows, labels)),
-        "Results": _results(store, runs, comparison, scorers, labels, attempts),
+        "Abstract": abstract_section(
+            comparison, scorers, found, labels, notes, no_model_sentences(comparison.rows, labels)
+        ),
+        "Results": _results(store, runs, comparison, scorers, found, labels, attempts),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, seed, labels)),
         "Arena": tables_and_remarks(played_arenas(store, runs, labels)),
@@ -95,7 +97,7 @@ def report_page(
     yield head(
         hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, links, hide(_subtitle(found))
     )
-    yield hide(incomplete_section(found, labels))
+    yield hide(incomplete_section(found, labels, much=True))
     for name, body in made.items():
         yield section(name, hide(body))
     if attempts:
@@ -108,6 +110,7 @@ def _results(
     runs: Sequence[Run],
     comparison: Comparison,
     scorers: Sequence[str],
+    found: Abstract,
     labels: Mapping[str, str],
     attempts: bool,
 ) -> str:
@@ -115,7 +118,8 @@ def _results(
     asked = {question.id for question in common_questions(store, runs, True)[0]}
     headlines = [table.scorer for table, _ in comparison.shown(scorers)]
     causes = cause_counts(store, runs, headlines, asked, comparison.epochs)
-    of = "".join(f"<p>{prose(line)}</p>" for line in which_questions(comparison, scorers))
+    said = (*(conclusion_sentence(one, labels) for one in found.findings), *which_questions(comparison, scorers))
+    of = "".join(f"<p>{prose(line)}</p>" for line in said)
     figures = results_section(comparison, scorers)
     return what_agents_do(runs, labels) + of + figures + causes_section(causes, labels, attempts)
 

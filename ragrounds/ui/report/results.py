@@ -13,7 +13,7 @@ from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.findings import untested
 from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.evals.scorers import figure_word
-from ragrounds.ui.chart_svg import page_picture
+from ragrounds.ui.chart_svg import WIDE, page_picture
 from ragrounds.ui.comparison_pictures import (
     answer_picture,
     comparison_frontier,
@@ -44,16 +44,16 @@ _OPEN_PAIRS = 15
 def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     """Everything that the tables of the terminal show, with pictures."""
     tables = comparison.shown(scorers)
-    parts = [_under(comparison, table, beside, len(tables) > 1) for table, beside in tables]
+    parts = [_under(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables]
     return "".join([*parts, _endings(comparison, scorers)])
 
 
-def figure(picture: Picture | None) -> str:
+def figure(picture: Picture | None, width: float = WIDE) -> str:
     """A picture as a figure of the page; empty where it has nothing to show."""
     if picture is None:
         return ""
     try:
-        return f"<figure>{page_picture(picture)}</figure>"
+        return f"<figure>{page_picture(picture, width)}</figure>"
     except UserError:  # no point has a value: the tables say so
         return ""
 
@@ -65,7 +65,10 @@ def unnumbered(table: TextTable) -> TextTable:
     return replace(table, columns=table.columns[1:], rows=tuple(row[1:] for row in table.rows))
 
 
-def _under(comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTable], several: bool) -> str:
+def _under(
+    comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTable], several: bool, first: bool
+) -> str:
+    # The first headline's frontier is drawn on top of the page.
     numbers, names = numbered(comparison), agent_names(comparison)
     labels = agent_names(comparison, LABEL)
     word = figure_word(table.scorer)
@@ -79,7 +82,8 @@ def _under(comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTa
         drawn = figure(difference_picture(comparison, table.scorer))
         parts += [f"<{level}>Paired differences</{level}>", drawn, _pairs(table, labels)]
     if table.frontier is not None:
-        parts += [f"<{level}>Cost and {text(word)}</{level}>", *_cost(comparison, table, table.frontier)]
+        costs = _cost(comparison, table, table.frontier, drawn=several_runs and not first)
+        parts += [f"<{level}>Cost and {text(word)}</{level}>", *costs]
     if panels := figure(dataset_picture(comparison, table.scorer)):
         parts += [f"<{level}>Each dataset</{level}>", panels]
     for grouped in table.groups:
@@ -100,9 +104,9 @@ def _pairs(table: ScorerTable, labels: Mapping[str, str]) -> str:
     return f"{remark}<details><summary>All {len(table.pairs):,} pairs</summary>{shown}</details>"
 
 
-def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier) -> Iterator[str]:
+def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier, *, drawn: bool) -> Iterator[str]:
     numbers, names, labels = numbered(comparison), agent_names(comparison), agent_names(comparison, LABEL)
-    if len(comparison.rows) > 1:
+    if drawn:
         yield figure(comparison_frontier(comparison, table.scorer))
     for costs in frontier_tables(placed, table.scorer, numbers, names, labels):
         yield html_table(unnumbered(costs))

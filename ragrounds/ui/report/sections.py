@@ -20,28 +20,44 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import analysis_table, with_names
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.comparison_words import abstract_sentences, lack_lines, listed, missing_commands
+from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.comparison_words import lack_lines, listed, missing_commands, who_answered
+from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.one_screen import conclusion_lines, summary_table, table_remarks
 from ragrounds.ui.report.citation import Citation
-from ragrounds.ui.report.html_tables import html_table, prose, text
+from ragrounds.ui.report.html_tables import coded, html_table, prose, text
 from ragrounds.ui.report.payload import attempt_link
 from ragrounds.ui.report.results import figure
 from ragrounds.ui.text import number_of, one_line
 
 _LINES = 12
 """Commands that are listed."""
+_MUCH = 0.05
+"""The share of a run above which what is missing comes before everything else."""
+_BESIDE = 460
+"""Width of the frontier beside the table, in pixels."""
 
 
-def incomplete_section(abstract: Abstract, names: Mapping[str, str]) -> str:
-    """That something is missing, of which runs, and the commands that make it; empty where nothing is."""
-    return missing_aside(lack_lines(abstract, names), missing_commands(abstract))
+def incomplete_section(abstract: Abstract, names: Mapping[str, str], *, much: bool) -> str:
+    """That something is missing, of which runs, and the commands that make it; empty where nothing is.
+
+    Args:
+        abstract: of a comparison.
+        names: run id → what the run is called, safe to show.
+        much: whether this is for a page of which more than 5 % is missing of some run, or for one of less.
+    """
+    if any(one.count > _MUCH * one.of for one in abstract.lacks) != much:
+        return ""
+    return missing_aside(lack_lines(abstract, names), missing_commands(abstract), much=much)
 
 
-def missing_aside(lines: Sequence[str], commands: Sequence[str]) -> str:
+def missing_aside(lines: Sequence[str], commands: Sequence[str], *, much: bool = True) -> str:
     """What is missing, on top of a page; empty where nothing is.
 
     Args:
         lines: what is missing.
         commands: that make it.
+        much: in red; else a grey line that unfolds.
     """
     if not lines:
         return ""
@@ -52,6 +68,8 @@ def missing_aside(lines: Sequence[str], commands: Sequence[str]) -> str:
         f'<details><summary>Commands that make what is missing</summary><div class="commands">{shown}</div>{more}'
         "</details>"
     )
+    if not much:
+        return f"<aside><p>Incomplete: {text(' '.join(lines))}</p>{made if commands else ''}</aside>"
     return (
         '<aside class="incomplete" role="note" aria-labelledby="incomplete"><h2 id="incomplete">Incomplete</h2>'
         f"<ul>{listed}</ul>{made if commands else ''}</aside>\n"
@@ -59,25 +77,34 @@ def missing_aside(lines: Sequence[str], commands: Sequence[str]) -> str:
 
 
 def abstract_section(
-    abstract: Abstract,
+    comparison: Comparison,
+    scorers: Sequence[str],
+    found: Abstract,
     names: Mapping[str, str],
     notes: Sequence[str],
     warnings: Iterable[str] = (),
 ) -> str:
-    """Who answered what, when, with which models, and what can be concluded.
+    """What can be concluded at what price, Table 1 with the frontier, and the conditions: what is seen first.
 
     Args:
-        abstract: of a comparison.
+        comparison: of any number of runs.
+        scorers: those that were asked for; none: the headlines.
+        found: who answered what, and what is missing.
         names: run id → what the run is called, safe to show.
         notes: on its runs, which stand elsewhere.
         warnings: what must be known before its figures, a line each.
     """
-    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in abstract_sentences(abstract, names))
-    misleading = "".join(f"<p>{prose(line)}</p>" for line in warnings)
-    said += f'<div class="warning">{misleading}</div>' if misleading else ""
-    more = number_of(len(notes), "note")
-    also = f'<p class="dim">{more} on these runs: see <a href="#limitations">Limitations</a>.</p>' if notes else ""
-    return f'<div class="lead">{said}</div>{also}'
+    shown, called = [table for table, _ in comparison.shown(scorers)], agent_names(comparison)
+    said = " ".join(map(coded, conclusion_lines(comparison, scorers, called))).replace(" %", "\u00a0%")
+    placed = shown[0].frontier if shown and len(comparison.rows) > 1 else None
+    drawn = figure(frontier_picture(placed, shown[0].scorer, called), _BESIDE) if placed else ""
+    table = html_table(summary_table(comparison, shown, called))
+    below = [*table_remarks(comparison, shown, called), who_answered(found, names), *warnings]
+    remarks = "".join(f"<p>{prose(line)}</p>" for line in below)
+    more = f'<p>{number_of(len(notes), "note")}: <a href="#limitations">Limitations</a>.</p>' if notes else ""
+    few = incomplete_section(found, names, much=False)
+    about = f'<div class="dim">{remarks}{more}{few}</div>'
+    return f'<p class="lead">{said}</p><div class="first"><div>{table}{about}</div>{drawn}</div>'
 
 
 def citation_section(found: Iterable[Citation]) -> str:

@@ -80,3 +80,14 @@ def test_the_same_words_choose_the_same_attempts(browser, written, store, two_ru
         )
         assert browser.text("#problem") == "", expression
         assert sorted(listed(browser)) == expected, expression
+
+
+@pytest.mark.slow
+def test_the_first_click_after_typing_opens_a_row(browser, written, two_runs):
+    browser.open(written(two_runs))
+    browser.find("#search").send_keys("wrong")
+    browser.wait(lambda: len(browser.all(".row")) == 6)
+    wanted = browser.text(".row .name")
+    browser.find(".row").click()
+    browser.wait(lambda: browser.all("#title"))
+    assert wanted in browser.text("#title")

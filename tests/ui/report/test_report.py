@@ -102,7 +102,7 @@ def test_with_runs_that_differ_the_list_holds_what_is_compared(tmp_path, store):
 def test_unknown_costs_are_said_to_be_unknown(written, store):
     run = add_run(store, "one", questions(2), [1, 0], cost_uncached=None, origin="imported")
     page = written([run]).read_text(encoding="utf-8")
-    assert page.count(">unknown<") == 2  # paid, and uncached
+    assert page.count(">unknown<") == 3  # on top, paid, and uncached
     assert "$0.00" not in page
 
 

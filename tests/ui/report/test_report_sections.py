@@ -81,3 +81,23 @@ def test_a_scorer_says_of_how_many_questions_its_figures_are(store):
     assert "strict is of 3 of 5 questions: those that it can score (multiple choice)." in texts(
         page(store, [run]), "results"
     )
+
+
+def test_conclusion_table_and_frontier_come_first_and_few_failures_in_grey(store):
+    asked = questions(40)
+    shares = {"low": 8, "high": 36}
+    runs = [
+        add_run(store, name, asked, [1] * right + [0] * (40 - right), cost_uncached=cost, status={39: "failed"})
+        for (name, right), cost in zip(shares.items(), (0.01, 0.02), strict=True)
+    ]
+    made = page(store, runs)
+    first = made.partition('<section id="abstract">')[2].partition("</section>")[0]
+    said = texts(made, "abstract")
+    assert said.startswith(
+        "Abstract strict: high is significantly better than the other: 90.00 % for $2.00 per 100 questions"
+    )
+    assert first.index('class="lead"') < first.index("<table>") < first.index("<svg")
+    assert "Incomplete: 2 attempts failed; they count as not correct (low: 1 of 40; high: 1 of 40)." in said
+    assert 'class="incomplete"' not in made
+    assert "resume low-run" in first
+    assert made.count("Accuracy under strict, by dollars") == 2, "the picture stands once, with what is read aloud"

@@ -115,7 +115,7 @@ def test_the_judge_behind_the_scores_is_named_and_no_other(home):
     others = methods_said.partition("without a part in these scores: ")[2].partition(".")[0]
     assert others.split(", ") == ["test:<b>mild</b>", "test:mute"]
     lead = page.partition('<section id="abstract">')[2].partition("</section>")[0].replace("\xa0", " ")
-    assert ", judged by test:<b>strict</b>: direct has" in lead
+    assert "; judged by test:<b>strict</b>." in lead
 
 
 def test_judges_that_said_the_same_are_not_told_apart(home):
