@@ -111,9 +111,9 @@ class ArenaStand(Result, frozen=True, kw_only=True):
     settings: Settings
     """Where it is."""
 
-    def draw(self, console: Console) -> None:
-        """Print each axis, the judges, what it cost, what to know."""
-        print_report(self.report, console)
+    def draw(self, console: Console, *, full: bool = False) -> None:
+        """Print who is ahead, the ratings, who won; `full`: each axis, the judges, what it cost, every note."""
+        print_report(self.report, console, full=full)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The ratings on each axis, by its name."""

@@ -85,11 +85,13 @@ def play_command(
     draw_picture(played, plot)
 
 
-def _print_stand(stand: ArenaStand, as_json: bool) -> None:
+def _print_stand(stand: ArenaStand, as_json: bool, full: bool = False) -> None:
     if as_json:
         print_json(stand.report)
     else:
-        stand.draw(results_console())
+        stand.draw(results_console(), full=full)
+        if not full:
+            say(f"next: ragrounds arena show {quote(stand.report.id)} --full (each axis, its judges, what it cost)")
 
 
 def _print_estimate(given: ArenaArguments, as_json: bool) -> None:
@@ -124,11 +126,12 @@ def show_command(
     name: ArenaName = "",
     resamples: options.Resamples = 1000,
     names: options.Names = None,
+    full: options.Full = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show an arena as it stands. No model is asked. --picture is an axis, by its name."""
     shown = show_arena(name, resamples=resamples, names=parse_names(names or ()))
-    _print_stand(shown, as_json)
+    _print_stand(shown, as_json, full)
     draw_picture(shown, plot)
 
 

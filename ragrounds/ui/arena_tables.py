@@ -15,21 +15,22 @@ from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables import print_table
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, tokens
 
+_NOTES = 2
+"""Notes of the short form; of more it is said how many."""
 
-def print_report(report: ArenaReport, console: Console) -> None:
-    """Print all parts of a report."""
-    for part in arena_parts(report):
+
+def print_report(report: ArenaReport, console: Console, *, full: bool = False) -> None:
+    """Print who is ahead, the ratings, who won against whom; `full`: each axis with its judges, costs, every note."""
+    for part in arena_parts(report) if full else _summary(report):
         if isinstance(part, TextTable):
             print_table(part, console)
         else:
-            console.print(Text(one_line(part, 1000)), soft_wrap=True)
+            console.print(Text(one_line(part, 1000)), soft_wrap="`" in part)
 
 
 def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
     """Who is ahead, then each axis, the judges, what it cost, what to know: tables and remarks."""
-    arena = report.arena
-    systems, asked = number_of(len(arena.systems), "system"), number_of(arena.count, "question")
-    yield f"{report.id}: {systems}, {asked} of {arena.benchmark}, judged by {', '.join(arena.judges)}"
+    yield _head(report)
     yield from arena_verdict(report)
     for axis in report.axes:
         yield from _axis(report, axis)
@@ -42,11 +43,50 @@ def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
             Column("input", text=tokens, heading="in"),
             Column("output", text=tokens, heading="out"),
             Column("cost_paid", text=dollars, heading="paid"),
-            Column("cost_uncached", text=dollars, heading="uncached"),
+            Column("cost_uncached", text=dollars, heading="full price"),
         ),
         title="what judging took",
-        about="in, out: tokens; paid: really paid; uncached: with an empty journal",
+        about="in, out: tokens; paid: really paid; full price: with an empty journal",
     )
+    yield from _doubts(report)
+    yield from (f"Note: {note}" for note in report.notes)
+
+
+def _summary(report: ArenaReport) -> Iterator[TextTable | str]:
+    """Who is ahead, the ratings, who won against whom on the first axis, and what is doubtful."""
+    yield _head(report)
+    yield from arena_verdict(report)
+    first = report.axes[0]
+    if rated := [axis for axis in report.axes if axis.ratings is not None and not axis.withheld]:
+        yield _ratings_by_axis(report) if len(report.axes) > 1 else ratings_table(report, rated[0])
+    yield wins_table(first)
+    yield from _doubts(report)
+    yield from (f"Note: {note}" for note in report.notes[:_NOTES])
+    if more := report.notes[_NOTES:]:
+        yield f"{number_of(len(more), 'more note')}: --full"
+
+
+def _head(report: ArenaReport) -> str:
+    arena = report.arena
+    systems, asked = number_of(len(arena.systems), "system"), number_of(arena.count, "question")
+    return f"{report.id}: {systems}, {asked} of {arena.benchmark}, judged by {', '.join(arena.judges)}"
+
+
+def _ratings_by_axis(report: ArenaReport) -> TextTable:
+    def column(axis: AxisReport) -> Column:
+        rows = axis.ratings.rows if axis.ratings and not axis.withheld else ()
+        rated = {row.system: f"{_whole(row.rating)} ({_rank(row)})" for row in rows}
+        return Column(axis.axis, lambda name: rated.get(name, UNKNOWN))
+
+    first = report.axes[0].ratings
+    systems = [row.system for row in first.rows] if first else report.names
+    named = words("system", lambda name: one_line(name, 30), whole=True)
+    about = {"title": "ratings (ranks) on each axis", "about": "Bradley-Terry on Elo's scale, mean 1000"}
+    return table_of("axes", systems, (named, *map(column, report.axes)), **about)
+
+
+def _doubts(report: ArenaReport) -> Iterator[str]:
+    """What has no verdict, and what was decided, left out or cut without a judge."""
     for failure in report.failures:
         yield f"{failure.judge}: {number_of(failure.count, 'verdict')} missing: {failure.reason}"
     for system, count in report.empty:
@@ -59,11 +99,10 @@ def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
         yield f"{number_of(report.left_out, 'question')} left out: some system has not been asked them yet."
     if report.cut:
         yield f"{number_of(report.cut, 'judgement')} on answers cut to the judge's window."
-    yield from (f"Note: {note}" for note in report.notes)
 
 
 def arena_verdict(report: ArenaReport) -> Iterator[str]:
-    """A line for each axis: which system is ahead, as far as the intervals tell it from the others."""
+    """A line for each axis: which system is ahead, as far as the intervals say."""
     for axis in report.axes:
         if axis.withheld or axis.ratings is None or not axis.ratings.rows:
             yield f"{axis.axis}: {axis.withheld or 'no ratings.'}"
@@ -77,11 +116,15 @@ def arena_verdict(report: ArenaReport) -> Iterator[str]:
             yield f"{axis.axis}: {first[0].system} is ahead of {others} (rating {_rated(first[0])})."
         elif len(first) == len(rows):
             highest = f"{rows[0].system} (rating {_rated(rows[0])})"
-            yield f"{axis.axis}: no system is told from another; highest is {highest}."
+            yield f"{axis.axis}: no system is significantly better than another; highest is {highest}."
         else:
             names = ", ".join(row.system for row in first[:3])
             more = f" and {len(first) - 3} more" if len(first) > 3 else ""
-            yield f"{axis.axis}: {names}{more} are not told from each other, and are ahead of some of the others."
+            yield f"{axis.axis}: {names}{more} are not significantly different, and are ahead of some of the others."
+
+
+def _rank(row: RatedSystem) -> str:
+    return f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}"
 
 
 def _rated(row: RatedSystem) -> str:
@@ -124,7 +167,7 @@ def ratings_table(report: ArenaReport, axis: AxisReport) -> TextTable:
         "ratings",
         axis.ratings.rows if axis.ratings else (),
         (
-            words("rank", lambda row: f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}"),
+            words("rank", _rank),
             words("system", text=one_line),
             Column("rating", text=_whole),
             Column(f"{report.arena.confidence:.0%}", lambda row: f"{_whole(row.low)} to {_whole(row.high)}"),

@@ -60,7 +60,7 @@ def test_play_show_and_list(run, judges):
     assert json.loads(shown.stdout) == report
     listed = json.loads(run("ls", "--json").stdout)["arenas"]
     assert [row["id"] for row in listed] == [report["id"]]
-    text = run("show", report["id"][:9], "--resamples", "100").stdout
+    text = run("show", report["id"][:9], "--resamples", "100", "--full").stdout
     assert "usefulness: 60 matches" in text
     assert "strong never lost a point" in text
 

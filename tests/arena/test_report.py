@@ -27,9 +27,9 @@ async def reported(store, *judges, **more):
     return arena_report(staged.keeper, staged.arena, staged.field, replicates=100)
 
 
-def printed(found):
+def printed(found, **more):
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    print_report(found, console)
+    print_report(found, console, **more)
     return console.export_text()
 
 
@@ -183,6 +183,10 @@ async def test_a_report_begins_with_who_is_ahead(store):
     assert ": 3 systems, 40 questions of " in lines[0]
     assert re.fullmatch(r"usefulness: strong is ahead of both others \(rating \d+, (-|\d+) to (-|\d+)\)\.", lines[1])
     assert lines[2].startswith("knowledge: strong is ahead of both others")
+    assert any(re.match(r"strong +\d+ \(1\) +\d+ \(1\)$", line) for line in lines), lines
+    assert len(lines) <= 30
+    assert "what judging took" not in printed(found)
+    assert "what judging took" in printed(found, full=True)
     narrow = Console(width=60, record=True, file=io.StringIO())
     print_report(found, narrow)
     assert all(len(line) <= 60 for line in narrow.export_text().splitlines()[4:20])
