@@ -65,9 +65,9 @@ class StudyResult(Result, frozen=True, kw_only=True):
         """The ids of the runs that its cells show."""
         return tuple(dict.fromkeys(run for cell in self.table.cells for run in cell.runs))
 
-    def draw(self, console: Console) -> None:
-        """Print the table, the published figures and deviations, the differences, the analyses, the notes."""
-        print_study(self.table, self.findings, console, picture=self.study.picture)
+    def draw(self, console: Console, *, full: bool = False) -> None:
+        """Print the table, the published figures and deviations, the differences, the analyses; `full`: every note."""
+        print_study(self.table, self.findings, console, picture=self.study.picture, full=full)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The table, and the pictures of its analyses by their names."""

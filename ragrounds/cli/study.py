@@ -56,10 +56,10 @@ def run_study(
 
 @study.command("show")
 @grouped
-def show_study_command(form: FormOptions, plot: PlotOptions, file: StudyFile) -> None:
+def show_study_command(form: FormOptions, plot: PlotOptions, file: StudyFile, full: options.Full = False) -> None:
     """Print a study from what is kept of it, as its last call said. Nothing is asked, searched or judged."""
     shown = show_study(file)
-    _print(shown, form.chosen())
+    _print(shown, form.chosen(), full)
     draw_picture(shown, plot)
 
 
@@ -93,7 +93,7 @@ def _counts(made: StudyResult) -> str:
     return f"{done}{ended}. {made.made:,} model calls made, {made.reused:,} answered from the journal."
 
 
-def _print(made: StudyResult, form: str) -> None:
+def _print(made: StudyResult, form: str, full: bool = False) -> None:
     if form == "--json":
         print_json({"study": made.table.study, "table": made.table, "findings": made.findings})
     elif form == "--csv":
@@ -101,4 +101,4 @@ def _print(made: StudyResult, form: str) -> None:
     elif form:
         tell((study_latex if form == "--latex" else study_markdown)(made.table), nl=False)
     else:
-        made.draw(results_console())
+        made.draw(results_console(), full=full)

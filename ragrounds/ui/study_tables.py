@@ -23,6 +23,7 @@ from ragrounds.ui.comparison_words import span_of_days
 from ragrounds.ui.tables import latex, markdown, print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 
+_QUOTED = re.compile("'[^']*'")
 _MODELS = 3
 """Models that are named where others are counted."""
 _STATES: Mapping[State, str] = {
@@ -98,7 +99,7 @@ def _with(runs: Sequence[Run]) -> str:
 
 
 WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "lacks something", "failed": "failed"}
-_MARKS = {"part": "…", "to do": UNKNOWN, "lacks": "lacks", "failed": "failed"}
+_MARKS = {"part": "…", "to do": UNKNOWN, "lacks": UNKNOWN, "failed": "failed"}
 _CSV = (
     "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "failed", "failed_right",
     "published", "published_spread", "deviation", "difference", "difference_low", "difference_high", "state", "why",
@@ -121,9 +122,13 @@ def _main(table: StudyTable) -> TextTable:
         if group:
             rows.append((safe(group), *("",) * len(table.columns)))
         for row in members:
-            rows.append((safe(row.name), *(_ours(table, cell) for cell in row.cells)))
-            if any(cell.published is not None for cell in row.cells):
-                rows.append(("  published", *(_published(table, cell) for cell in row.cells)))
+            published = any(cell.published is not None for cell in row.cells)
+            begun = any(cell.value is not None or cell.state in ("part", "failed") for cell in row.cells)
+            if begun or not published:
+                rows.append((safe(row.name), *(_ours(table, cell) for cell in row.cells)))
+            if published:
+                name = "  published" if begun else f"{safe(row.name)} (published)"
+                rows.append((name, *(_published(table, cell) for cell in row.cells)))
             if any(cell.deviation is not None for cell in row.cells):
                 rows.append(("  deviation", *(_signed(table, cell.deviation) for cell in row.cells)))
     columns = (Column("", right=False), *(Column(safe(name)) for name in table.columns))
@@ -182,22 +187,52 @@ def _ends(table: StudyTable, cell: TableCell) -> str:
     return f"{_signed(table, cell.difference_low)} to {_signed(table, cell.difference_high)}"
 
 
-def study_notes(table: StudyTable) -> list[str]:
-    """What a reader must know: first what stands on top, then how many cells lack what, then the study's own note."""
-    notes = list(table.notes)
-    states: tuple[State, ...] = ("lacks", "failed", "part", "to do")
-    for state in states:
+_NOT_DONE: Mapping[State, str] = {"lacks": "Not run", "failed": "Failed", "part": "In part", "to do": "Not begun"}
+
+
+def _reasons(table: StudyTable) -> Iterator[tuple[State, str, list[TableCell]]]:
+    """Why cells are not done, each reason once, with its cells."""
+    for state in _NOT_DONE:
         reasons: dict[str, list[TableCell]] = {}
         for cell in table.cells:
             if cell.state == state and not cell.why.startswith("needs "):
                 for why in cell.why.splitlines():
                     reasons.setdefault(why, []).append(cell)
-        for why, cells in reasons.items():
-            named = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:2])
-            more = f" and {len(cells) - 2:,} more" if len(cells) > 2 else ""
-            count = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
-            words = "lacks this" if len(cells) == 1 else "lack this"
-            notes.append(f"{count} {words if state == 'lacks' else WORDS[state]} ({named}{more}): {why}")
+        yield from ((state, why, cells) for why, cells in reasons.items())
+
+
+def _causes(table: StudyTable) -> Iterator[str]:
+    """A line for each cause: reasons that differ in a name alone are one, and what helps is left to the notes."""
+    found: dict[tuple[State, str], tuple[dict[str, None], dict[int, None]]] = {}
+    for state, why, cells in _reasons(table):
+        sentence = why.partition(". ")[0].removesuffix(".")
+        name = _QUOTED.search(sentence)
+        names, counted = found.setdefault((state, _QUOTED.sub("{}", sentence, count=1)), ({}, {}))
+        names |= {name[0]: None} if name else {}
+        counted |= dict.fromkeys(map(id, cells))
+    for (state, form), (names, counted) in found.items():
+        said = form.replace("{}", ", ".join(names), 1) if names else form
+        yield f"{_NOT_DONE[state]}, {number_of(len(counted), 'cell')}: {said}."
+    yield from _waiting(table)
+
+
+def _waiting(table: StudyTable) -> Iterator[str]:
+    if count := sum(cell.state == "to do" and not cell.why for cell in table.cells):
+        yield f"Not begun: {number_of(count, 'cell')}."
+
+
+def study_notes(table: StudyTable) -> list[str]:
+    """What a reader must know: first what stands on top, then how many cells lack what, then the study's own note."""
+    notes = list(table.notes)
+    for state, why, cells in _reasons(table):
+        named = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:2])
+        more = f" and {len(cells) - 2:,} more" if len(cells) > 2 else ""
+        notes.append(f"{_NOT_DONE[state]}, {number_of(len(cells), 'cell')} ({named}{more}): {why}")
+    return [*notes, *_doubts(table)]
+
+
+def _doubts(table: StudyTable) -> Iterator[str]:
+    """What makes figures doubtful."""
     if broken := [cell for cell in table.cells if cell.failed and len(cell.runs) == 1]:
         named = ", ".join(f"{cell.row} · {cell.column}: {cell.failed:,}" for cell in broken[:6])
         more = f", and {len(broken) - 6:,} more cells" if len(broken) > 6 else ""
@@ -205,17 +240,16 @@ def study_notes(table: StudyTable) -> list[str]:
         made = "Recorded replies that are missing or hold an error" if not again else "Attempts that an error ended"
         right = sum(cell.failed_right for cell in broken)
         count = f"count as their text is read, {right:,} as right, the others as 0" if right else "count as 0"
-        notes.append(f"{made} {count} ({named}{more}){again}.")
+        yield f"{made} {count} ({named}{more}){again}."
     missing = sum(cell.missing for cell in table.cells if not cell.why.startswith("needs "))
     if missing:
-        notes.append(f"{missing:,} answers have no score; they are in no mean.")
-    return notes
+        yield f"{missing:,} answers have no score; they are in no mean."
 
 
 def print_study(
-    table: StudyTable, findings: Sequence[StudyFinding], console: Console, picture: str = "", notes: bool = True
+    table: StudyTable, findings: Sequence[StudyFinding], console: Console, picture: str = "", full: bool = False
 ) -> None:
-    """Print a study: what stands on top, the tables, the picture, the analyses, the notes."""
+    """Print a study: the tables, the picture, the analyses, why cells are not run; `full`: with what helps."""
     for one in study_tables(table):
         print_table(one, console)
     drawn = study_picture(table, picture)
@@ -229,8 +263,13 @@ def print_study(
         print_analysis(finding.result, console)
         for line in published_lines(finding):
             console.print(Text(line), soft_wrap=True)
-    for note in study_notes(table) if notes else ():
-        console.print(Text(f"Note: {one_line(note, 4000)}"), soft_wrap=True)
+    whole = [f"Note: {note}" for note in study_notes(table)]
+    first = (f"Note: {note.partition('. ')[0].removesuffix('.')}." for note in table.notes)
+    short = [*first, *_causes(table), *(f"Note: {doubt}" for doubt in _doubts(table))]
+    for said in whole if full else short:
+        console.print(Text(one_line(said, 4000)), soft_wrap="`" in said)
+    if not full and not set(short) <= {*whole, *_waiting(table)}:
+        console.print(Text("What helps, and the notes in full: study show --full", style="dim"))
 
 
 def published_lines(finding: StudyFinding) -> Iterator[str]:

@@ -153,7 +153,7 @@ def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Pat
     shown = cell(made, "A, none", "first")
     assert f"{shown.value:.2f} ±{shown.spread:.2f}" in text
     assert f"{shown.value - 50:+.2f}" in text
-    for said in ("40.50 ±2.50", "A note for the reader.", "Against A, none", "4 cells lack this", "mirage/medqa"):
+    for said in ("40.50 ±2.50", "A note for the reader.", "Against A, none", "Not run, 4 cells: ", "mirage/medqa"):
         assert said in text
     assert f"{shown.value:.2f}" in study_markdown(made.table)
     assert "\\pm" in study_latex(made.table)

@@ -1,9 +1,15 @@
 """What stands before a study's table follows from its cells."""
 
+import io
+import re
+
+from msgspec import structs
+from rich.console import Console
+
 from ragrounds.evals.studies.table import StudyTable, TableCell, TableRow
 from ragrounds.records import Run
 from ragrounds.ui.report.study_page import study_page
-from ragrounds.ui.study_tables import study_lacks, study_notes, study_sentences
+from ragrounds.ui.study_tables import print_study, study_lacks, study_notes, study_sentences
 from tests.compare.making import add_run, questions
 
 
@@ -84,3 +90,26 @@ def test_nobody_is_asked_again_for_an_imported_reply():
     (imported,) = study_notes(table(cell("a", value=50.0, failed=2, runs=("r",), imported=True)))
     assert imported == "Recorded replies that are missing or hold an error count as 0 (ours · a: 2)."
     assert "the same command asks again" in study_page(table(cell("a", value=50.0, failed=2, runs=("r",))), [], [], "")
+
+
+def printed(made, **more):
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_study(made, [], console, **more)
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def test_a_cause_is_a_line_and_a_row_that_is_not_run_shows_what_the_paper_prints():
+    why = "The benchmark '{}' has no copy here yet. Add it with `ragrounds data add`.\nNo key. Set it."
+    cells = [cell(name, state="lacks", why=why.format(name), published=1.5) for name in ("a", "b")]
+    made = structs.replace(table(*cells), notes=("Figures are in percent. The rest is long.",))
+    lines = printed(made)
+    assert re.split("  +", lines[-5]) == ["ours (published)", "1.50", "1.50"]
+    assert lines[-4:] == [
+        "Note: Figures are in percent.",
+        "Not run, 2 cells: The benchmark 'a', 'b' has no copy here yet.",
+        "Not run, 2 cells: No key.",
+        "What helps, and the notes in full: study show --full",
+    ]
+    assert any("`ragrounds data add`" in line for line in printed(made, full=True))
+    doubtful = table(cell("a", value=50.0, failed=2, runs=("r",)))
+    assert printed(doubtful)[-1].startswith("Note: Attempts that an error ended count as 0"), "it is never folded"
