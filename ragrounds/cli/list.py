@@ -16,7 +16,7 @@ from ragrounds.cli import options
 from ragrounds.cli.output import print_fields, print_json, say, tell
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.specs import Spec
-from ragrounds.ui.list_tables import card_table, retriever_table
+from ragrounds.ui.list_tables import missing_lines, retriever_table
 from ragrounds.ui.profiles import print_profile
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import safe
@@ -156,9 +156,14 @@ def _list_retrievers(as_json: bool) -> None:
         print_json({"built_in": names, "retrievers": described, "analysers": found.analysers, "cards": cards})
         return
     console = results_console()
-    print_table(retriever_table(found.retrievers), console)
-    tell(f"\nanalysers of bm25: {', '.join(found.analysers)}")
-    print_table(card_table(found.cards), console)
+    lacking = [(one.name, one.missing()) for one in found.retrievers]
+    print_table(retriever_table(one for one in found.retrievers if not one.missing()), console)
+    for line in missing_lines(pair for pair in lacking if pair[1]):
+        console.print(Text(line))
+    console.print(Text(f"\nanalysers of bm25: {', '.join(found.analysers)}\n"))
+    for line in missing_lines((card.name, why) for card, why in found.cards):
+        console.print(Text(f"models {line}"))
+    say("next: ragrounds list retrievers NAME (an example, what it builds, every parameter)")
 
 
 def _retriever(name: str, as_json: bool) -> None:

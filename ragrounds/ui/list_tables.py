@@ -1,45 +1,38 @@
-"""What there is to choose from, as tables of text: retrievers and their cards, benchmarks."""
+"""What there is to choose from, as tables of text: retrievers, what is missing for others, benchmarks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.tools.cards import RetrieverCard
 from ragrounds.tools.retriever import Retriever
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import safe
 
 
 def retriever_table(retrievers: Iterable[Retriever]) -> TextTable:
-    """Retrievers and rerankers, with an example, what they cost, and what is missing here."""
+    """Retrievers and rerankers that can be used here."""
 
     def about(one: Retriever) -> str:
-        """What it is, an example, what it builds and takes, in lines."""
-        takes = f"builds {one.index}; " if one.index else ""
-        said = [one.summary, one.example, f"{takes}a search takes {one.cost or 'a time that it does not say'}"]
-        said += [one.caution] if one.caution else []
-        said += [f"from the package {one.package}"] if one.package else []
-        return "\n".join(map(safe, said))
+        return one.summary + (f"; from the package {one.package}" if one.package else "")
 
-    columns = (
-        words("name", whole=True),
-        words("what it is", about, text=str),
-        words("missing", lambda one: one.missing() or "nothing"),
-    )
+    columns = (words("name", whole=True), words("what it is", about, text=safe))
     return table_of("retrievers", retrievers, columns, title="retrievers")
 
 
-def card_table(cards: Iterable[tuple[RetrieverCard, str]]) -> TextTable:
-    """Cards of dense retrievers and rerankers, each with what is missing for it here."""
-    columns = (
-        words("name", lambda row: row[0].name, whole=True),
-        words("kind", lambda row: row[0].kind),
-        words("size", lambda row: row[0].size),
-        words("missing", lambda row: row[1] or "nothing"),
-        words("used in", lambda row: "; ".join(row[0].used_in)),
-    )
-    return table_of("cards", cards, columns, title="cards of models")
+def missing_lines(found: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A line for what is here, and one for each thing that is missing, with the names of all that lack it.
+
+    Args:
+        found: a name, and what is missing for it; empty: nothing.
+    """
+    lacking: dict[str, list[str]] = {}
+    for name, why in found:
+        said = "weights are downloaded when first used" if why.startswith("the weights ") else why
+        lacking.setdefault(said, []).append(name)
+    for why, names in sorted(lacking.items()):
+        said = ", ".join(map(safe, names))
+        yield f"not here: {said} ({safe(why)})" if why else f"here: {said}"
 
 
 def benchmark_table(cards: Iterable[tuple[Card, str]]) -> TextTable:
