@@ -50,11 +50,6 @@ class Board(Struct, frozen=True, kw_only=True):
         """Runs in rankings."""
         return sum(len(one.ranking.runs) for one in self.rankings)
 
-    @property
-    def incomplete(self) -> int:
-        """Runs that lack attempts, or some of whose attempts are open."""
-        return len({lack.run for one in self.rankings for lack in one.ranking.abstract.lacks})
-
 
 def attempt_links(pages: Mapping[str, str]) -> list[tuple[str, str]]:
     """Labels and addresses of pages of attempts, each once.

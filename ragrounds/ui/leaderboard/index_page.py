@@ -14,9 +14,11 @@ from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.evals.store.traces import Trace
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
+from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names, interval
 from ragrounds.ui.comparison_warnings import average_heading, no_model_sentences
 from ragrounds.ui.comparison_words import conclusion_sentence, lack_lines
+from ragrounds.ui.frontier import frontier_picture
 from ragrounds.ui.leaderboard.board import (
     Board,
     BoardRanking,
@@ -30,12 +32,15 @@ from ragrounds.ui.leaderboard.board import (
 from ragrounds.ui.report.html_tables import asset, breakable, html_table, page_script, prose, text
 from ragrounds.ui.report.page import head, page_style
 from ragrounds.ui.report.payload import attempt_part
+from ragrounds.ui.report.results import figure
 from ragrounds.ui.study_tables import study_tables
 from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of
 from ragrounds.ui.theme import theme_style
 
 _HYPHEN = "\u2011"
 """At which no line ends."""
+_BESIDE = 620
+"""Width of a ranking's frontier, in pixels."""
 _BAR = 100.0
 """Width of an interval's picture, in its own units."""
 
@@ -45,7 +50,7 @@ def index_page(board: Board) -> Iterator[str]:
     hide = Redactor()
     script = page_script(attempts=False)
     sheets = asset("report.css") + asset("tables.css") + _asset("leaderboard.css")
-    yield head(hide(board.title), [], theme_style() + sheets, script)
+    yield head(hide(board.title), [], theme_style() + sheets + picture_style(), script)
     yield _lead(board)
     for one in board.rankings:
         yield hide(_ranking(one, board))
@@ -54,7 +59,7 @@ def index_page(board: Board) -> Iterator[str]:
     if board.left_out:
         rows = "".join(f"<li>{text(', '.join(one.runs))}: {text(one.why)}</li>" for one in board.left_out)
         yield f'<section id="left-out"><h2>Not ranked</h2><ul>{hide(rows)}</ul></section>\n'
-    yield f"</main>\n<script>{script}</script>\n</body></html>\n"
+    yield f"{_READING}</main>\n<script>{script}</script>\n</body></html>\n"
 
 
 def _lead(board: Board) -> str:
@@ -63,28 +68,23 @@ def _lead(board: Board) -> str:
         f"{len(board.rankings):,} {'ranking' if len(board.rankings) == 1 else 'rankings'}",
         *([number_of(len(board.studies), "study")] if board.studies else []),
     ]
-    incomplete = (
-        f'<p class="warning"><strong class="bad">Incomplete:</strong> {number_of(board.incomplete, "run")} of these '
-        f"{'lacks' if board.incomplete == 1 else 'lack'} attempts, or "
-        f"{'has' if board.incomplete == 1 else 'have'} some that failed; each says so.</p>"
-        if board.incomplete
-        else ""
-    )
-    return (
-        f"<p>{', '.join(counts)}; published {prose(day(board.made))}.</p>"
-        f"{incomplete}<p>Runs are ranked against each other only where they answered the same questions. A place is a "
-        "range: the places that the corrected tests leave open. Intervals are of 95&nbsp;%, each of one run alone: "
-        "they do not say which runs differ. <em>Paid</em> is what a run really cost, <em>uncached</em> what it "
-        "costs without any cache.</p>\n"
-    )
+    return f"<p>{', '.join(counts)}; published {prose(day(board.made))}.</p>\n"
+
+
+_READING = """<section id="reading"><h2>How to read this</h2><p>Runs are ranked against each other only where they
+answered the same questions. A place is a range: the places that the corrected tests leave open. Intervals are of
+95&nbsp;%, each of one run alone: they do not say which runs differ. ↓: lower is better. <em>Paid</em> is what a run
+really cost, <em>full price</em> what it costs without any cache.</p></section>
+"""
 
 
 def _ranking(one: BoardRanking, board: Board) -> str:
     ranking = one.ranking
     names = agent_names(ranking.comparison)
     lacks = lack_lines(ranking.abstract, names)
-    warned = f'<p class="warning"><strong class="bad">Incomplete:</strong> {text(" ".join(lacks))}</p>'
-    missing = warned if lacks else ""
+    missing = f'<p class="apart">Incomplete: {text(" ".join(lacks))}</p>' if lacks else ""
+    first = ranking.comparison.shown()[0][0].frontier if ranking.comparison.shown() else None
+    drawn = figure(frontier_picture(first, ranking.comparison.shown()[0][0].scorer, names), _BESIDE) if first else ""
     told = " ".join(conclusion_sentence(found, names) for found in ranking.abstract.findings)
     warnings = "".join(
         f'<p class="apart">{prose(line)}</p>' for line in no_model_sentences(ranking.comparison.rows, names)
@@ -97,7 +97,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     return (
         f'<section class="ranking" id="{escape(ranking.key)}">'
         f"<h2>{text(ranking.benchmark)} <small>{text(_asked(ranking))} · hash {ranking.questions[:8]}</small></h2>"
-        f"{missing}<p>{prose(told)}</p>{warnings}{notes}<p>{shown}</p>{_table(one, names)}</section>\n"
+        f"<p>{prose(told)}</p>{_table(one, names)}{drawn}{missing}{warnings}{notes}<p>{shown}</p></section>\n"
     )
 
 
@@ -130,14 +130,13 @@ def _table(one: BoardRanking, names: Mapping[str, str]) -> str:
     )
 
 
-_LAST = (("model", ""), ("paid", " right"), ("uncached", " right"), ("date", ""))
+_LAST = (("model", ""), ("paid", " right"), ("full price", " right"), ("date", ""))
 """The last columns, with their classes."""
 
 
 def _titled(table: ScorerTable) -> str:
     unit = ", %" if table.unit == "percent" else f", {text(table.unit)}" if table.unit else ""
-    lower = " (lower is better)" if table.direction == "lower" else ""
-    return f"{text(table.scorer)}{unit}{lower}"
+    return f"{text(table.scorer)}{' ↓' if table.direction == 'lower' else ''}{unit}"
 
 
 class _Rows:
@@ -167,7 +166,7 @@ class _Rows:
         called = f'<a href="{escape(link)}">{called}</a>' if link else called
         warned = f' <small class="bad">incomplete: {text(missing)}</small>' if missing else ""
         brief = text(
-            f"{models} · {date.replace('-', _HYPHEN)} · {paid} paid, {uncached} uncached"
+            f"{models} · {date.replace('-', _HYPHEN)} · {paid} paid, {uncached} full price"
         )  # in place of columns, on telephones
         cells = [self._place(run.id)] if self._one.ranking.places else []
         cells.append(f'<th scope="row" data-p="{brief}">{called}{warned}</th>')

@@ -69,3 +69,16 @@ def test_a_row_leads_to_its_attempts_and_these_back(browser, site):
     assert "SHA-256" in browser.text("#rows")
     browser.find("nav a").click()
     assert browser.driver.current_url == site.as_uri()
+
+
+def test_figures_and_the_frontier_come_before_prose_and_long_headings_wrap(browser, site):
+    browser.open(site)
+    top = browser.run(
+        "return ['table', 'svg.picture', '.apart'].map(one => "
+        "document.querySelector(`section.ranking ${one}`).getBoundingClientRect().top)"
+    )
+    assert top == sorted(top)
+    assert top[0] < 400
+    heads = "[...document.querySelectorAll('thead th')]"
+    browser.run(f"for (const one of {heads}.slice(2)) one.textContent = 'hallucination-rate, statements'")
+    assert browser.run(f"return {heads}.every(one => one.scrollWidth <= one.offsetWidth)")
