@@ -353,6 +353,7 @@ class ReportArguments(_Compared, frozen=True):
     attempts: Annotated[
         bool, Arg("Put every attempt with its steps into the file.", option="--attempts/--no-attempts")
     ] = True
+    brief: Annotated[bool, Arg("One sheet: what follows, the table and the frontier alone.")] = False
     analyses: Annotated[
         str | Sequence[str],
         Arg("Also this analysis, as in `ragrounds analyse` (repeatable).", option="--analysis", many=True),
@@ -387,6 +388,7 @@ def report(given: ReportArguments) -> Path:
             title=given.title,
             scorers=texts(given.scorers),
             attempts=given.attempts,
+            brief=given.brief,
             analyses=texts(given.analyses),
             seed=given.seed,
             on_progress=lambda done: tell("attempts", done),

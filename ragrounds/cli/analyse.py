@@ -76,9 +76,9 @@ def report_command(
     given: ReportArguments,
     names: options.Names = None,
 ) -> None:
-    """Write one self-contained HTML file, laid out as a paper: what is missing, an abstract with what can be concluded,
+    """Write one self-contained HTML file, laid out as a paper: what can be concluded with its table and the frontier,
     results with pictures, behaviour, judges, arenas, methods, what to cite, limitations, fingerprints, and a browser
-    of all attempts. It asks nothing of any network.
+    of all attempts. --brief: the first sheet alone. It asks nothing of any network.
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """

@@ -47,6 +47,7 @@ def report_page(
     title: str = "",
     scorers: Sequence[str] = (),
     attempts: bool = True,
+    brief: bool = False,
     analyses: Sequence[str] = (),
     seed: int = 0,
     links: Sequence[tuple[str, str]] = (),
@@ -62,6 +63,7 @@ def report_page(
         title: of the page.
         scorers: those to show, by default as in the terminal.
         attempts: also every attempt with its steps.
+        brief: the conclusion, the table and the frontier alone, for one sheet of paper.
         analyses: names of analyses to make and show.
         seed: of the bootstraps of analyses and verdicts.
         links: label and relative address of other pages, which its navigation begins with.
@@ -69,27 +71,29 @@ def report_page(
     """
     hide = Redactor()
     shown = [one.scorer for table, beside in comparison.shown(scorers) for one in (table, *beside)]
+    attempts = attempts and not brief
     script = page_script(attempts=attempts)
     names, labels = agent_names(comparison), agent_names(comparison, LABEL)
     found = abstract(store, runs, comparison, scorers)
     notes = sections.named_notes(comparison.notes, labels)
-    behaviour = figure(hop_profile(store, runs, labels, seed))
-    behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
-    parts = {
-        "Abstract": abstract_section(
-            comparison, scorers, found, labels, notes, no_model_sentences(comparison.rows, labels)
-        ),
-        "Results": _results(store, runs, comparison, scorers, found, labels, attempts),
-        "Behaviour": behaviour,
-        "Judges": tables_and_remarks(verdict_parts(store, runs, seed, labels)),
-        "Arena": tables_and_remarks(played_arenas(store, runs, labels)),
-        "Methods": _methods(store, comparison, runs, shown),
-        "How to cite": citation_section(citations(runs, found.datasets)),
-        "Limitations": sections.limitations_section(
-            limitation_sentences(store, runs, comparison, scorers, labels), notes
-        ),
-        "Fingerprints": sections.fingerprint_section(runs, hide, names),
-    }
+    warnings = no_model_sentences(comparison.rows, labels)
+    parts = {"Abstract": abstract_section(comparison, scorers, found, labels, () if brief else notes, warnings)}
+    if brief:
+        parts["Notes"] = sections.limitations_section((), notes)
+    else:
+        behaviour = figure(hop_profile(store, runs, labels, seed))
+        behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
+        limits = limitation_sentences(store, runs, comparison, scorers, labels)
+        parts |= {
+            "Results": _results(store, runs, comparison, scorers, found, labels, attempts),
+            "Behaviour": behaviour,
+            "Judges": tables_and_remarks(verdict_parts(store, runs, seed, labels)),
+            "Arena": tables_and_remarks(played_arenas(store, runs, labels)),
+            "Methods": _methods(store, comparison, runs, shown),
+            "How to cite": citation_section(citations(runs, found.datasets)),
+            "Limitations": sections.limitations_section(limits, notes),
+            "Fingerprints": sections.fingerprint_section(runs, hide, names),
+        }
     made = {name: body for name, body in parts.items() if body}
     heading = title or f"{comparison.benchmark}: {number_of(len(runs), 'system')} compared"
     if len(runs) == 1 and not title:

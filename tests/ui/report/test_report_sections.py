@@ -101,3 +101,13 @@ def test_conclusion_table_and_frontier_come_first_and_few_failures_in_grey(store
     assert 'class="incomplete"' not in made
     assert "resume low-run" in first
     assert made.count("Accuracy under strict, by dollars") == 2, "the picture stands once, with what is read aloud"
+
+
+def test_a_brief_page_is_the_top_and_the_notes_alone(store):
+    rights = {"a": [1] * 8 + [0] * 32, "b": [1] * 36 + [0] * 4}
+    runs = [add_run(store, name, questions(40), right) for name, right in rights.items()]
+    made, whole = page(store, runs, brief=True), page(store, runs)
+    assert re.findall('<section id="([a-z-]+)">', made) == ["abstract", "notes"]
+    assert "startAttempts" not in made
+    assert texts(made, "abstract") == re.sub(r"\d+ notes? ?: Limitations ?\. ", "", texts(whole, "abstract"))
+    assert texts(made, "notes").removeprefix("Notes ") in texts(whole, "limitations")
