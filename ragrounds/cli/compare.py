@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -16,7 +17,8 @@ from ragrounds.cli.options import FormOptions, PlotOptions, grouped
 from ragrounds.cli.output import at_work, draw_picture, exit_by, print_json, say, say_next, tell
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
-from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables, group_table
+from ragrounds.ui.one_screen import paper_table
 from ragrounds.ui.tables import latex, markdown, results_console
 
 app = typer.Typer()
@@ -65,8 +67,13 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str, full: bool) 
             say(f"Note: {note}")
     elif form:
         tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
+        if paper := form == "--latex" and not full:
+            names, shown = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
+            groups = (group_table(table, grouped, names) for table in shown for grouped in table.groups)
+            tables = [paper_table(comparison, scorers, names), *groups]
         tables = [claim_table(found.claims), *tables] if found.claims else tables
-        tell((latex if form == "--latex" else markdown)(tables, comparison.notes), nl=False)
+        write = partial(latex, narrow=paper) if form == "--latex" else markdown
+        tell(write(tables, comparison.notes), nl=False)
     else:
         found.draw(results_console(), full=full)
         if not full:

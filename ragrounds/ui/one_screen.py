@@ -17,7 +17,7 @@ from ragrounds.records import OUTCOMES
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import listed, verdict_lines
-from ragrounds.ui.frontier import amount, frontier_picture
+from ragrounds.ui.frontier import amount, frontier_picture, titled_by
 from ragrounds.ui.tables import print_table
 from ragrounds.ui.text import (
     difference_text,
@@ -182,6 +182,21 @@ def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: M
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
     percents = any(table.unit == "percent" for table in shown)
     return table_of("summary", lines, columns, title=f"{title} · percent" if percents else title)
+
+
+def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> TextTable:
+    """The summary for one column of a paper: without time, and tokens where there is a price; its caption says what
+    its marks mean, and what is doubtful."""
+    shown = [table for table, _ in comparison.shown(scorers)]
+    made = summary_table(comparison, shown, names)
+    priced = any(column.name.startswith("$") for column in made.columns)
+    kept = [place for place, column in enumerate(made.columns) if column.spare < (1 if priced else 2)]
+    first = f"{titled_by(shown[0].scorer)}, with 95 % intervals: " if shown else ""
+    said = [f"{first}{made.title.replace(' · ', ', ')}", *table_remarks(comparison, shown, names)]
+    caption = " ".join(f"{one[:1].upper()}{one[1:].removesuffix('.')}." for one in said)
+    columns = tuple(made.columns[place] for place in kept)
+    rows = tuple(tuple(row[place] for place in kept) for row in made.rows)
+    return TextTable(key="summary", title=caption, columns=columns, rows=rows)
 
 
 def _heading(table: ScorerTable) -> str:

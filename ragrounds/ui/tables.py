@@ -34,6 +34,9 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "±": r"$\pm$",
+    "▲": r"$\uparrow$",
+    "▼": r"$\downarrow$",
+    "↓": r"$\downarrow$",
     "[": r"{[}",
     "]": r"{]}",
     "\n": " ",
@@ -93,10 +96,12 @@ def markdown(tables: Sequence[TextTable], notes: Sequence[str] = ()) -> str:
     return "\n\n".join([*map(_markdown, tables), *(f"Note: {_md(note)}" for note in notes)]) + "\n"
 
 
-def latex(tables: Sequence[TextTable], notes: Sequence[str] = ()) -> str:
-    """`table` environments with rules of the booktabs package, titles as captions; then what is to be said of them."""
+def latex(tables: Sequence[TextTable], notes: Sequence[str] = (), *, narrow: bool = False) -> str:
+    """`table` environments with rules of the booktabs package, titles as captions; then what is to be said of them.
+    `narrow`: small, for one column of a page of two."""
+    size = "\\footnotesize\\setlength{\\tabcolsep}{3pt}" if narrow else ""
     said = "".join(f"\n\\noindent Note: {_tex(note)}\\par\n" for note in notes)
-    return "% Needs \\usepackage{booktabs}\n" + "\n".join(map(_latex, tables)) + said
+    return "% Needs \\usepackage{booktabs}\n" + "\n".join(_latex(table, size) for table in tables) + said
 
 
 def _markdown(table: TextTable) -> str:
@@ -112,12 +117,12 @@ def _md(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]|#~!])", r"\\\1", plain)
 
 
-def _latex(table: TextTable) -> str:
+def _latex(table: TextTable, size: str = "") -> str:
     layout = "".join("r" if column.right else "l" for column in table.columns)
     rows = " \\\\\n".join("    " + " & ".join(_tex(cell) for cell in row) for row in table.rows)
     heads = " & ".join(_tex(column.name) for column in table.columns)
     return (
-        "\\begin{table}[htbp]\n  \\centering\n"
+        f"\\begin{{table}}[htbp]\n  \\centering{size}\n"
         f"  \\caption{{{_tex(table.caption)}}}\n  \\label{{tab:{latex_label(table)}}}\n"
         f"  \\begin{{tabular}}{{{layout}}}\n    \\toprule\n    {heads} \\\\\n    \\midrule\n{rows} \\\\\n"
         "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
