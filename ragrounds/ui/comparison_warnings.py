@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragrounds.evals.compare.comparability import common_questions
-from ragrounds.evals.compare.comparison import Comparison, NoModel, RunTotals, ScorerTable, kinds_of
+from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.store.store import Store
@@ -43,32 +43,6 @@ def average_heading(table: ScorerTable) -> str:
     return f"average of {count} datasets" if count > 1 else ""
 
 
-_WORDS: dict[NoModel, str] = {
-    "extractive": (
-        "come from a built-in extractive baseline, not from a language model: it picks what the passages support by "
-        "word overlap. The figures show that the pipeline works and what retrieval brings to such a reader. They say "
-        "nothing about any language model, nor about medicine."
-    ),
-    "stand-in": (
-        "come from the stand-in for a model server, not from a language model: what it says follows from the words in "
-        "the prompt. The figures show that the pipeline works. They say nothing about any language model, nor about "
-        "medicine."
-    ),
-}
-
-
-def no_model_sentences(rows: Sequence[RunTotals], names: Mapping[str, str]) -> Iterator[str]:
-    """That answers come from no language model, and what their figures then say.
-
-    Args:
-        rows: of a comparison.
-        names: run id → what a run is called, safe to show.
-    """
-    for kind, runs in kinds_of([(row.run, row.no_model) for row in rows]).items():
-        whose = "" if len(runs) == len(rows) else f" of {listed([names[run] for run in runs])}"
-        yield f"The answers{whose} {_WORDS[kind]}"
-
-
 def limitation_sentences(
     store: Store, runs: Sequence[Run], comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]
 ) -> Iterator[str]:
@@ -82,6 +56,8 @@ def limitation_sentences(
         names: run id → what the run is called, safe to show.
     """
     tables, rows = [table for table, _ in comparison.shown(scorers)], comparison.rows
+    if any(row.no_model for row in rows):
+        yield "Answers of no language model show that the pipeline works. They say nothing about models or medicine."
     for table in tables:
         if effects := [pair.tests.mde for pair in table.pairs if pair.tests.mde is not None]:
             asked = number_of(max(pair.tests.n for pair in table.pairs), "question")

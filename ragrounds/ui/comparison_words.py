@@ -14,7 +14,7 @@ from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, finding
 from ragrounds.evals.judges.recorded import ScoreJudges
-from ragrounds.evals.scorers import described, figure_word
+from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement
 from ragrounds.ui.text import (
     TOO_FEW,
@@ -25,8 +25,6 @@ from ragrounds.ui.text import (
     joined_words,
     number_of,
     one_line,
-    p_value,
-    percent,
     safe,
 )
 
@@ -165,32 +163,28 @@ def _judged(found: ScorerFinding, names: Mapping[str, str]) -> str:
     return f"; judged by {said}" if said else ""
 
 
-def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False, price: str = "") -> str:
+def verdict(found: ScorerFinding, names: Mapping[str, str], price: str = "") -> str:
     """What is said of the run with the best figure, as the rest of a sentence.
 
     Args:
         found: under one scorer.
         names: run id → what another run is called.
-        whole: also the interval of the figure, and what carries the difference: no table stands beside it.
         price: written behind the figure.
     """
-    value = figure_words(found.best, found.unit) if whole else plain_figure(found.best, found.unit)
-    value += price + equal_words(found, names)
-    level = f" at the {percent(found.level, 0)} % level" if whole else ""
+    value = plain_figure(found.best, found.unit) + price + equal_words(found, names)
     untold = [names[run] for run in found.untold]
-    if not whole and len(untold) > 2:  # a table beside it has them
+    if len(untold) > 2:  # a table beside it has them
         untold = [untold[0], f"{len(untold) - 1} others"]
     match found.kind:
         case "alone":
             return f"has {alone_words(found.best, found.unit)}"
         case "ahead":
-            apart = difference_words(found, names, len(found.ahead) > 1, carried_by(found) if whole else "")
-            return f"is significantly better than {all_others(len(found.ahead))}{level}: {value}, {apart}"
+            apart = difference_words(found, names, len(found.ahead) > 1)
+            return f"is significantly better than {all_others(len(found.ahead))}: {value}, {apart}"
         case "ahead of some":
-            apart = f", {difference_words(found, names, True, carried_by(found))}" if whole else ""
             count = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
             rest = f"; not significantly different from {joined_words(untold)}"
-            return f"is significantly better than {count}{level}: {value}{apart}{rest}"
+            return f"is significantly better than {count}: {value}{rest}"
         case "untested":
             why = "no test says which runs differ"
         case "none":
@@ -278,14 +272,13 @@ def figure_words(line: RunFigures, unit: str) -> str:
     return f"{value} (95 %: {in_scale(whole.low, unit, 1)} to {in_scale(whole.high, unit, 1)})"
 
 
-def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool, test: str = "") -> str:
+def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool) -> str:
     """How far the nearest run that the best is told from is behind.
 
     Args:
         found: with such a run.
         names: run id → what it is called.
         named: whether to name it.
-        test: written after the interval.
     """
     one: Conclusion = found.ahead[0]
     whom = f" on the nearest, {names[one.worse]}" if named else ""
@@ -295,7 +288,7 @@ def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool
     )
     unit = "points" if found.unit == "percent" else found.unit
     said = f"{difference_text(apart, found.unit)} {unit}{whom}"
-    return f"{said} (95 %: {ends(low, high, found.unit, signed=True)}{test})"
+    return f"{said} (95 %: {ends(low, high, found.unit, signed=True)})"
 
 
 def all_others(count: int) -> str:
@@ -349,27 +342,6 @@ def span_of_days(moments: Sequence[float]) -> str:
     return f"on {first}" if first == last else f"between {first} and {last}"
 
 
-def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
-    """What can be concluded under a scorer, or that nothing can."""
-    word, judges = figure_word(found.scorer), judged_by(found.judges, names)
-    under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")
-    under += f", judged by {judges}" if judges else ""
-    if found.kind not in ("alone", "ahead", "ahead of some"):
-        yet = "yet" if found.kind == "open" else f"at the {percent(found.level, 0)} % level"
-        under += f", nothing can be concluded {yet} about which system is best"
-    end = ". One run alone is set against no other" if found.kind == "alone" else _power(found)
-    return f"{under}: {names[found.best.run]} {verdict(found, names, True)}{end}."
-
-
-def carried_by(found: ScorerFinding) -> str:
-    """The test that carries the smallest difference, as it stands after an interval."""
-    one = found.ahead[0]
-    if one.p is None:
-        return ", which alone decides: there is no test"
-    corrected = f" after Holm's correction over {found.tests:,} pairs" if one.corrected and found.tests > 1 else ""
-    return f"; {one.test} p {p_value(one.p)}{corrected}"
-
-
 def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
     """A line for each kind of thing that is missing, with the runs that it is missing of."""
     said = []
@@ -399,13 +371,3 @@ def missing_commands(abstract: Abstract) -> list[str]:
 
 def _each(found: Sequence[Lack], names: Mapping[str, str]) -> str:
     return "; ".join(f"{names[one.run]}: {one.count:,} of {one.of:,}" for one in found)
-
-
-def _power(found: ScorerFinding) -> str:
-    """Which difference would have been seen; nothing where that is not known."""
-    if found.mde is None or found.unit != "percent":
-        return ""
-    return (
-        f". With these questions a difference of {percent(found.mde, 1)} points to the nearest would be seen with 80 % "
-        "power"
-    )

@@ -26,12 +26,6 @@ from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 _QUOTED = re.compile("'[^']*'")
 _MODELS = 3
 """Models that are named where others are counted."""
-_STATES: Mapping[State, str] = {
-    "part": "only in part there: their figures are of what is",
-    "to do": "not begun",
-    "lacks": "lacking something they need",
-    "failed": "failed",
-}
 
 
 def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
@@ -77,12 +71,6 @@ def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
         )
     distance = figure_text(far.deviation or 0.0, "+" + digits)
     yield f"{near}; {safe(far.row)} · {safe(far.column)} is farthest ({distance}).{inside}"
-
-
-def study_lacks(table: StudyTable) -> list[str]:
-    """A line for each kind of cell that is not done."""
-    counts = {state: table.carried.count(state) for state in _STATES}
-    return [f"{number_of(count, 'cell')}: {_STATES[state]}." for state, count in counts.items() if count]
 
 
 def _with(runs: Sequence[Run]) -> str:
@@ -213,7 +201,6 @@ def _causes(table: StudyTable) -> Iterator[str]:
     for (state, form), (names, counted) in found.items():
         said = form.replace("{}", ", ".join(names), 1) if names else form
         yield f"{_NOT_DONE[state]}, {number_of(len(counted), 'cell')}: {said}."
-    yield from _waiting(table)
 
 
 def _waiting(table: StudyTable) -> Iterator[str]:
@@ -228,7 +215,7 @@ def study_notes(table: StudyTable) -> list[str]:
         named = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:2])
         more = f" and {len(cells) - 2:,} more" if len(cells) > 2 else ""
         notes.append(f"{_NOT_DONE[state]}, {number_of(len(cells), 'cell')} ({named}{more}): {why}")
-    return [*notes, *_doubts(table)]
+    return [*notes, *_waiting(table), *_doubts(table)]
 
 
 def _doubts(table: StudyTable) -> Iterator[str]:
@@ -265,7 +252,7 @@ def print_study(
             console.print(Text(line), soft_wrap=True)
     whole = [f"Note: {note}" for note in study_notes(table)]
     first = (f"Note: {note.partition('. ')[0].removesuffix('.')}." for note in table.notes)
-    short = [*first, *_causes(table), *(f"Note: {doubt}" for doubt in _doubts(table))]
+    short = [*first, *_causes(table), *_waiting(table), *(f"Note: {doubt}" for doubt in _doubts(table))]
     for said in whole if full else short:
         console.print(Text(one_line(said, 4000)), soft_wrap="`" in said)
     if not full and not set(short) <= {*whole, *_waiting(table)}:

@@ -11,7 +11,8 @@ import pytest
 from ragrounds.evals.compare.comparison import compare, no_model
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
-from ragrounds.ui.comparison_warnings import average_heading, drawn_words, limitation_sentences, no_model_sentences
+from ragrounds.ui.comparison_warnings import average_heading, drawn_words, limitation_sentences
+from ragrounds.ui.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
 
 COUNT = 12
@@ -84,10 +85,11 @@ def test_a_server_that_names_itself_the_stand_in_is_known(store: Store) -> None:
 def test_cautions_name_the_runs_where_others_asked_a_model(store: Store) -> None:
     runs = [add_run(store, id, questions(COUNT), [1] * COUNT, id=id) for id in ("one", "two")]
     made, names = compare(store, runs), {run.id: run.agent for run in runs}
-    assert not list(no_model_sentences(made.rows, names))
+    assert "No language model" not in "".join(conclusion_lines(made, (), names))
     first, second = made.rows
-    (line,) = no_model_sentences((msgspec.structs.replace(first, no_model="extractive"), second), names)
-    assert line.startswith("The answers of one come from a built-in extractive baseline, not from a language model:")
+    made = msgspec.structs.replace(made, rows=(msgspec.structs.replace(first, no_model="extractive"), second))
+    assert conclusion_lines(made, (), names)[-1] == "No language model answered for one, but the built-in baseline."
+    assert next(limitation_sentences(store, runs, made, (), names)).startswith("Answers of no language model show")
 
 
 def test_the_heading_of_an_average_names_its_datasets(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -95,8 +95,6 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     unit: str
     direction: str
     kind: FindingKind
-    level: float = LEVEL
-    """Of all tests of the table together."""
     best: RunFigures
     """The run with the best figure; of several with the same, the first."""
     equal: tuple[str, ...] = ()
@@ -118,9 +116,6 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     """Pairs of the table: what the correction is over."""
     judges: tuple[tuple[ScoreJudges, tuple[str, ...]], ...] = ()
     """Whose verdicts the scores rest on, with the runs that these judged; empty: no judge's, or it is not kept."""
-    mde: float | None = None
-    """Where the best is not told from all others: the smallest difference to the nearest of them that these questions
-    would show with 80 % power."""
 
 
 def finding(table: ScorerTable) -> ScorerFinding | None:
@@ -161,7 +156,6 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
         beside=sum(one.tests.leaves_out_0 for one in table.pairs),
         tests=len(table.pairs),
         judges=score_judges(known),
-        mde=_mde(table, best.run, untold, lines),
     )
 
 
@@ -202,14 +196,3 @@ def _could_turn(better: RunFigures, worse: RunFigures, table: ScorerTable) -> bo
 
 def _is_open(line: RunFigures) -> bool:
     return any(line.outcomes.get(name) for name in ("failed", "paused", "not_run"))
-
-
-def _mde(table: ScorerTable, best: str, untold: Sequence[str], lines: Mapping[str, RunFigures]) -> float | None:
-    """Of the pair of the best and the nearest run that it is not told from."""
-    pairs = {frozenset((pair.first, pair.second)): pair.tests for pair in table.pairs}
-    nearest = sorted(
-        (run for run in untold if lines[run].overall.value is not None),
-        key=lambda run: abs((lines[run].overall.value or 0.0) - (lines[best].overall.value or 0.0)),
-    )
-    tests = pairs.get(frozenset((best, nearest[0]))) if nearest else None
-    return tests.mde if tests is not None else None

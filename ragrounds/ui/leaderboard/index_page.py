@@ -16,8 +16,8 @@ from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names, interval
-from ragrounds.ui.comparison_warnings import average_heading, no_model_sentences
-from ragrounds.ui.comparison_words import conclusion_sentence, lack_lines
+from ragrounds.ui.comparison_warnings import average_heading
+from ragrounds.ui.comparison_words import lack_lines
 from ragrounds.ui.frontier import frontier_picture
 from ragrounds.ui.leaderboard.board import (
     Board,
@@ -29,7 +29,8 @@ from ragrounds.ui.leaderboard.board import (
     lacks_of,
     withheld_words,
 )
-from ragrounds.ui.report.html_tables import asset, breakable, html_table, page_script, prose, text
+from ragrounds.ui.one_screen import conclusion_lines
+from ragrounds.ui.report.html_tables import asset, breakable, coded, html_table, page_script, prose, text
 from ragrounds.ui.report.page import head, page_style
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import figure
@@ -85,10 +86,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     missing = f'<p class="apart">Incomplete: {text(" ".join(lacks))}</p>' if lacks else ""
     first = ranking.comparison.shown()[0][0].frontier if ranking.comparison.shown() else None
     drawn = figure(frontier_picture(first, ranking.comparison.shown()[0][0].scorer, names), _BESIDE) if first else ""
-    told = " ".join(conclusion_sentence(found, names) for found in ranking.abstract.findings)
-    warnings = "".join(
-        f'<p class="apart">{prose(line)}</p>' for line in no_model_sentences(ranking.comparison.rows, names)
-    )
+    told = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
     said = [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     said += [words] if (words := withheld_words(ranking.licences, one.free, board.mode)) else []
     notes = "".join(f'<p class="apart">{prose(line)}</p>' for line in said)
@@ -97,7 +95,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     return (
         f'<section class="ranking" id="{escape(ranking.key)}">'
         f"<h2>{text(ranking.benchmark)} <small>{text(_asked(ranking))} · hash {ranking.questions[:8]}</small></h2>"
-        f"<p>{prose(told)}</p>{_table(one, names)}{drawn}{missing}{warnings}{notes}<p>{shown}</p></section>\n"
+        f"<p>{told}</p>{_table(one, names)}{drawn}{missing}{notes}<p>{shown}</p></section>\n"
     )
 
 

@@ -17,8 +17,8 @@ from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
-from ragrounds.ui.comparison_warnings import limitation_sentences, no_model_sentences
-from ragrounds.ui.comparison_words import conclusion_sentence, days
+from ragrounds.ui.comparison_warnings import limitation_sentences
+from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.html_tables import asset, page_script, prose, tables_and_remarks, text
@@ -76,8 +76,7 @@ def report_page(
     names, labels = agent_names(comparison), agent_names(comparison, LABEL)
     found = abstract(store, runs, comparison, scorers)
     notes = sections.named_notes(comparison.notes, labels)
-    warnings = no_model_sentences(comparison.rows, labels)
-    parts = {"Abstract": abstract_section(comparison, scorers, found, labels, () if brief else notes, warnings)}
+    parts = {"Abstract": abstract_section(comparison, scorers, found, labels, () if brief else notes)}
     if brief:
         parts["Notes"] = sections.limitations_section((), notes)
     else:
@@ -85,7 +84,7 @@ def report_page(
         behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
         limits = limitation_sentences(store, runs, comparison, scorers, labels)
         parts |= {
-            "Results": _results(store, runs, comparison, scorers, found, labels, attempts),
+            "Results": _results(store, runs, comparison, scorers, labels, attempts),
             "Behaviour": behaviour,
             "Judges": tables_and_remarks(verdict_parts(store, runs, seed, labels)),
             "Arena": tables_and_remarks(played_arenas(store, runs, labels)),
@@ -114,7 +113,6 @@ def _results(
     runs: Sequence[Run],
     comparison: Comparison,
     scorers: Sequence[str],
-    found: Abstract,
     labels: Mapping[str, str],
     attempts: bool,
 ) -> str:
@@ -122,8 +120,7 @@ def _results(
     asked = {question.id for question in common_questions(store, runs, True)[0]}
     headlines = [table.scorer for table, _ in comparison.shown(scorers)]
     causes = cause_counts(store, runs, headlines, asked, comparison.epochs)
-    said = (*(conclusion_sentence(one, labels) for one in found.findings), *which_questions(comparison, scorers))
-    of = "".join(f"<p>{prose(line)}</p>" for line in said)
+    of = "".join(f"<p>{prose(line)}</p>" for line in which_questions(comparison, scorers))
     figures = results_section(comparison, scorers)
     return what_agents_do(runs, labels) + of + figures + causes_section(causes, labels, attempts)
 

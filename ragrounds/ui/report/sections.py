@@ -46,20 +46,8 @@ def incomplete_section(abstract: Abstract, names: Mapping[str, str], *, much: bo
         names: run id → what the run is called, safe to show.
         much: whether this is for a page of which more than 5 % is missing of some run, or for one of less.
     """
-    if any(one.count > _MUCH * one.of for one in abstract.lacks) != much:
-        return ""
-    return missing_aside(lack_lines(abstract, names), missing_commands(abstract), much=much)
-
-
-def missing_aside(lines: Sequence[str], commands: Sequence[str], *, much: bool = True) -> str:
-    """What is missing, on top of a page; empty where nothing is.
-
-    Args:
-        lines: what is missing.
-        commands: that make it.
-        much: in red; else a grey line that unfolds.
-    """
-    if not lines:
+    lines, commands = lack_lines(abstract, names), missing_commands(abstract)
+    if not lines or any(one.count > _MUCH * one.of for one in abstract.lacks) != much:
         return ""
     listed = "".join(f"<li>{text(line)}</li>" for line in lines)
     shown = "".join(f"<code>{text(command)}</code>" for command in commands[:_LINES])
@@ -82,7 +70,6 @@ def abstract_section(
     found: Abstract,
     names: Mapping[str, str],
     notes: Sequence[str],
-    warnings: Iterable[str] = (),
 ) -> str:
     """What can be concluded at what price, Table 1 with the frontier, and the conditions: what is seen first.
 
@@ -92,14 +79,13 @@ def abstract_section(
         found: who answered what, and what is missing.
         names: run id → what the run is called, safe to show.
         notes: on its runs, which stand elsewhere.
-        warnings: what must be known before its figures, a line each.
     """
     shown, called = [table for table, _ in comparison.shown(scorers)], agent_names(comparison)
     said = " ".join(map(coded, conclusion_lines(comparison, scorers, called))).replace(" %", "\u00a0%")
     placed = shown[0].frontier if shown and len(comparison.rows) > 1 else None
     drawn = figure(frontier_picture(placed, shown[0].scorer, called), _BESIDE) if placed else ""
     table = html_table(summary_table(comparison, shown, called))
-    below = [*table_remarks(comparison, shown, called), who_answered(found, names), *warnings]
+    below = [*table_remarks(comparison, shown, called), who_answered(found, names)]
     remarks = "".join(f"<p>{prose(line)}</p>" for line in below)
     more = f'<p>{number_of(len(notes), "note")}: <a href="#limitations">Limitations</a>.</p>' if notes else ""
     few = incomplete_section(found, names, much=False)

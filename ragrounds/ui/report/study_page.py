@@ -12,10 +12,8 @@ from ragrounds.ui.report import sections
 from ragrounds.ui.report.html_tables import page_script, prose, tables_and_remarks, text
 from ragrounds.ui.report.page import head, page_style, section
 from ragrounds.ui.report.results import figure
-from ragrounds.ui.report.sections import missing_aside
 from ragrounds.ui.study_tables import (
     published_lines,
-    study_lacks,
     study_notes,
     study_picture,
     study_sentences,
@@ -52,7 +50,6 @@ def study_page(
     made = {name: body for name, body in parts.items() if body}
     script = page_script(attempts=False)
     page = [head(hide(table.title), list(made), page_style(), script, links)]
-    page.append(hide(missing_aside(study_lacks(table), [])))
     page += [section(name, hide(body)) for name, body in made.items()]
     return "".join([*page, f"</main>\n<script>{script}</script>\n</body></html>\n"])
 
