@@ -176,8 +176,6 @@ def verdict(found: ScorerFinding, names: Mapping[str, str], price: str = "") -> 
     if len(untold) > 2:  # a table beside it has them
         untold = [untold[0], f"{len(untold) - 1} others"]
     match found.kind:
-        case "alone":
-            return f"has {alone_words(found.best, found.unit)}"
         case "ahead":
             apart = difference_words(found, names, len(found.ahead) > 1)
             return f"is significantly better than {all_others(len(found.ahead))}: {value}, {apart}"
@@ -230,11 +228,11 @@ def listed(names: Sequence[str]) -> str:
 
 def alone_words(line: RunFigures, unit: str) -> str:
     """A run's figure with its interval, and of how many questions, in words."""
-    asked = number_of(line.overall.n, "question")
-    if line.overall.low is None:
-        few = f"{figure_words(line, unit).partition(' (')[0]} of {asked}, {TOO_FEW} for an interval"
-        return few + open_words(line, unit) + unscored_words(line, "more ")
-    return f"{figure_words(line, unit)}, {asked}{open_words(line, unit)}{unscored_words(line, 'more ')}"
+    whole, value, asked = line.overall, plain_figure(line, unit), number_of(line.overall.n, "question")
+    said = f"{value} of {asked}, {TOO_FEW} for an interval"
+    if whole.low is not None and whole.high is not None:
+        said = f"{value} (95 %: {in_scale(whole.low, unit, 1)} to {in_scale(whole.high, unit, 1)}), {asked}"
+    return said + open_words(line, unit) + unscored_words(line, "more ")
 
 
 def open_words(line: RunFigures, unit: str) -> str:
@@ -262,14 +260,6 @@ def unscored_words(line: RunFigures, of: str) -> str:
 def plain_figure(line: RunFigures, unit: str) -> str:
     """A run's figure with its unit."""
     return f"{in_scale(line.overall.value, unit)} {'%' if unit == 'percent' else unit}"
-
-
-def figure_words(line: RunFigures, unit: str) -> str:
-    """A run's figure with its interval, or that there are too few questions for one."""
-    whole, value = line.overall, plain_figure(line, unit)
-    if whole.low is None or whole.high is None:
-        return f"{value} ({TOO_FEW} questions for an interval)"
-    return f"{value} (95 %: {in_scale(whole.low, unit, 1)} to {in_scale(whole.high, unit, 1)})"
 
 
 def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool) -> str:

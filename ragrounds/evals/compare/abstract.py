@@ -59,11 +59,6 @@ class Abstract(Struct, frozen=True, kw_only=True):
     """One for each headline that has a figure."""
     lacks: tuple[Lack, ...]
 
-    @property
-    def incomplete(self) -> bool:
-        """Whether anything is missing that could still be made."""
-        return bool(self.lacks)
-
 
 def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers: Sequence[str] = ()) -> Abstract:
     """The abstract of a comparison.
