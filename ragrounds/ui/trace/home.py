@@ -87,6 +87,7 @@ class HomeScreen(Screen[int | None]):
         Binding("space", "pick", "Pick", id="home.pick"),
         Binding("c", "view('compare')", "Where they differ", id="home.compare"),
         Binding("v", "frontier", "Cost and score", id="home.frontier"),
+        Binding("f", "filter", "Filter", id="home.filter", show=False),
         Binding("left,h", "fold(True)", "Fold", id="home.fold", show=False),
         Binding("right,l", "fold(False)", "Unfold", id="home.unfold", show=False),
         Binding("escape", "clear", "Pick none", id="home.clear", show=False),
@@ -340,6 +341,11 @@ class HomeScreen(Screen[int | None]):
             self.action_fold(False)
         elif self.here is not None:
             await self.action_view("attempts" if self.here[1] or len(self.here[0].runs) == 1 else "grid")
+
+    async def action_filter(self) -> None:
+        """Filter the attempts of the runs under the cursor."""
+        await self.action_view("attempts")
+        self.app.call_after_refresh(self.app.run_action, "filter")
 
     async def action_view(self, name: str) -> None:
         """Open a view of the runs that were picked, else of those under the cursor: of one run its attempts; where two
