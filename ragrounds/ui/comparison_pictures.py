@@ -3,8 +3,8 @@ figures from the tables: nothing is computed here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import Mark, Picture
@@ -12,7 +12,7 @@ from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import by_interval, conclusions, untested
 from ragrounds.evals.scorers import figure_word
-from ragrounds.records import AnswerStatus, Status
+from ragrounds.records import OUTCOMES
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.frontier import frontier_picture, titled_by
 
@@ -141,20 +141,22 @@ def _told_apart(table: ScorerTable) -> tuple[str, str]:
     return f"the {corrected} tells the two apart", f"the {corrected} does not"
 
 
-def status_picture(comparison: Comparison) -> Picture:
-    """How the attempts of each run ended."""
-    counts = ((row.run, row.statuses) for row in comparison.rows)
-    return _shares("How attempts ended", "attempts", comparison, get_args(Status), counts)
-
-
-def answer_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
-    """What a scorer made of the answers of completed attempts; ``None``: there is none. Arguments as of
-    :func:`score_picture`."""
-    table = shown_table(comparison, scorer)
-    title, counted = f"How completed answers were read by {table.scorer}", "completed attempts"
-    counts = ((line.run, line.outcomes) for line in table.lines)
-    picture = _shares(title, counted, comparison, get_args(AnswerStatus), counts)
-    return picture if picture.marks else None
+def outcome_picture(comparison: Comparison, scorer: str = "") -> Picture:
+    """How the attempts of each run ended, a group a run, a bar for each outcome that there is. Arguments as of
+    :func:`score_picture`; without a scorer by all that are shown."""
+    names = agent_names(comparison, _NAME)
+    marks = [
+        Mark(
+            name=kind.replace("_", " "),
+            value=found[kind] / found.total(),
+            note=f"{found[kind]:,} of {found.total():,}",
+            group=names[run],
+        )
+        for run, found in comparison.outcomes([scorer] if scorer else []).items()
+        for kind in OUTCOMES
+        if found[kind]
+    ]
+    return Picture(title="How attempts ended", words="percent of attempts", marks=tuple(marks), bars=True)
 
 
 def comparison_frontier(comparison: Comparison, scorer: str = "") -> Picture | None:
@@ -184,8 +186,7 @@ COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
         "calls or seconds",
     ),
     "datasets": ComparisonPicture(dataset_picture, "these questions are of one dataset"),
-    "statuses": ComparisonPicture(lambda comparison, scorer: status_picture(comparison)),
-    "answers": ComparisonPicture(answer_picture, "no attempt was completed"),
+    "outcomes": ComparisonPicture(outcome_picture),
 }
 """The pictures of a comparison by name, the natural one first."""
 
@@ -215,26 +216,3 @@ def _figures(title: str, table: ScorerTable, rows: Sequence[Mark]) -> Picture:
 
 def _left_out(rows: Sequence[Mark], what: str) -> str:
     return f"{_MOST:,} of {len(rows):,} {what}." if len(rows) > _MOST else ""
-
-
-def _shares(
-    title: str,
-    counted: str,
-    comparison: Comparison,
-    kinds: Sequence[str],
-    counts: Iterable[tuple[str, Mapping[str, int]]],
-) -> Picture:
-    """What attempts consist of, a group a run, a bar for each kind that there is."""
-    names = agent_names(comparison, _NAME)
-    marks = [
-        Mark(
-            name=kind.replace("_", " "),
-            value=found[kind] / sum(found.values()),
-            note=f"{found[kind]:,} of {sum(found.values()):,}",
-            group=names[run],
-        )
-        for run, found in counts
-        for kind in kinds
-        if found.get(kind)
-    ]
-    return Picture(title=title, words=f"percent of {counted}", marks=tuple(marks), bars=True)

@@ -15,12 +15,11 @@ from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.chart_svg import WIDE, page_picture
 from ragrounds.ui.comparison_pictures import (
-    answer_picture,
     comparison_frontier,
     dataset_picture,
     difference_picture,
+    outcome_picture,
     score_picture,
-    status_picture,
 )
 from ragrounds.ui.comparison_tables import (
     agent_names,
@@ -118,8 +117,7 @@ def _endings(comparison: Comparison, scorers: Sequence[str]) -> str:
     unplaced = all(table.frontier is None for table, _ in comparison.shown(scorers))
     unknown = unplaced and all(row.cost_uncached is None for row in comparison.rows)
     said = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
-    endings = status_picture(comparison)
+    endings = outcome_picture(comparison)
     drawn = figure(endings) if len({mark.name for mark in endings.marks}) > 1 else ""
-    drawn += "".join(figure(answer_picture(comparison, table.scorer)) for table, _ in comparison.shown(scorers))
     table = html_table(unnumbered(outcome_table(comparison, scorers)))
     return f"{said}<h3>How attempts ended, and what they took</h3>{drawn}{table}"
