@@ -19,7 +19,6 @@ RetrieverEntries = Sequence[dict[str, Any]]
 """What was measured of each retriever, by name."""
 _LEVEL = 0.05
 """Of all pairs together, after Holm's correction."""
-_ABOUT_PAIRS = "p: randomisation test, two-sided; Holm p: over the pairs of this table"
 
 
 def print_retrieval(
@@ -33,13 +32,11 @@ def print_retrieval(
     the two best differ on most."""
     console, first = console or results_console(), names[0]
     numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
-    ranked = sorted(entries, key=lambda one: -one[first])
-    best = ranked[0]["retriever"]
+    ranked = sorted(((entry["retriever"], entry[first]) for entry in entries), key=lambda one: -one[1])
     if len(ranked) == 1:
-        console.print(Text(f"{one_line(best)}: {first} {ranked[0][first]:.4f}."))
+        console.print(Text(f"{one_line(ranked[0][0])}: {first} {ranked[0][1]:.4f}."))
     else:
-        has = f"has the best {first}, {ranked[0][first]:.4f}"
-        console.print(Text(f"#{numbers[best]} {one_line(best)} {has}{_told_apart(best, comparisons, numbers)}."))
+        console.print(Text(_ahead(ranked, first, comparisons, numbers)))
     who = _who(numbers, lambda entry: entry["retriever"])
     means = (Column(name, text=_figure) for name in names)
     about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
@@ -48,12 +45,9 @@ def print_retrieval(
     print_table(table_of("queries", entries, (*who, *facts), title="queries, speed and size"), console)
     if comparisons:
         title = f"{first}, 1st minus 2nd, {number_of(comparisons[0].queries, 'query')}"
-        counts = Column("wins", heading="won"), Column("ties", heading="tied"), Column("losses", heading="lost")
-        about = {"title": title, "about": f"interval of paired differences; {_ABOUT_PAIRS}"}
-        print_table(table_of("pairs", comparisons, (*_pair(comparisons, numbers), *counts), **about), console)
+        print_table(pair_table(comparisons, numbers, title), console)
     if differences:
-        two = (f"#{numbers[one['retriever']]}" for one in ranked[:2])
-        print_table(_differing_queries(differences, first, *two), console)
+        print_table(_differing_queries(differences, first, *(f"#{numbers[name]}" for name, _ in ranked[:2])), console)
 
 
 def print_sets(
@@ -72,16 +66,10 @@ def print_sets(
         console: where.
     """
     numbers = {row.retriever: f"{number}" for number, row in enumerate(rows, 1)}
-    own = sorted((row for row in rows if row.mean is not None), key=lambda row: -row.mean)
-    over = number_of(len(sets), "set")
-    if own:
-        best = own[0].retriever
-        told = _told_apart(best, comparisons, numbers)
-        console.print(
-            Text(f"#{numbers[best]} {one_line(best)} has the best mean {measure} over {over}, {own[0].mean:.4f}{told}.")
-        )
-    else:
-        console.print(Text(f"{measure} over {over}: no retriever has them all."))
+    ranked = sorted(((row.retriever, row.mean) for row in rows if row.mean is not None), key=lambda one: -one[1])
+    over = f"{measure} over {number_of(len(sets), 'set')}"
+    none = f"{over}: no retriever has them all."
+    console.print(Text(_ahead(ranked, f"mean {over}", comparisons, numbers) if ranked else none))
 
     def of_set(name: str) -> Column:
         """The column of a set's means."""
@@ -101,15 +89,10 @@ def print_sets(
     )
     print_table(means, console)
     if comparisons:
-        counts = Column("wins", heading="sets won"), Column("losses", heading="lost"), Column("queries")
-        about = {
-            "title": f"{measure}, 1st minus 2nd, mean over sets",
-            "about": f"queries drawn within sets; {_ABOUT_PAIRS}",
-        }
-        columns = (*_pair(comparisons, numbers), *counts)
-        print_table(table_of("pairs", comparisons, columns, **about), console)
+        title = f"{measure}, 1st minus 2nd, mean over sets"
+        print_table(pair_table(comparisons, numbers, title, several=True), console)
     if differences:
-        two = (f"#{numbers[row.retriever]}" for row in own[:2])
+        two = (f"#{numbers[name]}" for name, _ in ranked[:2])
         print_table(_differing_queries(differences, measure, *two), console)
 
 
@@ -168,17 +151,23 @@ def _who(numbers: Mapping[str, str], named: Callable[[Any], str]) -> tuple[Colum
     )
 
 
-def _told_apart(best: str, pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str]) -> str:
-    """Whether the tests tell the best from the others; empty: there are none."""
+def _ahead(
+    ranked: Sequence[tuple[str, float]], what: str, pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str]
+) -> str:
+    """Which retriever has the best figure, and whether the tests tell it from the others."""
+    best, value = ranked[0]
     own = [pair for pair in pairs if best in (pair.first, pair.second)]
     near = [pair.second if pair.first == best else pair.first for pair in own if pair.holm >= _LEVEL]
+    told = "; the tests tell it from every other" if own else ""
     if near:
-        return f"; not told from {', '.join(f'#{numbers[name]}' for name in near)} by the tests"
-    return "; the tests tell it from every other" if own else ""
+        told = f"; not told from {', '.join(f'#{numbers[name]}' for name in near)} by the tests"
+    return f"#{numbers[best]} {one_line(best)} has the best {what}, {value:.4f}{told}."
 
 
-def _pair(pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str]) -> tuple[Column, ...]:
-    """The columns of a paired difference: whose, its interval, p, and p after Holm's correction."""
+def pair_table(
+    pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str], title: str, *, several: bool = False
+) -> TextTable:
+    """Paired differences: whose, with interval, p, and p after Holm's correction; `several`: over several sets."""
 
     def ends(pair: RetrievalComparison) -> str:
         """The interval."""
@@ -186,13 +175,20 @@ def _pair(pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str]) -> t
             return TOO_FEW
         return f"{figure_text(pair.low, '+.4f')} to {figure_text(pair.high, '+.4f')}"
 
-    return (
+    counts = (Column("wins", heading="won"), Column("ties", heading="tied"), Column("losses", heading="lost"))
+    if several:
+        counts = (Column("wins", heading="sets won"), Column("losses", heading="lost"), Column("queries"))
+    columns = (
         words("1st - 2nd", lambda pair: f"#{numbers[pair.first]} - #{numbers[pair.second]}"),
         Column("difference", text=lambda value: figure_text(value, "+.4f")),
         Column(f"{100 * pairs[0].level:g} %", ends),
         Column("p", text=_figure),
         Column("holm", text=_figure, heading="Holm p"),
+        *counts,
     )
+    drawn = "queries drawn within sets" if several else "interval of paired differences"
+    about = f"{drawn}; p: randomisation test, two-sided; Holm p: over the pairs of this table"
+    return table_of("pairs", pairs, columns, title=title, about=about)
 
 
 def _differing_queries(differences: Sequence[QueryDifference], measure: str, first: str, second: str) -> TextTable:

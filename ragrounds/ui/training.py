@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 
-from rich.console import Console
-
 from ragrounds.train.evaluation import PairTable, RetrievalQuality
 from ragrounds.train.loop import TrainingStep
-from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, number_of, safe
+from ragrounds.ui.columns import Column, table_of, words
+from ragrounds.ui.retrieval_tables import pair_table
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import UNKNOWN, duration, number_of, safe
 
 _EVERY = 15.0
 """Seconds between lines."""
@@ -40,31 +40,34 @@ class TrainingDisplay:
 def print_pairs(table: PairTable) -> None:
     """Print pairs with their figures, then how they compare on each benchmark."""
     console = results_console()
-    first = table.rows[0].name
-    heads = [f"{each.benchmark} {_note(each)}" for each in table.quality]
-    heads += ["query parameters", "queries/s one by one", "to the teacher", "training"]
-    rows = []
-    for row in table.rows:
-        cells = [
-            f"{each.values[row.name]:.4f} ({each.values[row.name] / each.values[first]:.1%})" for each in table.quality
-        ]
-        speed = row.speed
-        fast = (f"{speed.single:,.0f}", f"{speed.ratio:.2f}") if speed else (UNKNOWN,) * 2
-        rows.append((safe(row.name), *cells, f"{row.query_parameters / 1e6:.1f} M", *fast, duration(row.seconds)))
-    sheet = TextTable(
-        key="trained",
-        title=f"{safe(table.name)}: nDCG@10 and query encoding",
-        columns=(Column("pair", right=False), *(Column(safe(head)) for head in heads)),
-        rows=tuple(rows),
+    numbers = {row.name: f"{number}" for number, row in enumerate(table.rows, 1)}
+
+    def quality(each: RetrievalQuality) -> Column:
+        """The column of a benchmark: nDCG@10, and its share of the teacher's."""
+        values, first = each.values, each.values[table.rows[0].name]
+        heading = safe(f"{each.benchmark} {_note(each)}")
+        return Column(heading, lambda row: f"{values[row.name]:.4f} ({values[row.name] / first:.1%})")
+
+    columns = (
+        Column("#", lambda row: numbers[row.name]),
+        words("pair", "name"),
+        *map(quality, table.quality),
+        Column("query parameters", lambda row: f"{row.query_parameters / 1e6:.1f} M"),
+        Column("queries/s one by one", lambda row: f"{row.speed.single:,.0f}" if row.speed else UNKNOWN),
+        Column("to the teacher", lambda row: f"{row.speed.ratio:.2f}" if row.speed else UNKNOWN),
+        Column("training", "seconds", duration),
     )
-    print_table(sheet, console)
+    title = f"{safe(table.name)}: nDCG@10 and query encoding"
+    print_table(table_of("trained", table.rows, columns, title=title), console)
     if table.rounds:
         console.print(
             f"Queries per second: medians of {table.rounds} rounds, {table.threads} thread(s), encoders in turn; "
             "the ratio is the median of the rounds' ratios, one query at a time."
         )
     for each in table.quality:
-        _pairs(console, each)
+        if each.comparisons:
+            title = f"{safe(each.benchmark)}, {each.split}: nDCG@10, 1st minus 2nd"
+            print_table(pair_table(each.comparisons, numbers, title), console)
 
 
 def _note(each: RetrievalQuality) -> str:
@@ -73,32 +76,3 @@ def _note(each: RetrievalQuality) -> str:
     notes += ["transductive"] if each.transductive else []
     notes += [f"{each.queries_trained} queries trained on"] if each.queries_trained else []
     return ", ".join(notes)
-
-
-def _pairs(console: Console, each: RetrievalQuality) -> None:
-    rows = []
-    for pair in each.comparisons:
-        ends = TOO_FEW
-        if pair.low is not None and pair.high is not None:
-            ends = f"{-pair.high:+.4f} to {-pair.low:+.4f}"
-        rows.append(
-            (
-                safe(f"{pair.second} - {pair.first}"),
-                f"{-pair.difference:+.4f}",
-                ends,
-                f"{pair.p:.4f}",
-                f"{pair.holm:.4f}",
-                *(f"{count:,}" for count in (pair.losses, pair.ties, pair.wins)),
-            )
-        )
-    sheet = TextTable(
-        key="differences",
-        title=f"{safe(each.benchmark)}, {each.split}: differences of nDCG@10",
-        about="95 %: none where queries are too few; p: randomisation test, two-sided; Holm p: over the table's pairs",
-        columns=(
-            Column("pair", right=False),
-            *map(Column, ("difference", "95 %", "p", "Holm p", "won", "tied", "lost")),
-        ),
-        rows=tuple(rows),
-    )
-    print_table(sheet, console)

@@ -10,7 +10,7 @@ from ragrounds.evals.engine.live_score import ENOUGH
 from ragrounds.evals.scorers import described
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults, facts_json
-from ragrounds.ui.progress.screen import server_words
+from ragrounds.ui.progress.screen import foot_words, server_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 
 _FEW = 4
@@ -31,9 +31,10 @@ def progress_line(facts: ProgressFacts) -> str:
     flying = f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
     flying = flying if facts.flying else ""
     failed, retried = fault_words(facts.failed), fault_words(facts.retried)
+    stopping = foot_words(len(facts.flying), "attempt", facts.asked_to_stop)[0] if facts.asked_to_stop else ""
     rest = (_scores(facts), flying, f"failed: {failed}" if failed else "",
             f"tried again: {retried}" if retried else "", *server_words(facts.servers), journal_words(facts),
-            budget_words(facts), one_line(facts.until, 1000), stop_words(facts))  # fmt: skip
+            budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip
     return "; ".join((first, *(said for said in rest if said)))
 
 
@@ -107,15 +108,6 @@ def _budget_part(part: BudgetUse) -> str:
         return f"budget used: unknown, of {limit}"
     share = f" ({min(100, int(100 * part.used / part.limit))} %)" if part.limit else ""
     return f"budget used: {written(part.used)} of {limit}{share}"
-
-
-def stop_words(facts: ProgressFacts) -> str:
-    """What a Ctrl-C has done; empty: nobody has pressed it."""
-    waiting = len(facts.flying)
-    if facts.asked_to_stop == 1:
-        what = f"finishing the {waiting:,} in flight" if waiting else "writing what has ended"
-        return f"stopping: {what}, nothing else begins; Ctrl-C once more stops at once"
-    return "stopping at once: what is in flight is cut off, what ended is kept" if facts.asked_to_stop else ""
 
 
 def _scores(facts: ProgressFacts) -> str:

@@ -165,7 +165,7 @@ def test_a_stop_says_how_many_are_awaited() -> None:
     assert "finishing the 64 attempts in flight" in drawn(facts(asked_to_stop=1), 120, 40)[-1]
     assert "64 in flight awaited; Ctrl-C again stops at once." in drawn(facts(asked_to_stop=1), 80, 24)[-1]
     assert "cut off" in drawn(facts(asked_to_stop=2), 120, 40)[-1]
-    assert "stopping: finishing the 64 in flight" in progress_line(facts(asked_to_stop=1))
+    assert "Stopping: finishing the 64 attempts in flight" in progress_line(facts(asked_to_stop=1))
 
 
 def test_nothing_is_interpreted() -> None:
