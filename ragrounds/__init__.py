@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ragrounds.api.exchange import export as export
     from ragrounds.api.exchange import import_mirage_predictions as import_mirage_predictions
     from ragrounds.api.exchange import import_store as import_store
+    from ragrounds.api.gate import gate as gate
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
@@ -54,7 +55,7 @@ _PLACES = {
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
     "publish": "api.publish", "verify": "api.verify",
     "score": "api.score", "judge": "api.score",
-    "doctor": "api.doctor",
+    "doctor": "api.doctor", "gate": "api.gate",
     "export": "api.exchange", "import_store": "api.exchange", "import_mirage_predictions": "api.exchange",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",

@@ -7,7 +7,7 @@ hears what happens, and a :class:`RunResult` is what comes of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
@@ -60,6 +60,8 @@ from ragrounds.tools.vector_events import BUILT
 from ragrounds.ui.claim_text import live_claim_text
 from ragrounds.ui.comparison_warnings import drawn_words
 
+Watch = Callable[[Store, Sequence[Run], Sequence[Question], RunArguments], ClaimStop | None]
+"""From what is run and its questions to what may end it early; ``None``: nothing does."""
 PILOT_ENDED = "the pilot was asked"
 """Why a replay ends that was to ask its pilot alone."""
 
@@ -124,7 +126,7 @@ async def arun(given: RunArguments) -> RunResult:
 
 
 @contextmanager
-def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Replay]:
+def begun_runs(given: RunArguments, *, pilot_only: bool = False, watch: Watch | None = None) -> Iterator[_Replay]:
     """The runs of the arguments of :func:`run`, planned and held until the block ends.
 
     Args:
@@ -162,7 +164,7 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Re
         held.enter_context(opening_recorded(store, request.journal, user_prices(chosen), listener.message))
         request, missed = with_settings(request, listener.message)  # it opens systems
         agents = [one for one in agents if one[0] not in missed]
-        replay = _Replay(store, loaded, request, listener, chosen, pilot_only)
+        replay = _Replay(store, loaded, request, listener, chosen, pilot_only, watch or _watched)
         for text, missing in missed.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
         replay.plan(held)
@@ -182,7 +184,9 @@ class _Replay:
         listener: RunListener,
         settings: Settings,
         pilot_only: bool,
+        watch: Watch,
     ) -> None:
+        self._watch = watch
         self._store, self._loaded, self._request, self._pilot_only = store, loaded, request, pilot_only
         self._listener, self._settings = listener, settings
         self._in_flight = request.concurrency or settings.concurrency
@@ -266,7 +270,7 @@ class _Replay:
         try:
             if request.journal == "replay":
                 runs = self._replayable(before)
-            self.until = _watched(store, runs, self._loaded.questions, request)
+            self.until = self._watch(store, runs, self._loaded.questions, request)
         except UserError:
             for run in runs:
                 if run.id not in before:

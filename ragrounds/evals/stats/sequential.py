@@ -40,7 +40,7 @@ _COMMON = (
 )  # fmt: skip
 """2p - 1 at the 24 mid-quantiles of a Beta(5, 5) distribution cut to (1/2, 1)."""
 _BOLD = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-_BETS = np.array([*_COMMON, *_BOLD])
+BETS = np.array([*_COMMON, *_BOLD])
 _EDGE = 1e-12
 """How near m comes to the bounds, in shares of their distance: at a bound itself a bet may pay infinitely."""
 _HALVINGS = 50
@@ -166,8 +166,8 @@ def log_capital(values: Floats, counts: Floats, mean: float) -> Floats:
         (…): at -log(a) or above, `mean` is left out at level 1 - a.
     """
     m = min(1 - _EDGE, max(_EDGE, mean))
-    above = np.log1p(np.multiply.outer(values / m - 1, _BETS))
-    below = np.log1p(np.multiply.outer((1 - values) / (1 - m) - 1, _BETS))
+    above = np.log1p(np.multiply.outer(values / m - 1, BETS))
+    below = np.log1p(np.multiply.outer((1 - values) / (1 - m) - 1, BETS))
     grown = counts @ np.concatenate([above, below], axis=1)
     most = grown.max(axis=-1, keepdims=True)
     total: Floats = most[..., 0] + np.log(np.exp(grown - most).mean(axis=-1))

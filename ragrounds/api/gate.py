@@ -1,0 +1,239 @@
+"""The release gate: a policy's rules over stored runs, or over runs that go on until they decide it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from xml.etree import ElementTree
+
+from msgspec import Struct
+from msgspec.structs import asdict
+from rich.console import Console
+
+from ragrounds.api import arguments
+from ragrounds.api.arguments import Arg, check, takes
+from ragrounds.api.event_loop import finish
+from ragrounds.api.journal import read_journal
+from ragrounds.api.results import Result
+from ragrounds.api.run import RunResult, begun_runs
+from ragrounds.api.run_request import Listener, RunArguments, Shown
+from ragrounds.api.workspace import chosen_settings, opened_runs
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.compare.claims import ClaimVerdict
+from ragrounds.evals.compare.comparability import common_questions
+from ragrounds.evals.compare.gate import GateStop, Policy, RuleVerdict, Verdict, read_policy
+from ragrounds.files import read_text
+from ragrounds.settings import Settings
+from ragrounds.ui.claim_text import claimed_text, score_words
+from ragrounds.ui.columns import Column, table_of, words
+from ragrounds.ui.tables import markdown
+from ragrounds.ui.text import number_of, one_line
+
+_SET_HERE = (
+    "agents",
+    "until",
+    "max_questions",
+    "only",
+    "listener",
+    "progress",
+    "home",
+    "settings",
+    "seed",
+    "confirmed",
+)
+"""Arguments of a run that the gate sets."""
+_WHY = {"GO": "every critical rule holds", "UNDECIDED": "a critical rule is not decided"}
+
+
+class GateResult(Result, frozen=True, kw_only=True):
+    """The verdict of a gate, and how its rules stand."""
+
+    policy: str
+    verdict: Verdict
+    questions: int
+    """Counted when the verdict was made, or all that there were."""
+    available: int
+    """Questions that could be counted."""
+    error: float
+    seed: int
+    scorer: str
+    rules: tuple[RuleVerdict, ...]
+    run: RunResult | None = None
+    """What was run for it; ``None``: the runs are stored ones."""
+
+    @property
+    def why(self) -> str:
+        """The verdict in a sentence."""
+        failed = [f"{one.tier} {one.name!r}" for one in self.rules if self._fails(one)]
+        why = _WHY.get(self.verdict) or f"{', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}"
+        return f"{self.verdict} after {self.questions:,} of {number_of(self.available, 'question')}: {one_line(why)}."
+
+    def _fails(self, rule: RuleVerdict) -> bool:
+        """Whether a rule that fails is part of a NO-GO."""
+        return self.verdict == "NO-GO" and rule.claim.decision == "fails" and rule.tier != "advisory"
+
+    def lines(self) -> Iterator[str]:
+        """The verdict, a line a condition, and what more data would decide."""
+        yield self.why
+        for one in self.rules:
+            where = f" ({one.dataset})" if one.dataset else ""
+            yield f"  {one.claim.decision:12}{one.tier:11} {one_line(one.name)}{where}: {_said(one.claim)}"
+            if one.needs is not None:
+                yield f"{'':26}about {one.needs:,} questions in all decide it, if the others are like these"
+            elif one.claim.decision == "cannot tell":
+                yield f"{'':26}a hundred times as many questions would not decide it: it stands at its limit"
+        yield self.basis
+
+    @property
+    def basis(self) -> str:
+        """What the verdict rests on."""
+        return (
+            f"A wrong GO or NO-GO has a chance of {100 * self.error:g} % at most, after any number of questions. "
+            f"{score_words(self.scorer).capitalize()}; questions in the order of seed {self.seed}."
+        )
+
+    def draw(self, console: Console) -> None:
+        """Print the lines."""
+        for line in self.lines():
+            console.print(line, markup=False, soft_wrap=True, highlight=False)
+
+    def facts(self) -> dict[str, object]:
+        """The same as plain values."""
+        return {name: value for name, value in asdict(self).items() if name != "run"}
+
+    def markdown(self) -> str:
+        """The same as GitHub's Markdown."""
+        columns = (
+            words("tier", lambda row: row.tier),
+            words("rule", lambda row: row.name),
+            words("stands", lambda row: row.claim.decision),
+            words("measured", lambda row: _said(row.claim)),
+            Column("questions that decide it", lambda row: row.needs),
+        )
+        return markdown([table_of("gate", self.rules, columns, title=self.why)], [self.basis])
+
+    def junit(self) -> str:
+        """A JUnit file: a failure for each rule that makes a NO-GO, an error for each that keeps a verdict open."""
+        suite = ElementTree.Element("testsuite", name=one_line(f"ragrounds gate {self.policy}"))
+        counts = {"failure": 0, "error": 0, "skipped": 0}
+        for one in self.rules:
+            case = ElementTree.SubElement(suite, "testcase", classname=f"gate.{one.tier}", name=one_line(one.name))
+            kind = "failure" if self._fails(one) else ""
+            if not kind and one.claim.decision != "holds":
+                kind = "error" if one.tier == "critical" and self.verdict == "UNDECIDED" else "skipped"
+            if kind:
+                counts[kind] += 1
+                ElementTree.SubElement(case, kind, message=one_line(f"{one.claim.decision}: {_said(one.claim)}", 400))
+        suite.attrib.update({"tests": str(len(self.rules)), "failures": str(counts["failure"])})
+        suite.attrib.update({"errors": str(counts["error"]), "skipped": str(counts["skipped"])})
+        ElementTree.SubElement(suite, "system-out").text = f"{self.why} {self.basis}"
+        return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _said(claim: ClaimVerdict) -> str:
+    return "; ".join(
+        (
+            one_line(f"{one.measured} {one.claimed}: no question was counted")
+            if one.value is None
+            else f"{claimed_text(one.measured, one.claimed, one.value, one.low, one.high, 'interval')}, "
+            f"n = {one.questions:,}"
+        )
+        + (f" ({one.reason})" if one.reason else "")
+        for one in claim.conditions
+    )
+
+
+class GateArguments(Struct, frozen=True):
+    """Which policy, and what its runs may take."""
+
+    policy: Annotated[str | Path, Arg("The policy, a TOML file.", option="-")]
+    max_questions: Annotated[int | None, Arg("Count so many questions at most.", 1)] = None
+    journal: Annotated[str, Arg("In place of the policy's: reuse, replay, fresh, or a journal file.", option="-")] = ""
+    listener: Listener = None
+    progress: Shown = None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+@takes(GateArguments)
+def gate(given: GateArguments) -> GateResult:
+    """Decide a release by a policy: GO, NO-GO or UNDECIDED.
+
+        rr.gate("policy.toml").verdict
+
+    With ``[run]`` in the policy its agents are run until the verdict is made; else its runs are stored ones. The same
+    call resumes, and gives the same verdict.
+
+    Raises:
+        UserError: a policy that cannot be read or decided; an unknown run or dataset; as :func:`run`.
+    """
+    path = Path(given.policy)
+    policy, chosen = read_policy(read_text(path), path.name), chosen_settings(given.settings, given.home)
+    if policy.run is None:
+        with opened_runs(list(policy.runs.values()), chosen) as (store, found):
+            stop = GateStop(
+                policy,
+                dict(zip(policy.runs, found, strict=True)),
+                common_questions(store, found, False)[0],
+                given.max_questions,
+            )
+            stop.read(store, failed=True)
+            return _result(path, stop, None)
+    made: list[GateStop] = []
+
+    def watch(store: Any, runs: Any, questions: Any, _: RunArguments) -> GateStop:
+        if len(runs) != len(policy.runs):
+            raise UserError("One of [runs] cannot be replayed, or two are one agent: the gate has nothing to compare.")
+        stop = GateStop(policy, dict(zip(policy.runs, runs, strict=True)), questions, given.max_questions)
+        stop.begin(store)
+        made.append(stop)
+        return stop
+
+    with contextlib.chdir(path.parent):
+        asked = _arguments(policy, given, chosen)
+        with begun_runs(asked, watch=watch) as replay:
+            return _result(path, made[0], replay.result(finish(replay.carry_out())))
+
+
+def _arguments(policy: Policy, given: GateArguments, settings: Settings) -> RunArguments:
+    """The arguments of the policy's run; a journal file is read into the store."""
+    raw: Mapping[str, Any] = policy.run or {}
+    known = [name for name in RunArguments.__struct_fields__ if name not in _SET_HERE]
+    for name in raw:
+        if name not in known:
+            raise UserError(f"[run] has no key {name!r}.{nearest(name, known)} Expected those of `ragrounds run`.")
+    journal = given.journal or raw.get("journal", "reuse")
+    file = str(journal).endswith(".jsonl")
+    if file:
+        read_journal(journal, settings=settings)
+    asked = RunArguments(
+        **{
+            **raw,
+            "journal": "replay" if file else journal,
+            "agents": list(policy.runs.values()),
+            "scorers": raw.get("scorers", [policy.scorer] if policy.scorer else []),
+            "seed": policy.seed,
+            "confirmed": file or journal == "replay",
+            "listener": given.listener,
+            "progress": given.progress,
+            "settings": settings,
+        }
+    )
+    check(asked)
+    return asked
+
+
+def _result(path: Path, stop: GateStop, run: RunResult | None) -> GateResult:
+    return GateResult(
+        policy=path.name,
+        verdict=stop.gate.verdict,
+        questions=stop.gate.questions,
+        available=len(stop.questions),
+        error=stop.policy.error,
+        seed=stop.policy.seed,
+        scorer=stop.scorer,
+        rules=tuple(stop.gate.verdicts()),
+        run=run,
+    )
