@@ -77,7 +77,7 @@ def read_bytes(path: Path) -> bytes:
     """
     try:
         if path.is_dir():
-            raise broken(path, "it is a folder, and a file is expected")
+            raise broken(path, "it is a folder; expected a file")
         data = path.read_bytes()
         if path.suffix == ".gz":
             with gzip.open(io.BytesIO(data)) as packed:
@@ -151,7 +151,7 @@ def convert(value: object, kind: type[T], path: Path, record: str) -> T:
         raise broken(path, "the JSON is nested too deeply", record) from None
     for name, text in found:
         if len(text) > LONGEST_TEXT:
-            what = f"{name} is {len(text):,} characters long, and at most {LONGEST_TEXT:,} are taken"
+            what = f"{name} is {len(text):,} characters long, and at most {LONGEST_TEXT:,} are allowed"
             raise broken(path, what, record)
         if not text.isascii():
             try:
@@ -211,7 +211,7 @@ def _parse(text: str, path: Path, record: str) -> Any:
     try:
         return _DECODER.decode(text)
     except _Twice as key:
-        raise broken(path, f"{key} stands twice in one object; ids and fields are unique", record) from None
+        raise broken(path, f"{key} is twice in one object", record) from None
     except json.JSONDecodeError as error:
         where = record or f"line {error.lineno}, column {error.colno}"
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
@@ -277,7 +277,7 @@ def read_sheet(path: Path, needs: Sequence[str]) -> list[tuple[str, dict[str, st
         names = [name.strip() for name in columns]
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
-            raise broken(path, f"the column {shown(twice)} stands twice; each needs a name of its own", "line 1")
+            raise broken(path, f"two columns have the name {shown(twice)}", "line 1")
         for wanted in needs:
             if wanted not in columns:
                 has = ", ".join(shown(name) for name in columns[:20])
@@ -289,7 +289,7 @@ def read_sheet(path: Path, needs: Sequence[str]) -> list[tuple[str, dict[str, st
             if not any(cell.strip() for cell in row.values() if isinstance(cell, str)):
                 continue
             if None in row or None in row.values():
-                raise broken(path, "it has another number of fields than the heading", place)
+                raise broken(path, "it and the heading have different numbers of fields", place)
             rows.append((place, {column: unguarded(cell) for column, cell in row.items()}))
     except csv.Error as error:
         raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None

@@ -149,7 +149,7 @@ class ExtensionPoint(Generic[T]):
         found = {}
         for addition, value in _loaded(self):
             if value is None:
-                say_once(f"{self._culprit(addition)} was left out: {addition.fault} See `ragrounds doctor`.")
+                say_once(f"{self._culprit(addition)} was skipped: {addition.fault} See `ragrounds doctor`.")
             else:
                 found[addition.name] = value
         return found
@@ -221,7 +221,8 @@ class ExtensionPoint(Generic[T]):
                 other, whose = found[0].value, f"the package {found[0].addition.origin} adds"
             if other is not None and other is not value and other != value:
                 raise UserError(
-                    f"{path} is called {name!r}, the name of {_a(self.hook.noun)} that {whose}. Give it another name."
+                    f"{path} has the name {name!r}, but {_a(self.hook.noun)} of this name {whose}. Give it another "
+                    "name."
                 )
         return value
 
@@ -365,14 +366,14 @@ def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str) -> 
     """
     place, _, name = path.rpartition(":")
     if not place or not name:
-        raise UserError(f"{path!r} is no import path: expected package.module:NAME or ./file.py:NAME.")
+        raise UserError(f"{path!r} is not an import path: expected package.module:NAME or ./file.py:NAME.")
     module = imported_module(place)
     found: object = module
     for part in name.split("."):
         if not hasattr(found, part):
             beside = Path(f"{place}.py")
             other = beside.is_file() and Path(module.__file__ or "").resolve() != beside.resolve()
-            file = f" Is it in the file beside you? Say ./{beside}:{name}." if other else ""
+            file = f" For the file in this folder, give ./{beside}:{name}." if other else ""
             raise UserError(f"{place!r} has no {name!r}.{nearest(part, dir(found))}{file}")
         found = getattr(found, part)
     with _running(path):

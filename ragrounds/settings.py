@@ -122,8 +122,8 @@ def read_settings() -> Settings:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         raise UserError(
-            f"Setting {name!r}: {first['msg'].lower()}{nearest(name, Settings.model_fields)} "
-            f"It stands in {settings_file()} or in the environment as {PREFIX}{name.upper()}."
+            f"Setting {name!r}: {first['msg'].lower()}{nearest(name, Settings.model_fields)} It is set in "
+            f"{settings_file()} or in the environment as {PREFIX}{name.upper()}."
         ) from error
     except (ValueError, OSError, RecursionError) as error:
         raise UserError(f"Cannot read {settings_file()}: {fault(error)}") from error

@@ -98,7 +98,7 @@ def installed_agents() -> dict[str, Card]:
         try:
             cards[name] = read_card(name)
         except UserError as problem:
-            say_once(f"The agent {name!r} of the package {AGENTS.origin(name)} was left out: {problem}")
+            say_once(f"The agent {name!r} of the package {AGENTS.origin(name)} was skipped: {problem}")
     return cards
 
 
@@ -134,14 +134,14 @@ def read_card(name: str, *, here: bool = False) -> Card:
             REAL.add(module_named(place.beside(name, card.system or card.graph)))
         if card.system:
             if card.graph:
-                raise UserError(f"The agent {name!r}: graph and system are two words for one thing; name one.")
+                raise UserError(f"The agent {name!r} has both graph and system, which mean the same: give one.")
             if not place.is_place(card.system):
                 raise UserError(
                     f"The agent {name!r}: system = {card.system!r}: expected ./FILE.py:NAME or module:NAME."
                 )
             card = msgspec.structs.replace(card, graph=card.system)
         if not card.graph and not is_foreign(card):
-            raise UserError(f'The agent {name!r} names neither a graph nor a system: system = "./FILE.py:NAME".')
+            raise UserError(f'The agent {name!r} has neither a graph nor a system: give system = "./FILE.py:NAME".')
         if name.endswith(".toml"):  # beside the file that names it, wherever the command is given
             graph = place.beside(name, card.graph) if place.is_place(card.graph) else card.graph
             person = place.beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
@@ -164,9 +164,9 @@ def _with_endpoint(card: Card, name: str) -> Card:
     if card.endpoint is None:
         return card
     if card.graph or card.system:
-        raise UserError(f"The agent {name!r} names a graph and has a table [endpoint]: expected one of them.")
+        raise UserError(f"The agent {name!r} has both a graph and a table [endpoint]: give one.")
     if card.searches or card.models or card.corpus:
-        raise UserError(f"The agent {name!r} is an endpoint: it has models and a search of its own, and none of ours.")
+        raise UserError(f"The agent {name!r} is an endpoint with its own models and search: ours have no effect.")
     if idle := [field for field in (*TABLES, "output", "choice", "on_interrupt") if getattr(card, field)]:
         raise UserError(f"The agent {name!r} is an endpoint: {idle[0]} of its file has no effect; see [endpoint].")
     card.endpoint.check(f"The agent {name!r}", card.parameters)
@@ -180,7 +180,7 @@ def _graph_card(graph: str) -> Card:
         UserError: there is no such function.
     """
     if not place.is_place(graph):
-        raise UserError(f"{graph!r} names no function at the top of a module: expected package.module:FUNCTION.")
+        raise UserError(f"{graph!r} is not a function at the top level of a module: expected package.module:FUNCTION.")
     return Card(graph=graph, **msgspec.structs.asdict(place.about_place(graph)))
 
 
@@ -354,8 +354,8 @@ def check_subagent(agent: Agent) -> Agent:
     """
     if agent.card.oracle or agent.card.models or agent.card.corpus or is_foreign(agent.card):
         raise UserError(
-            f"The agent {agent.spec!r} cannot run inside another: it is an oracle or a graph of one's own, or names "
-            "models or a corpus of its own. An inner agent uses those of the outer one."
+            f"The agent {agent.spec!r} cannot run inside another: it is an oracle or your own graph, or has its own "
+            "models or corpus. An inner agent uses those of the outer one."
         )
     return agent
 

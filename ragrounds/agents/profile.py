@@ -68,8 +68,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """
         if graph not in self.graphs:
             raise UserError(
-                f"The profile {self.name!r} says nothing of the graph {graph!r}: its paper has "
-                f"{', '.join(self.graphs) or 'none'}. Leave the profile out for that agent."
+                f"The profile {self.name!r} has no settings for the graph {graph!r}, only for: "
+                f"{', '.join(self.graphs) or 'none'}. Leave the profile out for this agent."
             )
         fitting = (family.parameters for family in self.models if model and family.fits(model) and family.parameters)
         return {**self.graphs[graph], **next(fitting, {})}

@@ -26,7 +26,7 @@ class PublishedRun(Struct, frozen=True, kw_only=True):
         """In words: ``the profile medrag says: temperature=0; scored by mirage``."""
         said = [", ".join(f"{key}={value:g}" for key, value in self.sampling.items())] if self.sampling else []
         said += [f"scored by {self.scorer}"] if self.scorer else []
-        return f"the profile {self.profile} says: {'; '.join(said) or 'sampling and scorer are left open'}"
+        return f"the profile {self.profile} sets: {{'; '.join(said) or 'sampling and scorer are not set'}}"
 
 
 def apply(agent: str, profile: str, model: str | None = None) -> str:
@@ -83,9 +83,9 @@ def names_agents(profile: str, agents: Sequence[str]) -> None:
     """
     graphs = read_profile(profile).graphs
     if not graphs:
-        raise UserError(f"The profile {profile!r} is of retrieval alone: no agent runs under it.")
+        raise UserError(f"The profile {profile!r} is only for retrieval: it runs no agent.")
     if any(open_agent(agent).card.graph not in graphs for agent in agents):
-        raise UserError(f"The profile {profile!r} has {', '.join(graphs)}: name one, --agent {next(iter(graphs))}.")
+        raise UserError(f"The profile {profile!r} has {', '.join(graphs)}: choose one, --agent {next(iter(graphs))}.")
 
 
 def all_profiles() -> list[Profile]:
@@ -118,7 +118,7 @@ def sampled(model: str, agents: Sequence[str], profile: str | None, given: Colle
         raise UserError(
             f"The agents' profiles sample {model!r} in different ways: "
             f"{'; '.join(f'{name or NO_PROFILE}: {_said(sampling)}' for name, sampling in each.items())}. Run them "
-            "apart, or give each its model: AGENT[model=provider:NAME[temperature=0]]."
+            "separately, or give each its model: AGENT[model=provider:NAME[temperature=0]]."
         )
     return str(spec.having(**first)) if first else model
 

@@ -41,7 +41,7 @@ def announce(file: str, code: Sequence[str]) -> None:
     digest, files = _behind(code)
     if digest in _trusted():
         return
-    say_once(f"{file} names code, which is run with it: {', '.join(code)}")
+    say_once(f"{file} contains code, which is run with it: {', '.join(code)}")
     for path in code:
         before_import(path.rpartition(":")[0], file, partial(_check, file, tuple(code), digest, (Path(file), *files)))
 
@@ -72,7 +72,7 @@ def say_whose(name: str, target: str) -> None:
         return
     digest, _ = _behind([target])
     if digest not in _trusted():
-        say_once(f"{name} is run with your rights, and {foreign}.")
+        say_once(f"{name} is run with your permissions, and {foreign}.")
         _note(digest, name)
 
 
@@ -83,8 +83,8 @@ def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -
     foreign = next((reason for path in files if (reason := _foreign(path))), "")
     if foreign and not read_settings().allow_code:
         raise UserError(
-            f"{file} names code, {', '.join(code)}, and {foreign}: it is not run unasked. Read it, and say yes with "
-            f"`ragrounds trust {quote(file)}`, or RAGROUNDS_ALLOW_CODE=true for all."
+            f"{file} contains code, {', '.join(code)}, and {foreign}: it is not run without your consent. Read it, "
+            f"then give `ragrounds trust {quote(file)}`, or set RAGROUNDS_ALLOW_CODE=true for all files."
         )
     _note(digest, file)
 
@@ -104,7 +104,7 @@ def _foreign(path: Path) -> str:
         return ""
     if found.st_uid not in (os.geteuid(), 0):
         return f"{path} belongs to another user"
-    return f"{path} can be written by everybody" if found.st_mode & stat.S_IWOTH else ""
+    return f"{path} is writable by everybody" if found.st_mode & stat.S_IWOTH else ""
 
 
 def code_files(target: str) -> tuple[Path, ...]:

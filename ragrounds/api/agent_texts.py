@@ -84,11 +84,11 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
         raise UserError(f"--python has no effect on {foreign[0]}, which is opened in this process: {why}.")
     if here and not request.alone:
         raise UserError(
-            f"{here[0]} is an object of this process, which workers cannot reach: put it into a module or a file, and "
-            "name it as module:NAME or ./FILE.py:NAME."
+            f"{here[0]} is an object of this process, which workers cannot use: put it into a module or a file, and "
+            "give it as module:NAME or ./FILE.py:NAME."
         )
     if here:
-        tell(f"Known by the source in this session alone, so that `runs resume` cannot begin it: {', '.join(here)}.")
+        tell(f"Only this session has the source, so `runs resume` cannot start it: {', '.join(here)}.")
     made = {}
     for text, card in cards.items():
         made[text] = with_tables(text, config, context) if text in foreign else text
@@ -105,18 +105,16 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     said = ", ".join(f"--{name.replace('_', '-')}" for name in set_)
     if set_ and apart and len(own) == len(opened):
         raise UserError(
-            f"{said} has no effect on {', '.join(apart)}: its own code asks the models there. Leave it out, or name "
-            'the field that takes a model in its file: model_field = "config.model".'
+            f"{said} has no effect on {', '.join(apart)}: its own code sets the model. Leave it out, or set in its "
+            'file which field takes a model: model_field = "config.model".'
         )
     if set_ and apart:
         verb = "are" if len(set_) > 1 else "is"
-        tell(f"{said} {verb} not for {', '.join(apart)}: models are asked there by its own code.")
+        tell(f"{said} {verb} ignored for {', '.join(apart)}: its own code sets the model.")
     if request.corpus and len(own) == len(opened):
-        raise UserError(
-            f"--corpus has no effect on {', '.join(own)}: searches are made there by its own code. Leave it out."
-        )
+        raise UserError(f"--corpus has no effect on {', '.join(own)}: its own code searches. Leave it out.")
     if request.corpus and own:
-        tell(f"--corpus is not for {', '.join(own)}: searches are made there by its own code.")
+        tell(f"--corpus is ignored for {', '.join(own)}: its own code searches.")
     agents = tuple(made[text] for text in request.agents if text not in missed)
     return replace(request, agents=agents, config={}, context={}, python=None, in_process=False), missed
 
@@ -146,8 +144,8 @@ def _of_own(request: RunArguments) -> str:
 
 def _for_nobody(option: str, agents: Sequence[str]) -> UserError:
     return UserError(
-        f"{option} is for systems of one's own, such as ./mine.py:graph, and has no effect on {', '.join(agents)}. "
-        "What ships is set in its text: direct_cot[key=value]. See `ragrounds list agents`."
+        f"{option} is for your own systems, such as ./mine.py:graph, and has no effect on {', '.join(agents)}. "
+        "Built-in agents are set in their text: direct_cot[key=value]. See `ragrounds list agents`."
     )
 
 
@@ -160,7 +158,7 @@ def searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
     made = tuple(with_retriever(agent, retriever) for agent in agents)
     if made == tuple(agents):
         raise UserError(
-            f"The retriever {retriever} changes nothing: {', '.join(agents)} {'do' if len(agents) > 1 else 'does'} not "
-            "search, or names a retriever. Leave it out, or add an agent that searches, such as vanilla_rag."
+            f"The retriever {retriever} changes nothing: {', '.join(agents)} {'do' if len(agents) > 1 else 'does'} "
+            "not search, or has its own retriever. Leave it out, or add an agent that searches, such as vanilla_rag."
         )
     return made

@@ -114,7 +114,7 @@ def trust_agent(file: str) -> list[str]:
         UserError: no such file, or not an agent's; or the yes cannot be written down.
     """
     if not file.endswith(".toml"):
-        raise UserError(f"{file!r} is no agent's file: expected PATH.toml.")
+        raise UserError(f"{file!r} is not an agent's file: expected PATH.toml.")
     code = code_named(read_card(file))
     if code:
         trust(file, code)

@@ -44,7 +44,7 @@ def parse_names(given: Iterable[str]) -> dict[str, str]:
         if not equals or not run.strip():
             raise UserError(f"--as {text!r}: expected RUN=NAME, such as 'direct=No search'.")
         if names.setdefault(run.strip(), name.strip()) != name.strip():
-            raise UserError(f"--as names {run.strip()!r} twice.")
+            raise UserError(f"--as gives {run.strip()!r} two names.")
     return names
 
 
@@ -81,9 +81,7 @@ def check_names(names: Mapping[str, str], option: str = "--as") -> dict[str, str
     owners: dict[str, str] = {}
     for system, name in shown.items():
         if name and owners.setdefault(name, system) != system:
-            raise UserError(
-                f"{option} gives the name {name!r} to {owners[name]} and to {system}: each needs one of its own."
-            )
+            raise UserError(f"{option} gives the name {name!r} to both {owners[name]} and {system}: names must differ.")
     return shown
 
 
@@ -103,7 +101,7 @@ def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None 
     for reference, name in (given or {}).items():
         run = run_among(reference, runs, "--as", kept)
         if wanted.setdefault(run.id, name) != name:
-            raise UserError(f"--as names the run {run.id} twice.")
+            raise UserError(f"--as gives the run {run.id} two names.")
     names = {run.id: kept[run.id] for run in runs if run.id in kept} | check_names(wanted)
     return {run: name for run, name in names.items() if name}
 

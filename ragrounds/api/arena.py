@@ -79,9 +79,9 @@ class ArenaArguments(Struct, frozen=True):
     schedule: Annotated[str, Arg("Which pairs meet: published, full, or adaptive.", group=_RULES)] = "published"
     min_matches: Annotated[int, Arg("Matches a pair needs on every axis (published).", 1, group=_RULES)] = 80
     confidence: Annotated[float, Arg("Of intervals, ranks and the adaptive end.", 0.5, 0.999, group=_RULES)] = 0.95
-    tries: Annotated[int, Arg("How often a judge is asked where its verdict cannot be read.", 1, group=_RULES)] = 3
+    tries: Annotated[int, Arg("Tries when a judge's verdict is unreadable.", 1, group=_RULES)] = 3
     part: Annotated[
-        AnswerPart, Arg("Judge the whole answer, or only what stands after its line Answer: (final).", group=_RULES)
+        AnswerPart, Arg("Judge the whole answer, or only the text after its line Answer: (final).", group=_RULES)
     ] = "whole"
     epoch: Annotated[int, Arg("Which of the runs' epochs, from 0.", 0, group=_RULES)] = 0
     seed: arguments.Seed = 0
@@ -312,8 +312,8 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
         lineup = gather_lineup(store, runs, reference=has_reference, epoch=arena.epoch, part=arena.part)
         if lineup.version != arena.questions:
             raise UserError(
-                f"The runs of {arena.id} have other answers now than when it was played. Play them again: "
-                "`ragrounds arena play` starts a new arena; equal pairs come from the journal."
+                f"The runs of {arena.id} have different answers than when it was played. Play them again: `ragrounds "
+                "arena play` starts a new arena; unchanged pairs come from the journal."
             )
         yield StoredArena(kept, arena, lineup, store, store.named(runs))
 

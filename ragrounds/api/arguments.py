@@ -58,10 +58,10 @@ HOW = "How it is carried out"
 OWN = "A system of your own"
 BUDGET = "What a command may use"
 """Headings in the help of commands."""
-MaxCost = Annotated[float | None, Arg("Dollars to spend; what is begun is finished.", 0, group=BUDGET)]
+MaxCost = Annotated[float | None, Arg("Dollars to spend; calls in flight are finished.", 0, group=BUDGET)]
 MaxTotalTokens = Annotated[int | None, Arg("Tokens to use in this command, in and out.", 0, group=BUDGET)]
 MaxTime = Annotated[
-    float | None, Arg("How long it may take: 90s, 2h, 1h30m.", 0, metavar="DURATION", duration=True, group=BUDGET)
+    float | None, Arg("Time limit: 90s, 2h, 1h30m.", 0, metavar="DURATION", duration=True, group=BUDGET)
 ]
 Concurrency = Annotated[int | None, Arg("Attempts, judgements or items in flight. [default: 16]", 1, group=HOW)]
 Workers = Annotated[
@@ -80,7 +80,7 @@ Journal = Annotated[
 ServerChanged = Annotated[
     Literal["stop", "new"],
     Arg(
-        "Another server answers at the address than the last time: stop; or new, which keeps its answers apart.",
+        "If a different server answers at this address: stop, or new, which stores its answers separately.",
         group=HOW,
     ),
 ]
@@ -90,18 +90,18 @@ Alias = Annotated[
 Corpus = Annotated[
     str | None, Arg("What is searched: beir:FOLDER, an index by name, or sample.", short="-c", group=WHAT, kept=True)
 ]
-Limit = Annotated[int | None, Arg("Only so many, drawn by `seed`.", 1, short="-n", group=WHAT, kept=True)]
-Seed = Annotated[int, Arg("Of every draw: samples, orders, bootstraps.", group=WHAT, kept=True)]
+Limit = Annotated[int | None, Arg("Only this many, drawn by `seed`.", 1, short="-n", group=WHAT, kept=True)]
+Seed = Annotated[int, Arg("Random seed of sampling, ordering and bootstrap.", group=WHAT, kept=True)]
 FailAfter = Annotated[
     str | int,
     Arg(
-        "End, to be resumed, when so many judgements or items failed: a share of the last 100 (20 at least), a number, "
-        "or never.",
+        "Stop (resumable) when this many judgements or items failed: a share of the last 100 (at least 20), a "
+        "number, or never.",
         group=BUDGET,
         metavar="SHARE|N|never",
     ),
 ]
-BaseUrl = Annotated[str | None, Arg("The model's server, where it is OpenAI-compatible.", group=MODEL)]
+BaseUrl = Annotated[str | None, Arg("The model's OpenAI-compatible server.", group=MODEL)]
 Judges = Annotated[
     str | Sequence[str],
     Arg(
@@ -118,15 +118,15 @@ Names = Annotated[
     Arg("What runs are called in tables and pictures: an id, its beginning or an agent's text → a name.", option="-"),
 ]
 Progressed = Annotated[
-    Progress | bool | None, Arg("Is told what is done and how many are done; False: nothing is shown.", option="-")
+    Progress | bool | None, Arg("Gets the step and how many are done; False: nothing is shown.", option="-")
 ]
 Displayed = Annotated[bool | None, Arg("False: no display; True: lines also where there is no terminal.", option="-")]
-Message = Annotated[Callable[[str], None], Arg("Is told what a person should know.", option="-")]
-Force = Annotated[bool, Arg("Write over what is there.")]
-Home = Annotated[str | Path | None, Arg("The folder of runs and journal; none: the user's.", option="-")]
-OwnSettings = Annotated[Settings | None, Arg("All settings; none: the user's.", option="-")]
-New = Annotated[bool, Arg("Begin another run where there is one of the same identity.", group=HOW)]
-Confirmed = Annotated[bool, Arg("Do not ask.", option="--yes", short="-y", group=HOW)]
+Message = Annotated[Callable[[str], None], Arg("Gets messages for the user.", option="-")]
+Force = Annotated[bool, Arg("Overwrite existing files.")]
+Home = Annotated[str | Path | None, Arg("The folder of runs and journal; none: the default.", option="-")]
+OwnSettings = Annotated[Settings | None, Arg("All settings; none: the default.", option="-")]
+New = Annotated[bool, Arg("Begin a new run even if there is one with the same settings.", group=HOW)]
+Confirmed = Annotated[bool, Arg("Do not ask for confirmation.", option="--yes", short="-y", group=HOW)]
 
 
 @cache

@@ -249,7 +249,7 @@ def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
     """
     names = run_names(runs)
     if not names:
-        raise UserError("No run was named; see `ragrounds runs ls`, or rr.runs().")
+        raise UserError("No run was given; see `ragrounds runs ls`, or rr.runs().")
     return [*names, baseline] if baseline else names
 
 
@@ -289,7 +289,7 @@ def ledger(
     """
     keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in texts(by)] or LEDGER_KEYS[1:]
     if prices and not reprice:
-        raise UserError("--price goes with --reprice, which applies it to stored calls.")
+        raise UserError("--price needs --reprice, which applies it to stored calls.")
     names, chosen = run_names(runs), chosen_settings(settings, home)
     known = {**user_prices(chosen), **prices_of(texts(prices))}
     with open_store(chosen) as store:

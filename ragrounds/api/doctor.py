@@ -117,8 +117,8 @@ class Diagnosis(Result, frozen=True, kw_only=True):
             wrong.append(f"the store has {self.contents.damaged:,} damaged or missing parts")
         unseen = [] if self.contents is not None else ["what the store holds (--store)"]
         unseen += [] if self.model is not None else ["a model's server (--model)"]
-        found = f"Wrong: {'; '.join(wrong)}." if wrong else "Nothing wrong was found."
-        return f"{found} Not looked at: {'; '.join(unseen)}." if unseen else found
+        found = f"Wrong: {'; '.join(wrong)}." if wrong else "No problem was found."
+        return f"{found} Not checked: {'; '.join(unseen)}." if unseen else found
 
     def lines(self) -> Iterator[str]:
         """What is wrong, what the named model's server can do, then all else that was found, in words."""
@@ -128,7 +128,7 @@ class Diagnosis(Result, frozen=True, kw_only=True):
             yield f"{name:10} {getattr(self, name)}"
         here = ", ".join(name for name, there in self.extras.items() if there) or "none"
         missing = ", ".join(name for name, there in self.extras.items() if not there) or "none"
-        yield f"{'extras':10} here: {here}; not here: {missing} (pip install 'ragrounds[NAME]')"
+        yield f"{'extras':10} installed: {here}; not installed: {missing} (pip install 'ragrounds[NAME]')"
         yield from _added(self.additions)
         if self.saved is not None:
             yield from self.saved.lines()
@@ -156,8 +156,8 @@ _CAPABILITIES = {
     "names_stop": "says which stop string it was",
     "keeps_stop": "leaves the stop string in the text",
     "tools": "takes tools",
-    "chooses": "calls the tool that it is told to",
-    "forms": "holds replies to a JSON schema",
+    "chooses": "calls the tool that is required",
+    "forms": "follows a JSON schema in replies",
     "logprobs": "gives log probabilities",
 }
 
@@ -165,14 +165,14 @@ _CAPABILITIES = {
 def _server(probed: ServerCapabilities | None) -> Iterator[str]:
     if probed is None:
         return
-    answers = {True: "yes", False: "no", None: "could not be told"}
+    answers = {True: "yes", False: "no", None: "unknown"}
     yield f"{'model':10} {probed.spec}"
-    yield f"  goes on with its own text by: {probed.continues} ({probed.why})"
+    yield f"  continues its own text by: {probed.continues} ({probed.why})"
     for name, words in _CAPABILITIES.items():
         yield f"  {words}: {answers[getattr(probed, name)]}"
     yield f"  its reply names the model: {probed.answered_by or 'no'}"
     if probed.told:
-        yield f"  tells of the model: {', '.join(f'{name} {value}' for name, value in probed.told.items())}"
+        yield f"  reports of the model: {', '.join(f'{name} {value}' for name, value in probed.told.items())}"
 
 
 def doctor(
@@ -210,7 +210,7 @@ def doctor(
     """
     chosen = chosen_settings(settings, home)
     if store and chosen.store is None and not chosen.home.is_dir():
-        raise UserError(f"There is no store to look through: the folder {str(chosen.home)!r} is not there.")
+        raise UserError(f"There is no store to check: the folder {str(chosen.home)!r} does not exist.")
     saved = None
     if save is not None:
         saved = _save(chosen, Path(save), progress)
@@ -254,7 +254,9 @@ def _extras() -> dict[str, bool]:
 
 def _save(settings: Settings, folder: Path, progress: Progress | bool | None) -> SavedStore:
     if settings.store is not None:
-        raise UserError("--save is of a store in a file. One on a server is saved by the server's own tools: pg_dump.")
+        raise UserError(
+            "--save is for a store in a file. Save a store on a server with the server's own tools: pg_dump."
+        )
     with counted(progress) as tell:
         return save_store(settings.home / "store.sqlite", folder, settings.home, tell)
 

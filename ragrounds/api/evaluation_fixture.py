@@ -174,7 +174,7 @@ class EvaluationFixture:
         try:
             one_of("cannot_tell", cannot_tell, ("fail", "skip", "pass"))
             if not claims:
-                raise UserError("check() was given no claim, such as 'accuracy(direct) >= 60% @ 95%'.")
+                raise UserError("check() needs a claim, such as 'accuracy(direct) >= 60% @ 95%'.")
             found = compare(chosen, claims=claims, scorers=scorer or (), common=common, settings=self._settings)
         except UserError as error:
             raise RunFailed(str(error)) from None
@@ -252,9 +252,9 @@ class EvaluationFixture:
         """What is to be done about an error."""
         if self.place.record or not ("not in the journal" in str(error) or "no journal file" in str(error)):
             return str(error)
-        asked = "" if "no journal file" in str(error) else " What is asked has changed since it was recorded."
+        asked = "" if "no journal file" in str(error) else " The calls have changed since they were recorded."
         return (
-            f"{error}\n\nNothing is sent while tests replay.{asked} Record it, and commit the file "
+            f"{error}\n\nA replay in tests sends nothing.{asked} Record it, and commit the file "
             f"{self.place.journal.name}:\n\n    {self.place.again}"
         )
 
@@ -279,7 +279,7 @@ def _unrecorded(result: RunResult) -> str:
     """What is said where a system's calls cannot be recorded."""
     agents = ", ".join(row.agent for row in result.comparison.rows if row.unrecorded)
     notes = [note for note in result.comparison.notes if "not recorded" in note]
-    told = f"Calls of {agents} cannot be recorded, so no journal file answers them, and a replay refuses them."
+    told = f"Calls of {agents} cannot be recorded, so a replay refuses them."
     return "\n\n".join([told, *notes])
 
 

@@ -35,10 +35,10 @@ def recorded_rows(given: Imported, study: Study) -> dict[str, str]:
         if row not in rows:
             raise UserError(f"The study {study.name!r} has no row {row!r}.{nearest(row, rows)}")
         if not path:
-            raise UserError(f"{text!r} names no recorded replies; expected ROW=PATH.")
+            raise UserError(f"{text!r} has no recorded replies; expected ROW=PATH.")
         place = Path(path).expanduser().resolve()
         if not place.exists():
-            raise UserError(f"The recorded replies of {row!r} are not there: {place}.")
+            raise UserError(f"The recorded replies of {row!r} do not exist: {place}.")
         found[row] = str(place)
     return found
 
@@ -60,10 +60,10 @@ def imported_run(store: Store, path: str | Path, benchmark: str, home: Path) -> 
     wanted = {question.id.partition("/")[0] for question in loaded.questions}
     kept = [one for one in read_predictions(Path(path).expanduser()) if one.dataset in wanted]
     if not kept:
-        raise UserError(f"{path} holds no reply to a question of {loaded.name}.")
+        raise UserError(f"{path} has no reply to a question of {loaded.name}.")
     systems = sorted({(one.setting, one.model) for one in kept})
     if len(systems) > 1:
         found = ", ".join(f"{setting} of {model}" for setting, model in systems)
-        raise UserError(f"{path} holds replies of several systems ({found}), and a cell shows those of one.")
+        raise UserError(f"{path} has replies of several systems ({found}), but a cell shows one.")
     (made,) = as_runs(iter(kept), loaded, [run.id for run in store.runs()])
     return store_run(store, made, loaded)

@@ -59,7 +59,7 @@ class VectorFiles(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.ids and not self.vectors:
-            raise UserError("--ids names the rows of --vectors: give both, or neither.")
+            raise UserError("--ids are for the rows of --vectors: give both, or neither.")
 
     def imported(self, asked: Sequence[str], corpus: str, home: Path, tell: Progress) -> None:
         """Take the vectors for the one retriever that is asked for.
@@ -70,7 +70,7 @@ class VectorFiles(Struct, frozen=True):
         if len(asked) != 1:
             raise UserError(
                 "--vectors needs the model that made them: one --retriever, such as 'medcpt[store=faiss]', which "
-                f"embeds the queries; {len(asked)} were named."
+                f"embeds the queries; {len(asked)} were given."
             )
         taken = import_vectors(
             open_named(corpus, home),
@@ -90,7 +90,7 @@ class IndexArguments(Struct, frozen=True):
         str | Path,
         Arg("A file or folder, or family:PATH with one of beir, r2med, medrag, jsonl, files.", option="--from"),
     ]
-    skip_bad: Annotated[bool, Arg("Pass over what cannot be read, and list it.")] = False
+    skip_bad: Annotated[bool, Arg("Skip unreadable files and rows, and list them.")] = False
     server_changed: arguments.ServerChanged = "stop"
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
@@ -144,7 +144,7 @@ def build(given: IndexArguments) -> BuiltIndex:
         try:
             folder, new = build_version(root, source, cut, bad=bad, progress=lambda count: tell("reading", count))
         except UnreadableLine as error:
-            raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
+            raise UserError(f"{error} Or skip unreadable files with --skip-bad.") from None
         corpus = f"{root.name}@{folder.name}"
         if files.vectors:
             files.imported(asked, corpus, chosen.home, tell)

@@ -96,8 +96,8 @@ class Pilot:
         what = " and ".join(f"{value}, which may be above {name}" for value, name, _ in above)
         if above and not self._listener.confirm(what):
             raise UserError(
-                f"The rest of this run is projected to take {what}. Give --yes to go on, or bound it with "
-                f"{' or '.join(option for _, _, option in above)}; what is answered is kept."
+                f"The rest of this run is projected to take {what}. Give --yes to continue, or limit it with "
+                f"{' or '.join(option for _, _, option in above)}; finished work is saved."
             )
 
     def _projected(self, processor: float | None = None) -> Projection | None:

@@ -299,7 +299,7 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
         corpus = Corpus(asked.corpus, settings.home, progress=listener.reading)
         judged = {document for grades in asked.judgements.values() for document in grades}
         if judged and not corpus.some(judged):
-            raise UserError(f"{asked.corpus} holds none of the documents that its judgements name.")
+            raise UserError(f"{asked.corpus} has none of the documents in its judgements.")
         items = judged_query_items(asked, language=self.language, limit=execution.limit, seed=execution.seed)
         listener.message(f"{asked.name}: {items.read:,} judged queries, {len(items.items):,} are drawn.")
         searcher = open_searcher(self.retriever, asked.corpus, settings.home, progress=listener.reading)
@@ -327,7 +327,7 @@ def _distinct_models(option: str, models: Sequence[str]) -> tuple[str, ...]:
     texts = [str(parse(model)) for model in models]
     twice = next((text for text in texts if texts.count(text) > 1), None)
     if twice is not None:
-        raise UserError(f"{option} {twice!r} is named twice: it would count twice.")
+        raise UserError(f"{option} {twice!r} is given twice: it would count twice.")
     return tuple(texts)
 
 

@@ -189,7 +189,7 @@ def run_listener(listener: RunListener | None, progress: bool | None) -> RunList
     """
     if listener is not None:
         if not isinstance(listener, RunListener):
-            raise UserError(f"{listener!r} is no listener: expected an object of a subclass of rr.RunListener.")
+            raise UserError(f"{listener!r} is not a listener: expected an object of a subclass of rr.RunListener.")
         return listener
     if progress is False:
         return RunListener()

@@ -95,7 +95,7 @@ class PublishedSite(Result, frozen=True, kw_only=True):
         yield f"{self.index}: {ranked}{studies}; {number_of(self.pages, 'file')}, {size(self.bytes)}"
         if self.withheld:
             yield (
-                f"Questions and answers are digests where the licence does not let anybody give them on: "
+                "Questions and answers are shown as digests where the licence does not allow publication: "
                 f"{self.withheld}. --attempts all shows them."
             )
         for name, why in self.left_out:
@@ -122,8 +122,8 @@ class PublishArguments(Struct, frozen=True):
     attempts: Annotated[
         Literal["licensed", "all", "never"],
         Arg(
-            "Show questions and answers where the licence of the benchmark's card lets anybody give them on (of others "
-            "digests and scores), all of them, or no attempts.",
+            "Show questions and answers if the licence on the benchmark's card allows it (else digests and scores), "
+            "all of them, or no attempts.",
             metavar="licensed|all|never",
         ),
     ] = "licensed"
@@ -205,7 +205,9 @@ def _replaced_pages(folder: Path) -> Iterator[Path]:
     there = {one.name for one in (*folder.glob("*.html"), *folder.glob(f"*{SUFFIX}"))} if folder.is_dir() else set()
     ours = b'name="generator" content="ragrounds', b'{"_type":"https://in-toto.io/'
     if foreign := [name for name in sorted(there) if not _holds(folder / name, ours)]:
-        raise UserError(f"{folder} holds pages that `ragrounds publish` did not make ({foreign[0]}). Name another one.")
+        raise UserError(
+            f"{folder} has files that are not from `ragrounds publish` ({foreign[0]}). Give another folder."
+        )
     new, stage = not folder.exists(), folder / _STAGE
     make_folder(folder)
     try:

@@ -48,8 +48,8 @@ def replayer(
         return _replay_here
     if workers is not None and workers > in_flight:
         raise UserError(
-            f"--workers {workers} with --concurrency {in_flight}: a worker has at least one attempt in flight. "
-            "Raise --concurrency, which is for all workers together, or take fewer workers."
+            f"--workers {workers} with --concurrency {in_flight}: a worker has at least one attempt in flight. Raise "
+            "--concurrency, which is for all workers together, or use fewer workers."
         )
     told: dict[str, Any] = {
         "recipe": recipe,
@@ -75,7 +75,7 @@ def replayer(
     if find_spec("ray") is None:
         raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
     if needs_servers(recipe):
-        raise UserError("--engine ray starts no servers: start them yourself, and name them with --base-url.")
+        raise UserError("--engine ray starts no servers: start them yourself, and give them with --base-url.")
     joining = partial(
         _distributed("ray_cluster").open_cluster, workers, in_flight, settings.store is not None, held, message
     )

@@ -100,7 +100,7 @@ class Result(Struct, frozen=True, kw_only=True):
     def _frame(self, name: str) -> Frame:
         known = {frame.name: frame for frame in self.own_frames()}
         if not known:
-            raise UserError(f"{type(self).__name__} gives no frames.")
+            raise UserError(f"{type(self).__name__} has no frames.")
         if name and name not in known:
             raise UserError(
                 f"{type(self).__name__} has no frame {name!r}.{nearest(name, known)} It has {', '.join(known)}."

@@ -73,14 +73,14 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
         raise UserError(f"The run {run.id} was imported: there is nothing to resume.")
     if run.asked is None:
         raise UserError(
-            f"The run {run.id} does not say how it was asked for: another command made it. Give "
-            "its command again, which resumes it."
+            f"The run {run.id} has no `ragrounds run` command: another command made it. Repeat that command to "
+            "resume it."
         )
     if code := code_in_options(run.asked.options):
         raise UserError(
-            f"The run {run.id} was asked for with {', '.join(map(repr, code))}, which is code: none is run because a "
-            f"store names it. Give the command yourself, which resumes it: cd {quote(run.asked.folder)} && ragrounds "
-            f"run {join(run.asked.options)}"
+            f"The run {run.id} was started with {', '.join(map(repr, code))}, which is code, and a store never "
+            f"starts code. Resume it with its own command: cd {quote(run.asked.folder)} && ragrounds run "
+            f"{join(run.asked.options)}"
         )
     return run, Asked(run.asked.folder, _same_corpus(run.asked.options, str(run.identity.get("corpus") or "")))
 

@@ -319,14 +319,12 @@ def _check(given: RetrievalArguments, wanted: Sequence[str], names: Sequence[str
         raise UserError("Nothing to score: give --benchmark with --retriever, or --run with --qrels.")
     pooled = any(one.startswith(("rerank:", "cmedteb/")) for one in wanted)
     if pooled and (given.guard or given.guard_near is not None or given.corpus):
-        raise UserError(
-            "A reranking set brings its own documents: --guard, --guard-near and --corpus do not go with it."
-        )
+        raise UserError("A reranking set has its own documents: leave out --guard, --guard-near and --corpus.")
     if len(wanted) > 1 and (given.corpus or given.qrels):
         option = "--corpus" if given.corpus else "--qrels"
-        raise UserError(f"{option} goes with one --benchmark: of several, each is searched in its own corpus.")
+        raise UserError(f"{option} needs a single --benchmark: of several, each is searched in its own corpus.")
     if twice := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"Two of the sets are called {twice[0]!r}: give folders of different names.")
+        raise UserError(f"Two sets have the name {twice[0]!r}: give folders with different names.")
 
 
 def _runs_by_set(given: str | Path | Sequence[str | Path], names: Sequence[str]) -> dict[str, list[Path]]:
@@ -336,8 +334,8 @@ def _runs_by_set(given: str | Path | Sequence[str | Path], names: Sequence[str])
         name, equals, path = str(file).partition("=") if len(names) > 1 else (names[0], "=", str(file))
         if not equals or name not in names:
             raise UserError(
-                f"Of several sets a run says whose it is: SET=FILE, not {str(file)!r}.{nearest(name, names)} The sets "
-                f"are {', '.join(names)}."
+                f"With several sets, give a run as SET=FILE, not {str(file)!r}.{nearest(name, names)} The sets are "
+                f"{', '.join(names)}."
             )
         made.setdefault(name, []).append(Path(path).expanduser())
     return made
@@ -454,7 +452,7 @@ class _SetSearch:
         if own:
             request.message(
                 f"{queries.name}: its guard.jsonl withholds {sum(map(len, own.values())):,} documents from "
-                f"{len(own):,} queries; --guard none lets them be found."
+                f"{len(own):,} queries; --guard none turns this off."
             )
         retrievers = tuple(dict.fromkeys(texts(request.retrievers))) or ("bm25",)
         met = met_retrievers(retrievers, settings, request.server_changed, request.journal)
@@ -527,7 +525,7 @@ class _SetSearch:
         """
         named = self._request.model or self._settings.model
         if named is None:
-            raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")
+            raise UserError("--query-generation needs a model. Give one with --model, such as openai:gpt-4o-mini.")
         text = with_defaults(named, server_defaults(self._request.base_url, self._request.alias, self._settings))
         with open_store(self._settings) as store:
             prices = user_prices(self._settings)

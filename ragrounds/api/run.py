@@ -159,7 +159,7 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False, watch: Watch | 
         if words := drawn_words(counts, request.limit):
             family, _, file = request.benchmark.partition(":")
             one = f"{max(counts, key=counts.__getitem__)}{':' * bool(file)}{file}" if family == "mirage" else ""
-            listener.message(f"{words} --benchmark {one} asks one of them alone." if one else words)
+            listener.message(f"{words} --benchmark {one} chooses one of them." if one else words)
     with open_store(chosen, listener.message) as store, hosts_held(), ExitStack() as held:
         held.enter_context(opening_recorded(store, request.journal, user_prices(chosen), listener.message))
         request, missed = with_settings(request, listener.message)  # it opens systems
@@ -338,11 +338,11 @@ class _Replay:
         tell, run = self._listener.message, planned.run
         made, whole = len(self._store.done(run)), run.count * run.epochs
         if 0 < made < whole:
-            tell(f"{run.id} goes on: {made:,} of {whole:,} attempts are done.")
+            tell(f"{run.id} resumes: {made:,} of {whole:,} attempts are done.")
         if planned.changed_since is not None and planned.changed:
-            costs = "models are asked only for what the journal does not hold"
+            costs = "only calls that are not in the journal are made"
             if any(not one.replayable for one in self._store.summaries(planned.changed_since)):
-                costs += ", and again for what was not recorded"
+                costs += ", and unrecorded ones again"
             tell(f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)}; {costs}.")
 
     def _tell_of_caps(self) -> None:
@@ -354,7 +354,7 @@ class _Replay:
                 capped.setdefault(planned.agent.caps, []).append(planned.run.agent)
         for caps, agents in capped.items():
             whose = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
-            self._listener.message(f"{whose} ends as capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
+            self._listener.message(f"{whose} is capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
 
     def _show(self, spent: BudgetStop) -> None:
         """Give the counts what a display shows beside them."""
@@ -441,7 +441,7 @@ def _watched(store: Store, runs: Sequence[Run], questions: Sequence[Question], g
     claim, most = given.until, given.max_questions
     if claim is None:
         if most is not None:
-            raise UserError("--max-questions goes with --until; --limit draws a part of the benchmark.")
+            raise UserError("--max-questions needs --until; --limit draws a part of the benchmark.")
         return None
     until = ClaimStop(claim, runs, questions, seed=given.seed, most=most)
     until.begin(store)

@@ -15,7 +15,7 @@ from ragrounds.evals.engine.circuit_breaker import failure_limit
 
 Listener = Annotated[
     RunListener | None,
-    Arg("Hears what happens; none: a display in a terminal or a notebook, silence elsewhere.", option="-"),
+    Arg("Gets all events; none: a display in a terminal or a notebook, nothing elsewhere.", option="-"),
 ]
 Shown = Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")]
 
@@ -65,7 +65,7 @@ class RunArguments(Struct, frozen=True):
         ),
     ] = ()  # fmt: skip
     per_dataset: Annotated[
-        int | None, Arg("Only so many questions of each dataset, drawn by `seed`.", 1, group=WHAT, kept=True)
+        int | None, Arg("Only this many questions of each dataset, drawn by `seed`.", 1, group=WHAT, kept=True)
     ] = None
     profile: Annotated[
         str | None,
@@ -73,10 +73,10 @@ class RunArguments(Struct, frozen=True):
     ] = None
     retriever: Annotated[
         str | None,
-        Arg("What agents search with that name none: bm25, rrf4, … See `ragrounds list retrievers`.", group=WHAT),
+        Arg("Retriever of agents that set none: bm25, rrf4, … See `ragrounds list retrievers`.", group=WHAT),
     ] = None
     seed: arguments.Seed = 0
-    epochs: Annotated[int, Arg("How often each question is asked.", 1, group=WHAT, kept=True)] = 1
+    epochs: Annotated[int, Arg("Times each question is asked.", 1, group=WHAT, kept=True)] = 1
     temperature: Annotated[float | None, Arg("Sampling temperature (or inside `model`).", group=MODEL, kept=True)] = (
         None
     )
@@ -87,7 +87,7 @@ class RunArguments(Struct, frozen=True):
     timeout: Annotated[
         float | None,
         Arg(
-            "How long one call may take: 90s, 10m. [default: 10m]", 0.1,
+            "Time limit of one call: 90s, 10m. [default: 10m]", 0.1,
             group=MODEL, metavar="DURATION", duration=True, kept=True,
         ),
     ] = None  # fmt: skip
@@ -103,14 +103,14 @@ class RunArguments(Struct, frozen=True):
     fail_after: Annotated[
         str | int,
         Arg(
-            "End, to be resumed, when so many attempts of an agent failed: a share of its last 100 (20 at least), or a "
-            "number.", group=HOW, metavar="SHARE|N|never",
+            "Stop (resumable) when this many attempts of an agent failed: a share of its last 100 (at least 20), or "
+            "a number.", group=HOW, metavar="SHARE|N|never",
         ),
     ] = "50%"  # fmt: skip
     until: Annotated[
         str | None,
         Arg(
-            "End when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by `seed`. Exit "
+            "Stop when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by `seed`. Exit "
             "code 1 where it fails, 4 where it cannot be told.", group=HOW,
         ),
     ] = None  # fmt: skip
@@ -146,11 +146,11 @@ class RunArguments(Struct, frozen=True):
     context: Annotated[Any, Arg("Its runtime context: KEY=VALUE (repeatable); as `config`.", group=OWN, many=True)] = ()
     python: Annotated[
         str | None,
-        Arg("The interpreter of its process, with the packages that it needs. [default: ours]", group=OWN,
+        Arg("The Python interpreter of its process, with the packages that it needs. [default: ours]", group=OWN,
             metavar="PATH"),
     ] = None  # fmt: skip
     in_process: Annotated[
-        bool, Arg("It runs in our process and in none of its own: for breakpoints and coverage.", group=OWN)
+        bool, Arg("It runs in our process, not in its own: for breakpoints and coverage.", group=OWN)
     ] = False
     max_cost: arguments.MaxCost = None
     max_total_tokens: arguments.MaxTotalTokens = None

@@ -156,7 +156,7 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
         if not self.stored:
             return f"No runs yet in {self.place}. `ragrounds run` makes some."
         if not self.total:
-            return f"None of the {self.stored:,} runs in {self.place} has these words."
+            return f"None of the {self.stored:,} runs in {self.place} matches these words."
         shown = len(self)
         return f"{shown:,} of {self.total:,} runs; --limit {self.total} shows all." if shown < self.total else ""
 
@@ -222,7 +222,7 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
     """
     chosen, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:
-        raise UserError(f"{len(names):,} runs were named, and one is loaded: {', '.join(names) or 'none'}.")
+        raise UserError(f"{len(names):,} runs were given, and only one can be loaded: {', '.join(names) or 'none'}.")
     with opened_runs(names, chosen) as (store, [found]):
         return _loaded(store, found, chosen, kept_names(store.engine))
 
@@ -262,7 +262,7 @@ def remove_run(
     """
     with opened_runs([reference], settings) as (store, [run]):
         if len(fitting_runs(reference, store.runs(), kept_names(store.engine))) > 1:
-            raise UserError(f"{reference!r} has several runs: name the one to remove by its id, such as {run.id}.")
+            raise UserError(f"{reference!r} has several runs: give the id of the one to remove, such as {run.id}.")
         with Lease(store.engine, [run.id], message):
             store.remove(run)
     return run

@@ -204,7 +204,7 @@ class JudgeArguments(Struct, frozen=True):
     concurrency: arguments.Concurrency = None
     journal: arguments.Journal = "reuse"
     progress: Annotated[
-        Progress | bool | None, Arg("Is told how many answers are judged; False: nothing is shown.", option="-")
+        Progress | bool | None, Arg("Gets how many answers are judged; False: nothing is shown.", option="-")
     ] = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
@@ -291,7 +291,7 @@ class SheetArguments(Struct, frozen=True):
     out: Annotated[Path, Arg("The file to write.", short="-o")] = Path("labels.csv")
     kind: _Kind = "equivalence"
     epoch: _Epoch = 0
-    limit: Annotated[int | None, Arg("Only so many, drawn by `seed`.", 1, short="-n")] = None
+    limit: Annotated[int | None, Arg("Only this many, drawn by `seed`.", 1, short="-n")] = None
     seed: arguments.Seed = 0
     raters: Annotated[
         Sequence[str], Arg("A column for this rater (repeatable). [default: one, label]", option="--rater", many=True)
@@ -363,8 +363,8 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
     unknown = sorted(labelled - set(wanted.labels))
     if unknown:
         raise UserError(
-            f"{human}: the label {one_line(unknown[0])!r} is none of {', '.join(wanted.labels)}. Which columns hold "
-            "labels is said with --rater."
+            f"{human}: the label {one_line(unknown[0])!r} is not one of {', '.join(wanted.labels)}. Give the columns "
+            "with labels with --rater."
         )
     epoch = given.epoch
     with opened_runs(given.runs, given.settings, suits=_judged(wanted, epoch)) as (store, found):
@@ -392,9 +392,9 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
         if changed:
             ids = ", ".join(run.id for run in found)
             raise UserError(
-                f"{human}: the answers to {', '.join(map(one_line, changed[:5]))}{' …' if len(changed) > 5 else ''} in "
-                f"{ids} are others than people labelled ({len(changed):,} of {len(labels.items) + len(changed):,} "
-                "labelled items), and no other item has both labels."
+                f"{human}: the answers to {', '.join(map(one_line, changed[:5]))}{' …' if len(changed) > 5 else ''} "
+                f"in {ids} have changed since people labelled them ({len(changed):,} of "
+                f"{len(labels.items) + len(changed):,} labelled items), and no other item has both labels."
             ) from None
         first = next(iter(said))
         raise UserError(

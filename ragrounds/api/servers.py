@@ -37,7 +37,7 @@ def server_defaults(
     if url:
         return {"base_url": url, "alias": alias}
     if alias and not settings.base_url:
-        raise UserError(f"--alias {alias} names a server or a group of them: give --base-url, too.")
+        raise UserError(f"--alias {alias} is the name of a server or a group: give --base-url, too.")
     return {"base_url": settings.base_url, "alias": (alias or settings.alias) if settings.base_url else None}
 
 
@@ -93,11 +93,11 @@ def open_judges(
     """
     named = list(names) or ([settings.model] if settings.model else [])
     if not named:
-        raise UserError("No judge was named. Name one with --judge, such as openai:gpt-4o-mini.")
+        raise UserError("No judge was given. Give one with --judge, such as openai:gpt-4o-mini.")
     defaults = server_defaults(base_url, alias, settings)
     judges = [with_defaults(text, defaults) for text in named]
     opened, prices = met_servers(store, judges, changed, journal).texts, user_prices(settings)
     models = [open_model(opened.get(text, text), prices) for text in judges]
     if len({model.spec for model in models}) < len(models):
-        raise UserError("A judge is named twice: its vote would count double.")
+        raise UserError("A judge is given twice: its vote would count double.")
     return models

@@ -104,8 +104,8 @@ class CellArguments(Struct, frozen=True, kw_only=True):
         Arg("One retriever for every agent that searches, but where a row or a column names its own.", group=_CELLS),
     ] = None
     limit: arguments.Limit = None
-    per_dataset: Annotated[int | None, Arg("Only so many questions of each dataset.", 1, group=_CELLS)] = None
-    epochs: Annotated[int | None, Arg("How often each question is asked.", 1, group=_CELLS)] = None
+    per_dataset: Annotated[int | None, Arg("Only this many questions of each dataset.", 1, group=_CELLS)] = None
+    epochs: Annotated[int | None, Arg("Times each question is asked.", 1, group=_CELLS)] = None
     imported: Annotated[
         Imported | None,
         Arg(
@@ -132,7 +132,7 @@ class StudyArguments(CellArguments, frozen=True):
     journal: arguments.Journal = "reuse"
     server_changed: arguments.ServerChanged = "stop"
     listener: Annotated[
-        StudyListener | None, Arg("Hears what happens; none: a display in a terminal, silence elsewhere.", option="-")
+        StudyListener | None, Arg("Gets all events; none: a display in a terminal, nothing elsewhere.", option="-")
     ] = None
     progress: arguments.Displayed = None
     home: arguments.Home = None
@@ -170,7 +170,7 @@ def _listener(listener: StudyListener | None, progress: bool | None, held: ExitS
     """Who hears: the listener that was given, or the one that fits where this runs."""
     if listener is not None:
         if not isinstance(listener, StudyListener):
-            raise UserError(f"{listener!r} is no listener of studies: expected a subclass of StudyListener.")
+            raise UserError(f"{listener!r} is not a listener of studies: expected a subclass of StudyListener.")
         return listener
     wanted = progress or (progress is None and (in_notebook() or on_terminal()))
     if not wanted:
@@ -230,7 +230,7 @@ class _Opened:
         if named and not any(self._searches(cell) for cell in self.wanted):
             raise UserError(
                 f"The retriever {named} changes nothing: no agent of these cells searches, or their rows or columns "
-                "name retrievers of their own. Leave it out, or change them in a copy: `ragrounds study copy NAME`."
+                "set their own retrievers. Leave it out, or change them in a copy: `ragrounds study copy NAME`."
             )
 
     def _searches(self, cell: StudyCell) -> bool:
@@ -321,7 +321,7 @@ def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[
         named = {run: row if rows.count(row) == 1 else f"{row} · {column}" for run, (row, column) in places.items()}
         try:
             if not named:
-                raise UserError("no run of these rows is there")
+                raise UserError("no run of these rows exists")
             options: Arguments = dict(asked.options)
             made = analyse(asked.name, list(named), **options, settings=opened.settings)
         except UserError as error:
@@ -375,7 +375,7 @@ def copy_study(name: str, out: str | Path | None = None) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}. Name another file: --out FILE.") from error
+        raise UserError(f"Cannot write {path}: {error.strerror}. Give another file: --out FILE.") from error
     return path
 
 
@@ -410,7 +410,7 @@ def list_studies(*, home: str | Path | None = None, settings: Settings | None = 
         try:
             found.append(_listed(state.file, state, chosen))
         except UserError as error:
-            why = str(error) if Path(state.file).is_file() else "its file is gone"
+            why = str(error) if Path(state.file).is_file() else "its file was removed"
             found.append(
                 ListedStudy(
                     name=state.name, title=why, source="", cells=0, kept=len(state.cells),

@@ -82,7 +82,7 @@ class StudyDisplay(StudyProgress, StudyListener):
         """Ask, where there is somebody to ask."""
         if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
             return False
-        self.say(f"The rest is projected to take {expected}. Go on? [y/N]")
+        self.say(f"The rest is projected to take {expected}. Continue? [y/N]")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -39,7 +39,7 @@ def confirm_projection(cells: Sequence[StudyCell], call: StudyCall) -> None:
     seconds, cost = math.fsum(one.seconds.value for one in found), math.fsum(one.value for one in costs)
     most = math.fsum(one.value if one.high is None else one.high for one in costs)
     if found:
-        without = f"; {left_out:,} cells whose models have no known price are not in it" if left_out else ""
+        without = f", without {left_out:,} cells whose models have no known price" if left_out else ""
         words = f"${cost:,.2f} (up to ${most:,.2f}) uncached, and {seconds / 60:,.0f} min"
         call.listener.message(f"All cells together are projected to take {words}{without}.")
     above = []
@@ -49,8 +49,8 @@ def confirm_projection(cells: Sequence[StudyCell], call: StudyCall) -> None:
         above.append(f"{seconds / 60:,.0f} min, above project_above_minutes = {minutes:g}")
     if above and not call.listener.confirm(" and ".join(above)):
         raise UserError(
-            f"The rest of this study is projected to take {' and '.join(above)}. Give --yes to go on, or bound it with "
-            "--max-cost or --max-time; what is answered is kept."
+            f"The rest of this study is projected to take {' and '.join(above)}. Give --yes to continue, or limit it "
+            "with --max-cost or --max-time; finished work is saved."
         )
 
 

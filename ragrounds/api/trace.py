@@ -59,7 +59,7 @@ class AttemptQuery(Struct, frozen=True, kw_only=True):
         ),
     ] = "asked"
     ascending: Annotated[bool, Arg("Lowest first.", group=_WHICH)] = False
-    limit: Annotated[int | None, Arg("Only so many rows (printed).", 1, group=_WHICH)] = None
+    limit: Annotated[int | None, Arg("Only this many rows (printed).", 1, group=_WHICH)] = None
     scorers: Annotated[
         Sequence[str],
         Arg(
@@ -215,7 +215,7 @@ def run_differences(
 
 def _two_runs(pages: Pages) -> tuple[Run, Run]:
     if len(pages.runs) != 2:
-        raise UserError(f"--differing compares two runs; {len(pages.runs)} were named. See `ragrounds runs ls`.")
+        raise UserError(f"--differing compares two runs; {len(pages.runs)} were given. See `ragrounds runs ls`.")
     return pages.runs[0], pages.runs[1]
 
 

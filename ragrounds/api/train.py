@@ -56,11 +56,11 @@ class TrainingArguments(Struct, frozen=True):
     ] = ()
     home: Home = None
     settings: OwnSettings = None
-    progress: Annotated[Progress, Arg("Hears what is prepared and encoded, and how many are done.", option="-")] = (
+    progress: Annotated[Progress, Arg("Gets what is prepared and encoded, and how many are done.", option="-")] = (
         unheard
     )
     on_step: Annotated[
-        Callable[[TrainingStep], None], Arg("Hears every step of the training, with its loss.", option="-")
+        Callable[[TrainingStep], None], Arg("Gets every step of the training, with its loss.", option="-")
     ] = lambda step: None
 
 

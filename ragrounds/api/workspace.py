@@ -87,8 +87,8 @@ def run_names(runs: RunsGiven) -> list[str]:
         return list(ids)
     if not isinstance(runs, Iterable):
         raise UserError(
-            f"{runs!r} names no run: expected an id, the beginning of one, an agent's text, a result or a loaded run, "
-            "or several of these."
+            f"{runs!r} is not a run: expected an id, the beginning of one, an agent's text, a result or a loaded "
+            "run, or several of these."
         )
     return [name for one in runs for name in run_names(one)]
 
@@ -106,7 +106,7 @@ def chosen_settings(settings: Settings | None = None, home: str | Path | None = 
     """
     chosen = user_settings() if settings is None else settings
     if not isinstance(chosen, Settings):
-        raise UserError(f"settings {settings!r} are no rr.Settings. A folder is named by home={str(settings)!r}.")
+        raise UserError(f"settings {settings!r} are not rr.Settings. Give a folder as home={str(settings)!r}.")
     return chosen if home is None else chosen.model_copy(update={"home": Path(home).expanduser()})
 
 
@@ -173,9 +173,9 @@ def made_beside(path: Path, force: bool) -> Iterator[Path]:
         UserError: something is there and `force` is not set, or the folder cannot be written.
     """
     if path.is_dir():
-        raise UserError(f"{path} is a folder; name a file.")
+        raise UserError(f"{path} is a folder; give a file.")
     if path.exists() and not force:
-        raise UserError(f"{path} is there already. Give --force to write over it, or another name.")
+        raise UserError(f"{path} already exists. Give --force to overwrite it, or another name.")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
         os.close(handle)

@@ -183,9 +183,8 @@ def mining_product(
     }
     why = reason_counts(fault.reason for one in judged for fault in one.faults)
     note = (
-        f"{counts['graded']:,} documents were put to the grader: {counts['positive']:,} positive, "
-        f"{counts['negative']:,} negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} "
-        f"without a grade{why}."
+        f"{counts['graded']:,} documents were graded: {counts['positive']:,} positive, {counts['negative']:,} "
+        f"negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} without a grade{why}."
     )
     return _judged_product(
         judged,
@@ -343,9 +342,9 @@ def missing_product(
     return Product(
         benchmark=settings.card(
             "beir",
-            f"{asked.name} with the labels that it missed",
+            f"{asked.name} with its missing labels",
             len(queries),
-            "The added labels come from what one retriever found: it gains more by them than others do.",
+            "The added labels come from one retriever's results: they favour this retriever.",
         ),
         files=files | sheet,
         dropped=(*faults, *bare),
@@ -433,7 +432,7 @@ class ExpertRating(Struct, frozen=True, kw_only=True):
     def fault(self, ratings: Sequence[str | None] | None) -> tuple[str, str]:
         """Why a pair is dropped, and the case itself; empty texts: it is kept."""
         if ratings is None:
-            return NOT_RATED, "it is not in the sheet, or with other texts"
+            return NOT_RATED, "it is not in the sheet, or its texts differ"
         given = [int(rating) for rating in ratings if rating is not None]
         if not given:
             return NOT_RATED, "its cells are empty"
@@ -481,7 +480,7 @@ def case_product(
         figures |= _rated(ratings, rating.least)
     notes, files = list[str](), dict[str, Lines]()
     if checks_itself:
-        notes.append("The rewritten questions were checked by the model that wrote them: --checker names another.")
+        notes.append("The rewritten questions were checked by the model that wrote them: --checker sets another.")
     if pairs:
         numbered = {str(number): pair for number, pair in enumerate(pairs, 1)}
         judged = {number: {pair.gold.documents[0]: 1} for number, pair in numbered.items()}
@@ -493,7 +492,7 @@ def case_product(
         if rating.sheet is None:
             sheet = sheet_files(out, sheet_lines(_SHOWN, rows, rating.raters), INSTRUCTIONS)
             files |= sheet
-            notes.append(f"No expert has rated these {len(pairs):,} pairs yet: {next(iter(sheet))} is for them.")
+            notes.append(f"No expert has rated these {len(pairs):,} pairs yet: use {next(iter(sheet))}.")
     languages = {pair.question.language for pair in pairs}
     card = Card(
         name=item_set.items.name,

@@ -242,9 +242,9 @@ def numbered(events: list[str]) -> str:
 
 
 NOT_IN_TIMELINE = "the answer is not in the timeline"
-TOO_EARLY = "the answer stands before the decision point"
+TOO_EARLY = "the answer is before the decision point"
 IN_QUESTION = "the answer is in the question"
-TELLS_LATER_EVENT = "the question tells what came after the decision point"
+TELLS_LATER_EVENT = "the question reveals what came after the decision point"
 _CARRYING = 4
 """Letters that a word needs to carry a part of the answer."""
 

@@ -153,7 +153,7 @@ def report_items(
     for number, (passage, facts) in enumerate(reports.read(bad), 1):
         progress(number)
         if passage.id in seen:
-            raise UserError(f"The report {passage.id!r} stands twice in {reports.name}; ids are unique.")
+            raise UserError(f"The report {passage.id!r} is twice in {reports.name}; ids must be unique.")
         seen.add(passage.id)
         reason, detail = filters.fault(facts)
         if not reason and not passage.text.strip():
@@ -253,7 +253,7 @@ def _table(path: Path) -> dict[str, ReportFacts]:
         if not name:
             raise broken(path, "it has no id", place)
         if name in found:
-            raise broken(path, f"the id {shown(name)} stands twice", place)
+            raise broken(path, f"the id {shown(name)} is not unique", place)
         found[name] = _facts(row, path, place)
     return found
 

@@ -37,7 +37,7 @@ class Committee:
             UserError: none, or members that search different corpora.
         """
         if not members:
-            raise UserError("A committee needs a retriever; name one or more with --retriever.")
+            raise UserError("A committee needs a retriever: give one or more with --retriever.")
         if len({member.corpus for member in members.values()}) > 1:
             raise UserError("The retrievers of a committee must search one corpus.")
         self._members = dict(members)
@@ -82,7 +82,7 @@ def open_committee(specs: Sequence[str], corpus: str, home: Path, *, progress: P
     for text in specs:
         opened = open_searcher(text, corpus, home, progress=progress)
         if any(opened.spec == member.spec for member in members.values()):
-            raise UserError(f"The retriever {opened.spec!r} is named twice: its votes would count twice.")
+            raise UserError(f"The retriever {opened.spec!r} is given twice: its votes would count twice.")
         name, number = parse(text).name, 2
         while name in members:
             name, number = f"{parse(text).name}_{number}", number + 1

@@ -90,7 +90,7 @@ def query_items(queries: Sequence[Question]) -> tuple[list[Item], list[Dropped]]
             dropped.append(Dropped(id=query.id, stage=INTAKE, reason="it is empty"))
             continue
         if wording in first:
-            dropped.append(Dropped(id=query.id, stage=INTAKE, reason="it stands there already", detail=first[wording]))
+            dropped.append(Dropped(id=query.id, stage=INTAKE, reason="it is there already", detail=first[wording]))
             continue
         first[wording] = query.id
         items.append(Item(query, Gold(question_id=query.id, answer="")))

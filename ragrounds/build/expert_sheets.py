@@ -102,11 +102,11 @@ def read_ratings(
             what = f"there is no item {shown(given)} among those to be rated.{nearest(given, written)}"
             raise broken(path, what.removesuffix("."), place)
         if item in found:
-            raise broken(path, f"the item {shown(item)} stands twice", place)
+            raise broken(path, f"the item {shown(item)} is in it twice", place)
         found[item] = tuple(_rating(row[rater], words, allowed, path, place) for rater in raters)
         if item in texts:
             if not row.get(DIGEST, "").strip():
-                raise broken(path, f"nobody can tell what was rated: {shown(item)} has nothing under {DIGEST!r}", place)
+                raise broken(path, f"it is unknown what was rated: {shown(item)} has nothing under {DIGEST!r}", place)
             if row[DIGEST].strip() != _digest(texts[item].values()):
                 changed.append(item)
     left = {item: ratings for item, ratings in found.items() if item not in changed}
@@ -119,7 +119,7 @@ def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: P
         return None
     meant = words.get(said.casefold())
     if meant is None:
-        raise broken(path, f"the rating {shown(said)} is none of {', '.join(allowed)}", place)
+        raise broken(path, f"the rating {shown(said)} is not one of {', '.join(allowed)}", place)
     return meant
 
 
@@ -207,7 +207,7 @@ def agreement_note(found: LabelAgreement) -> str:
     """One line for the card."""
     share = found.judge.accuracy
     kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"
-    changed = f" {len(found.changed):,} of their rows are of other texts, and left out." if found.changed else ""
+    changed = f" {len(found.changed):,} of their rows have other texts, and are left out." if found.changed else ""
     return (
         f"Experts agree with {share.value:.1%} of {share.n:,} labels (95 % interval {share.low or 0:.1%} to "
         f"{1 if share.high is None else share.high:.1%}), Cohen's kappa {kappa}.{changed}"

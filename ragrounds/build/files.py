@@ -46,10 +46,10 @@ def check_folder(folder: Path, pipeline: str) -> None:
         inside = folder.is_dir() and any(folder.iterdir())
         if inside and _made_by(folder) != pipeline:
             raise UserError(
-                f"{folder} holds other files than a benchmark by {pipeline}: name a new or an empty folder with --out."
+                f"{folder} holds other files than a benchmark by {pipeline}: give a new or empty folder with --out."
             )
         if folder.exists() and not folder.is_dir():
-            raise UserError(f"{folder} is not a folder: name a new one with --out.")
+            raise UserError(f"{folder} is not a folder: give a new one with --out.")
         place = folder.resolve()
         _try_writing(place if inside else place.parent, place.name)
     except OSError as error:
@@ -142,7 +142,9 @@ def qrels_lines(judgements: Mapping[str, Mapping[str, int]]) -> Iterator[bytes]:
     for query, judged in judgements.items():
         for document, grade in judged.items():
             if len(f"{query} {document}".split()) != 2 or not query or not document:
-                raise UserError(f"Judgements cannot carry the ids {query!r} and {document!r}: a blank is in them.")
+                raise UserError(
+                    f"The ids {query!r} and {document!r} contain a space: not possible in a judgements file."
+                )
             yield f"{query}\t{document}\t{grade}\n".encode()
 
 

@@ -59,7 +59,7 @@ def draw_items(
     if not passing:
         reasons = sorted({f"{each.reason}" for each in left_out})
         because = f"; all {len(left_out):,} were dropped ({', '.join(reasons)})" if left_out else ""
-        raise UserError(f"{of}: there is nothing to work on{because}.")
+        raise UserError(f"{of}: no items are left{because}.")
     card = Card(name=name, title=of, task="mixed", source=of, license="not known")
     benchmark = assemble(name, card, passing)
     if passed is None:

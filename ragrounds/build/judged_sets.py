@@ -153,7 +153,7 @@ class Corpus:
         """
         if len(corpora_of(name)) > 1:
             raise UserError(
-                f"{name!r} is several corpora, whose ids may meet: join them first with `ragrounds index build`."
+                f"{name!r} is several corpora, whose ids may collide: join them first with `ragrounds index build`."
             )
         self._collection = open_collection(name, home, progress=progress)
         self.version = self._collection.corpus

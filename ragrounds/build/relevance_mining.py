@@ -102,7 +102,7 @@ async def _difficulty(state: MiningState, context: Context) -> Changes:
     if found == "too easy":
         raise Rejected(TOO_EASY, f"{right} is right ({said})")
     if found == "undecided":
-        raise Rejected(MALFORMED, f"what cannot be read could decide ({said})")
+        raise Rejected(MALFORMED, f"unreadable replies could change the result ({said})")
     return {}
 
 

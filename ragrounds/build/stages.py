@@ -123,7 +123,7 @@ async def ask_for(
             found = read_object(reply.text, kind)
             why = check(found)
         except ValueError as error:
-            why = "the reply was cut off" if reply.finish == "length" else str(error)
+            why = "the reply was truncated" if reply.finish == "length" else str(error)
         if not why:
             return found
         context.note("malformed", why)
@@ -184,7 +184,7 @@ def _fitting(context: Context, prompt: str, role: str, shorten: str, values: dic
 
 Part = TypeVar("Part")
 
-CALL_FAILED = "the call failed for good"
+CALL_FAILED = "the call failed permanently"
 _FOR_GOOD = ("bad_request", "context_too_long")
 """Kinds of failed calls that fail alike however often they are made."""
 

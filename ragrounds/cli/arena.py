@@ -55,7 +55,7 @@ def play_command(
     runs: options.Runs,
     given: ArenaArguments,
     plot: PlotOptions,
-    plan: Annotated[bool, typer.Option("--plan", help="Only say how many calls it takes; ask nobody.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only print how many calls it takes; make none.")] = False,
     names: options.Names = None,
     yes: options.AskedNothing = False,
     as_json: options.AsJson = False,
@@ -151,7 +151,7 @@ def vote_command(
     name: ArenaName = "",
     voter: Annotated[str, typer.Option(help="Who votes.")] = "human",
     axis: Annotated[list[str] | None, typer.Option(help="Only this axis (repeatable).")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many pairs.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many pairs.")] = None,
 ) -> None:
     """Vote in the terminal: two answers side by side, blind. Keys: 1, 2, t (tie), s (skip), q (stop)."""
     with voting(name, voter, axis or ()) as opened:

@@ -110,12 +110,12 @@ def _carry_out(request: BuildRequest, execution: BuildExecution, display: str | 
         print_built(result.card, execution.out)
     if not result.card.benchmark.size:
         raise UserError(
-            f"Nothing was kept, so {execution.out} holds no benchmark; {result.rejected.name} there says why"
-            f"{f', and {result.grades.name} has every grade that was given' if result.grades else ''}. What models "
-            "said stays in the journal: with other thresholds the same command asks none of it again."
+            f"No item was kept, so {execution.out} contains no benchmark; {result.rejected.name} there says "
+            f"why{f', and {result.grades.name} has every grade that was given' if result.grades else ''}. Model "
+            "replies stay in the journal: with other thresholds the same command makes no new calls."
         )
     for command in result.following:
         say(f"  {command}")
     if result.failed:
-        say("Some items failed; the same command tries them again.")
+        say("Some items failed; the same command retries them.")
         raise typer.Exit(3)

@@ -131,7 +131,7 @@ def ledger_command(
         )
     if found.repriced is not None:
         priced, unknown = found.repriced.priced, found.repriced.unknown
-        say(f"{priced:,} stored calls have a price now; of {unknown:,} it is still not known.")
+        say(f"{priced:,} stored calls have a price now; {unknown:,} are still unknown.")
     if as_json:
         print_json({**asdict(found.ledger), **({"repriced": found.repriced} if found.repriced else {})})
     elif not found.ledger.lines:
@@ -146,6 +146,6 @@ def _say_unfinished(found: LedgerView) -> None:
     if open_.calls:
         used = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
         say(
-            f"Not in these sums: {open_.calls:,} recorded calls ({used}) of attempts that were broken off. The same "
-            "command resumes them without making these again, and then they are."
+            f"Not in these sums: {open_.calls:,} recorded calls ({used}) of interrupted attempts. The same command "
+            "resumes them without repeating these calls, and then they count."
         )

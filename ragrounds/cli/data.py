@@ -60,7 +60,7 @@ def add_benchmark(
     counts = ", ".join(f"{dataset} {count:,}" for dataset, count in added.counts.items())
     say(f"{added.name}: {len(added):,} questions ({counts}). Licence: {added.card.license}.")
     if added.name != name:
-        say(f"It is found as {added.name}.")
+        say(f"Its name is {added.name}.")
 
 
 @data.command("fetch")
@@ -74,7 +74,7 @@ def fetch_benchmark(
     """
     with counting() as progress:
         fetched = benchmarks.fetch(name, progress=progress, message=say)
-    say(f"{fetched.name}: {len(fetched):,} questions are here. `ragrounds run --benchmark {quote(name)}` finds them.")
+    say(f"{fetched.name}: {len(fetched):,} questions are ready. Use `ragrounds run --benchmark {quote(name)}`.")
 
 
 @data.command("rm")
@@ -119,7 +119,7 @@ def audit_benchmark(
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="Also look for the questions and their sources in a corpus: beir:FOLDER, or an index's NAME."
+            help="Also search for the questions and their sources in a corpus: beir:FOLDER, or an index's NAME."
         ),
     ] = None,
     as_json: options.AsJson = False,

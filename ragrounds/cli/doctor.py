@@ -22,11 +22,11 @@ def doctor_command(
     store: bool = typer.Option(
         False,
         "--store",
-        help="Look through the whole store: check sums, references, and today's scores beside its own.",
+        help="Check the whole store: checksums, references, and stored scores against today's.",
     ),
     save: Path | None = typer.Option(
         None,
-        help="Save all that can be read of a damaged store into a new one in this folder, and look through that.",
+        help="Save all that can be read of a damaged store into a new one in this folder, and check that.",
     ),
     as_json: options.AsJson = False,
 ) -> None:

@@ -49,8 +49,8 @@ def command_line() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
         epilog="Exit codes: 0 done; 1 a claim (--assert, --until) fails, or the store is damaged; 2 bad input, a wrong "
-        "key, or no answer possible; 3 done, but some attempts failed or wait for a person; 4 a claim cannot be told; "
-        "130 interrupted, 143 by SIGTERM (the same command resumes).",
+        "key, or no answer possible; 3 done, but some attempts failed or wait for a person; 4 a claim is "
+        "undecided; 130 interrupted, 143 by SIGTERM (the same command resumes).",
     )
     whole.callback()(_options)
     return whole
@@ -116,7 +116,7 @@ def _leave_busy_threads(code: str | int | None) -> None:
     waited_for = time.monotonic() + _GRACE
     while busy := _busy_threads():
         if time.monotonic() > waited_for:
-            _say(f"Not waited for: threads of a system that are still at work ({len(busy)}).")
+            _say(f"Threads of a system are still running ({len(busy)}): not waited for.")
             atexit._run_exitfuncs()  # what libraries write at the end; os._exit passes it over
             _leave_threads(code)
         time.sleep(0.02)

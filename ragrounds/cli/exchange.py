@@ -55,7 +55,7 @@ exports = typer.Typer(
 imports = typer.Typer(
     name="import",
     help="Outputs of other systems become runs, scored, compared and traced like our own; runs of other stores come "
-    "with all that they rest on.",
+    "with everything they depend on.",
     no_args_is_help=True,
 )
 app.add_typer(exports)
@@ -95,9 +95,7 @@ def _export_command(name: str, export_format: Any) -> Any:
 @exports.command("store")
 def export_store(
     runs: TransferredRuns = None,
-    out: Annotated[
-        str, typer.Option("--out", "-o", help="A file (made where there is none) or a PostgreSQL URL.")
-    ] = ...,  # type: ignore[assignment]
+    out: Annotated[str, typer.Option("--out", "-o", help="A file (created if needed) or a PostgreSQL URL.")] = ...,  # type: ignore[assignment]
     as_json: options.AsJson = False,
 ) -> None:
     """Runs with all they rest on, into a portable file or another store.

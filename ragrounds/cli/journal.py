@@ -27,8 +27,8 @@ app.add_typer(journal)
 @journal.command("write")
 def write_command(
     runs: options.Runs,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file (JSON Lines); one that is there is replaced.")],
-    keep: Annotated[bool, typer.Option("--keep", help="Calls that the file holds already stay in it.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file (JSON Lines); an existing one is replaced.")],
+    keep: Annotated[bool, typer.Option("--keep", help="Keep calls that the file already has.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write the calls of runs into a text file: sorted, without keys, the same bytes for the same calls.

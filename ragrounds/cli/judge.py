@@ -82,7 +82,7 @@ def _say_even(judges: int) -> None:
     """Say before any call that an even number of judges may come to nothing."""
     if judges and judges % 2 == 0:
         many = "Two judges" if judges == 2 else f"{judges} judges"
-        say(f"{many} may have no majority where they differ: such scores will be missing. One more --judge decides.")
+        say(f"{many} may have no majority when they differ: such scores are missing. Add one more --judge.")
 
 
 def _say_end(result: JudgeResult) -> None:
@@ -91,11 +91,11 @@ def _say_end(result: JudgeResult) -> None:
     for line in (line for graded in judged.runs for line in bill_lines(graded, written=not judged.mute)):
         say(line)
     if judged.mute:
-        say(f"No verdict at all came from {safe(', '.join(judged.mute))}: no score was written, earlier ones stand.")
+        say(f"No verdict came from {safe(', '.join(judged.mute))}: no score was written, earlier ones are unchanged.")
     for line in unreadable_lines(judged):
         say(line)
     if judged.interrupted:
-        say("Interrupted. What was paid for is kept; the same command resumes from there.")
+        say("Interrupted. Finished work is saved; the same command resumes.")
         raise typer.Exit(130)
     if judged.ended:
         several = len(judged.runs) > 1 and not judged.mute
@@ -104,7 +104,7 @@ def _say_end(result: JudgeResult) -> None:
         say(f"Ended early: {safe(judged.ended)}.{goes_on}")
     failed = any(graded.failed for graded in judged.runs)
     if failed:
-        say("Some calls gave no reply; the same command asks for what is missing.")
+        say("Some calls got no reply; the same command repeats them.")
     if failed or judged.mute:
         raise typer.Exit(3)
 

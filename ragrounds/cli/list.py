@@ -62,7 +62,7 @@ def list_command(
 
 @app.command("trust")
 def trust_command(
-    file: Annotated[str, typer.Argument(help="An agent's file that names code: PATH.toml.")],
+    file: Annotated[str, typer.Argument(help="An agent's file that contains code: PATH.toml.")],
     as_json: options.AsJson = False,
 ) -> None:
     """Say yes to the code that an agent's file names, as it is now. It is asked for where the file or the code is not
@@ -74,7 +74,7 @@ def trust_command(
     if as_json:
         print_json({"trusted": code})
     else:
-        say(f"Trusted: {', '.join(code)}" if code else f"{file} names no code.")
+        say(f"Trusted: {', '.join(code)}" if code else f"{file} contains no code.")
 
 
 def _list_agents(as_json: bool) -> None:

@@ -61,11 +61,13 @@ SHORT = {"-a": "--agent", "-b": "--benchmark", "-c": "--corpus", "-m": "--model"
 """Short names of the options of `ragrounds run` that are typed most → their names."""
 Runs = Annotated[list[str], typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")]
 RunName = Annotated[str, typer.Argument(help="A run: an id, the beginning of one, or an agent's text.")]
-Full = Annotated[bool, typer.Option("--full", help="Every table, test and note, in place of one screen.")]
+Full = Annotated[bool, typer.Option("--full", help="Print every table, test and note.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-AskedNothing = Annotated[bool, typer.Option("--yes", "-y", help="As in `run`; this command never asks.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+AskedNothing = Annotated[
+    bool, typer.Option("--yes", "-y", help="As in `run`; this command never asks for confirmation.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Epoch = Annotated[int, typer.Option("--epoch", min=0, help="Which of the run's epochs, from 0.")]
 Names = Annotated[
     list[str] | None,
@@ -85,7 +87,7 @@ class PlotOptions(Struct, frozen=True, kw_only=True):
     ] = None
     picture: Annotated[
         str,
-        Arg("Which one; a name that there is not lists them. [default: the first]", group="A picture of the result"),
+        Arg("Which one; an unknown name lists them. [default: the first]", group="A picture of the result"),
     ] = ""
     theme: Annotated[str, Arg("Its colours: light or dark.", group="A picture of the result")] = "light"
 
@@ -100,7 +102,7 @@ class PlotOptions(Struct, frozen=True, kw_only=True):
         if self.plot is not None:
             check_plot_file(self.plot)
         elif self.picture or self.theme != "light":
-            raise UserError("--picture and --theme go with --plot FILE, which says where the picture is kept.")
+            raise UserError("--picture and --theme need --plot FILE.")
 
 
 class FormOptions(Struct, frozen=True, kw_only=True):

@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ragrounds-record",
         action="store_true",
-        help="Ask models for the calls that journal files lack, and write them. Without it nothing is sent.",
+        help="Make the calls that are missing in journal files, and write them. Without it nothing is sent.",
     )
     parser.addini(
         "ragrounds_journal",

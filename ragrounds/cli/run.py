@@ -67,7 +67,7 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
     rest = "; model calls without a reply are not counted" if result.failures else ""
     if result.complete:
         there = number_of(sum(one.count * one.epochs for one in result.runs), "attempt")
-        rest = f": {there} complete already, so nothing was asked or replayed; --new makes them again"
+        rest = f": {there} already complete, so no call was made; --new makes them again"
     searched = f"; {number_of(result.searches, 'search')} made" if result.searches else ""
     say(f"{number_of(result.made, 'model call')} made, {result.reused:,} answered from the journal{searched}{rest}.")
     if as_json:
@@ -97,7 +97,7 @@ class RunDisplay(TerminalListener):
         """Ask, where there is somebody to ask; a no ends the command."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
-        return typer.confirm(f"The rest is projected to take {expected}. Go on?", abort=True, err=True)
+        return typer.confirm(f"The rest is projected to take {expected}. Continue?", abort=True, err=True)
 
 
 def _say_claim(result: RunResult) -> None:

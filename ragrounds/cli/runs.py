@@ -37,7 +37,7 @@ def list_command(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, metavar="N", help="So many at most. [default: 40; with --json all]"),
+        typer.Option("--limit", "-n", min=1, metavar="N", help="At most this many. [default: 40; with --json all]"),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -86,7 +86,7 @@ def diff_command(first: options.RunName, second: options.RunName, as_json: optio
     elif found:
         print_table(differences_table(found, first, second), results_console())
     else:
-        say("Nothing that they depend on differs.")
+        say("Everything that they depend on is the same.")
 
 
 @runs.command("rm")
@@ -106,7 +106,7 @@ def resume_command(context: typer.Context, run: options.RunName) -> None:
     if Path(asked.folder).is_dir():
         os.chdir(asked.folder)
     else:
-        say(f"{asked.folder}, where this run was begun, is gone: paths are taken from here.")
+        say(f"{asked.folder}, where this run began, no longer exists: paths start here.")
     words = _merged(asked.options, context.args)
     say(f"ragrounds run {' '.join(shlex.quote(one_line(word, 200)) for word in words)}")
     context.find_root().command.main(["run", *words, "--only-run", found.id], prog_name="ragrounds")
@@ -122,10 +122,10 @@ def _merged(kept: tuple[str, ...], given: list[str]) -> list[str]:
 @runs.command("gc")
 def garbage_command(
     yes: options.Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     older_than: Annotated[
         float,
-        typer.Option(parser=options.age, metavar="DURATION", help="Calls recorded later than that stay: 30m, 2h, 2d."),
+        typer.Option(parser=options.age, metavar="DURATION", help="Keep calls recorded within this time: 30m, 2h, 2d."),
     ] = "1h",  # type: ignore[assignment]
     outside: Annotated[
         bool, typer.Option("--outside", help="Also calls that no run made: of retrieve, build.")
@@ -145,12 +145,12 @@ def garbage_command(
     if any(counts) and not dry_run:
         if not yes:
             if not sys.stdin.isatty():
-                raise UserError("Nothing was removed: give --yes to remove without being asked.")
+                raise UserError("Nothing was removed: give --yes to confirm.")
             typer.confirm("Remove them?", abort=True, err=True)
         with counting() as progress:
             found, why = collect_garbage(
                 seconds=older_than, outside=outside, remove=True, progress=progress, message=say
             )
-        say(f"Removed, but the space is not given back: {why}." if why else "Removed.")
+        say(f"Removed, but the disk space is not freed: {why}." if why else "Removed.")
     if as_json:
         print_json(found)

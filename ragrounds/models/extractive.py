@@ -104,8 +104,8 @@ def _read(prompt: str) -> _Task:
     if start < 0:
         raise CallFailed(
             "bad_request",
-            f"{SPEC} reads only prompts with the heading '### Question' (and '### Documents', '### Options'), "
-            "as the package's own have them",
+            f"{SPEC} reads only prompts with the heading '### Question' (and '### Documents', '### Options'), as in "
+            "the package's prompts",
         )
     documents = prompt[:start].partition("### Documents\n")[2]
     question, _, options = prompt[start + len("### Question\n") :].partition("\n### Options\n")

@@ -86,7 +86,7 @@ class TooLong(Struct, frozen=True):
 
     def failed(self, said: str) -> CallFailed:
         """The failed call, with both figures first in its message."""
-        size = f"{self.size:,} tokens" if self.size is not None else "a size the server does not tell"
+        size = f"{self.size:,} tokens" if self.size is not None else "a size that the server does not report"
         limit = f"{self.limit:,}" if self.limit is not None else "not given"
         return CallFailed("context_too_long", f"{size}, the model's limit is {limit}: {said} {_SHORTER}")
 

@@ -160,7 +160,7 @@ class LangChainModel(ProviderModel):
             own = _WEB_SEARCH.get(self._options.provider)
             if own is None:
                 raise StopRun(
-                    f"No web search of {self._options.provider!r} is known here. Providers that have one: openai, "
+                    f"The web search of {self._options.provider!r} is not supported. Supported:  openai, "
                     f"{', '.join(_WEB_SEARCH)}."
                 )
             tools.append(own)

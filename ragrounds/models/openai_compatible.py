@@ -66,7 +66,7 @@ class OpenAICompatible(ProviderModel):
         """
         alias = self._options.serving.alias
         if alias and not self._own:
-            raise StopRun(f"alias={alias} names a server of yours, and nothing says where it is: add --base-url.")
+            raise StopRun(f"alias={alias} is the name of your own server, and its address is missing: add --base-url.")
         charge, asked = ServerTime(), ASKED.get() if self._options.provider == VLLM else None
         said = request.messages if asked or len(self._options.serving.urls) > 1 else ()
         prompt = "".join([one.role + one.content for one in said]) + request.prefix
@@ -140,8 +140,8 @@ def key_of(options: ModelOptions) -> str:
     key = os.environ.get(name, "").strip()
     if not key and not options.serving.urls:
         raise UserError(
-            f"No key for OpenAI: the environment variable {name} is not set. Set it, or name your own server "
-            "with --base-url."
+            f"No key for OpenAI: the environment variable {name} is not set. Set it, or give your own server with "
+            "--base-url."
         )
     # A server of one's own often needs none, but the client wants one.
     return key or _NO_KEY

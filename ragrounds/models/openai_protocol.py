@@ -234,7 +234,7 @@ class CompletionStream:
             self._choice({**choice, "delta": {**message, "tool_calls": None}, "logprobs": None})
         calls, left = read_calls(message.get("tool_calls"))
         reply = self._joined(calls, read_logprobs(given.get("logprobs")))
-        return noted(reply, [f"the reply has {left:,} tool calls more than are read" if left else ""])
+        return noted(reply, [f"the reply has too many tool calls: {left:,} are ignored" if left else ""])
 
     def _joined(self, calls: tuple[ToolCall, ...], logprobs: tuple[TokenLogprob, ...] | None, note: str = "") -> Reply:
         usage, doubt = read_usage(self._usage)
@@ -248,7 +248,7 @@ class CompletionStream:
             if not self._written:
                 raise Transient("malformed", "not a chat completion (a choice without a message)", 200)
             content = Content(said["text"])
-        parts = f"the content has parts that are no text: {', '.join(content.left_out)}" if content.left_out else ""
+        parts = f"the content has parts that are not text: {', '.join(content.left_out)}" if content.left_out else ""
         reply = noted(replace(reply, logprobs=logprobs), [parts])
         if content.refusal and not content.text:
             return replace(reply, text=content.refusal, finish="content_filter")
@@ -292,10 +292,10 @@ class CompletionStream:
         self._model, self._usage = chunk.model or self._model, chunk.usage or self._usage
         choices = chunk.choices or []
         if not isinstance(choices, list):
-            raise _no_chunk("choices that are no list", data)
+            raise _no_chunk("choices that are not a list", data)
         for choice in choices:
             if not isinstance(choice, dict):
-                raise _no_chunk("a choice that is no object", data)
+                raise _no_chunk("a choice that is not an object", data)
             if not choice.get("index"):
                 self._choice(choice)
 
@@ -433,7 +433,7 @@ def read_error(
     code, said, fields = said_in(answered, redact)
     if status in (401, 403):
         if not keyed:
-            raise StopRun(f"{server} wants a key ({status}): {sentence(said)} {variable} is not set.")
+            raise StopRun(f"{server} needs a key ({status}): {sentence(said)} {variable} is not set.")
         raise StopRun(f"{server} refused the key ({status}): {sentence(said)} Check {variable}.")
     if status == 404:
         raise StopRun(

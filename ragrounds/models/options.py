@@ -118,12 +118,12 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for url in self.urls:
-            check_address(url, "set OPENAI_API_KEY (VLLM_API_KEY for vllm:), which is never written anywhere")
+            check_address(url, "set OPENAI_API_KEY (VLLM_API_KEY for vllm:), which is never stored")
         if len(self.urls) > 1 and not self.alias:
             raise UserError(
-                f"{len(self.urls)} servers share the calls ({', '.join(self.urls)}), and nothing names them together. "
-                "Give the group a name of yours with --alias NAME, or alias=NAME inside the model. Recorded calls are "
-                "kept under it, so servers may join, leave or move; other servers need another name."
+                f"{len(self.urls)} servers share the calls ({', '.join(self.urls)}), and the group has no name. Give "
+                "it one with --alias NAME, or alias=NAME inside the model. Recorded calls are stored under this "
+                "name, so servers may join, leave or move; other servers need another name."
             )
 
     @property
@@ -269,8 +269,8 @@ def read_options(spec: Spec) -> ModelOptions:
     provider, colon, model = spec.name.partition(":")
     if not colon or not model:
         raise UserError(
-            f"The model {spec.name!r} names no provider. Expected provider:model, such as openai:gpt-4o-mini, "
-            "or baseline:extractive for the built-in baseline."
+            f"The model {spec.name!r} has no provider. Expected provider:model, such as openai:gpt-4o-mini, or "
+            "baseline:extractive for the built-in baseline."
         )
     parts = [part for part in _PARTS if part not in _OF_VLLM or provider == VLLM]
     known = {name for part in parts for name in _NAMES[part]}

@@ -106,7 +106,7 @@ async def probe(text: str | Spec) -> ServerCapabilities:
     try:
         plain = await _reply(model, Request(messages=_ASKED, stop=(_STOP,)))
         if plain is None:
-            raise StopRun(f"{spec}: the server gave no reply to a plain question.")
+            raise StopRun(f"{spec}: the server did not answer a simple question.")
         tools = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,)))
         told = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,), tool_choice=_TOOL.name))
         formed = await _reply(model, Request(messages=_ASKED, response_format=_FORM))
@@ -157,10 +157,10 @@ async def _continuation(spec: Spec) -> tuple[Continuation, str]:
         return "turns", "the server refused to continue an unfinished turn"
     said = reply.text.lower().split()
     if said[:1] == [_NEXT]:
-        return "prefix", "the model went on in the middle of its turn"
+        return "prefix", "the model continued its turn"
     if said[:1] == ["one"]:
-        return "turns", "the server began the turn anew"
-    return "turns", f"could not be told, so the safe way: after {_BEGUN!r} came {reply.text[:60]!r}"
+        return "turns", "the server began a new turn"
+    return "turns", f"unclear, so the safe way is used: after {_BEGUN!r} came {reply.text[:60]!r}"
 
 
 async def _reply(model: Model, request: Request) -> Reply | None:

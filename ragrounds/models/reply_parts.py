@@ -46,11 +46,11 @@ def counted_usage(
             counts[name] = count
         else:
             what = "no" if value is None else safe(_short(value), 40).replace("\n", " ")
-            return None, f"the server counted {what} {name} tokens: its usage is not believed, the cost is unknown"
+            return None, f"the server counted {what} {name} tokens: this is impossible, so the cost is unknown"
     for part, whole in (("cached", "input"), ("reasoning", "output")):
         if counts[part] > counts[whole]:
             said = f"{counts[part]:,} {part} of {counts[whole]:,} {whole} tokens"
-            return None, f"the server counted {said}: its usage is not believed, the cost is unknown"
+            return None, f"the server counted {said}: this is impossible, so the cost is unknown"
     return Usage(**counts), ""
 
 
@@ -70,7 +70,7 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
     total = believed_count(value.get("total_tokens"))
     if usage is not None and total is not None and total < usage.input + usage.output:
         said = f"{total:,} tokens in all, {usage.input:,} of input and {usage.output:,} of output"
-        return None, f"the server counted {said}: its usage is not believed, the cost is unknown"
+        return None, f"the server counted {said}: this is impossible, so the cost is unknown"
     return usage, note
 
 
@@ -97,7 +97,7 @@ def believed(reply: R, request: Request) -> R:
     for name, count, characters in (("input", usage.input, asked), ("output", usage.output, answered)):
         if count > 4 * characters + _UNSEEN or (characters and not count):  # UTF-8 has at most 4 bytes a character
             said = f"{count:,} {name} tokens for {characters:,} characters"
-            note = f"the server counted {said}: its usage is not believed, the cost is unknown"
+            note = f"the server counted {said}: this is impossible, so the cost is unknown"
             return noted(replace(reply, usage=None), [note])
     return reply
 
@@ -247,7 +247,7 @@ def with_logprobs(reply: R, asked: int | None) -> R:
         return reply if reply.logprobs is None else replace(reply, logprobs=None)
     if reply.logprobs is not None or reply.finish in ("none", "content_filter"):
         return reply
-    return noted(reply, ["log probabilities were asked for, and the server gave none"])
+    return noted(reply, ["log probabilities were requested, and the server sent none"])
 
 
 def without_keys(reply: R, redact: Redactor) -> R:
@@ -266,7 +266,7 @@ def without_keys(reply: R, redact: Redactor) -> R:
         notes=tuple(map(redact, reply.notes)),
         logprobs=_without_keys(reply, redact),
     )
-    return reply if clean == reply else noted(clean, ["a key stood in the reply: it was replaced by [key]"])
+    return reply if clean == reply else noted(clean, ["the reply contained a key: it was replaced by [key]"])
 
 
 def _without_keys(reply: Reply, redact: Redactor) -> tuple[TokenLogprob, ...] | None:

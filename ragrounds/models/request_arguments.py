@@ -30,5 +30,5 @@ def refuse_arguments(request: Request, model: str, unknown: Iterable[str], why: 
     if given := [name for name in unknown if getattr(request, name) is not None]:
         because = f" ({why})" if why else ""
         raise CannotTake(
-            f"{model} takes no {' and no '.join(given)}{because}: the graph asks for it. Ask another model."
+            f"{model} takes no {' and no '.join(given)}{because}, but the graph needs it. Use another model."
         )

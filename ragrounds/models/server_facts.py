@@ -73,9 +73,9 @@ async def ask_servers(options: ModelOptions) -> Facts:
         for other, others in zip(urls[:place], told[:place], strict=True):
             if names := differing(others, facts):
                 raise UserError(
-                    f"The servers of {options.server} differ: {other} tells {described(others, names)}, {url} tells "
-                    f"{described(facts, names)}. Calls that are shared among servers need the same model on all of "
-                    "them: leave one out, or start it again as the others."
+                    f"The servers of {options.server} differ: {other} reports {described(others, names)}, {url} "
+                    f"reports {described(facts, names)}. Servers that share calls must run the same model: leave one "
+                    "out, or restart it like the others."
                 )
         agreed |= facts
     return agreed

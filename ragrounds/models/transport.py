@@ -85,7 +85,7 @@ class Transport:
                 raise CallFailed(error.kind, error.message) from error
             raise Transient(error.kind, error.message) from error
         except aiohttp.InvalidURL as error:
-            raise StopRun(f"{self.place!r} is no address of a server. Is {self._setting} right?") from error
+            raise StopRun(f"{self.place!r} is not a server's address. Is {self._setting} right?") from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from error
         self._answered = True

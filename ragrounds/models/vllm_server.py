@@ -38,8 +38,8 @@ def executable() -> str:
     found = shutil.which("vllm") or shutil.which("vllm", path=beside)
     if found is None:
         raise UserError(
-            "There is no `vllm` on the PATH to serve this model with. Install it where there is a GPU "
-            "(pip install 'ragrounds[vllm]'), or name a server that runs with --base-url."
+            "There is no `vllm` on the PATH to serve this model with. Install it where there is a GPU (pip install "
+            "'ragrounds[vllm]'), or give a running server with --base-url."
         )
     return found
 
@@ -179,7 +179,7 @@ class VllmServer:
         self._tell(f"vLLM: starting {self.command.model} on port {self._port}; its log: {self._log}")
         while True:
             if self._closing.is_set():
-                raise StopRun(f"The start of the vLLM server of {self.command.model} was given up.")
+                raise StopRun(f"The start of the vLLM server of {self.command.model} was cancelled.")
             if self._ended():
                 code = self._running.returncode if self._running else None
                 raise StopRun(f"vLLM could not serve {self.command.model}: it ended {_how(code)}. {self._tail()}")
@@ -237,7 +237,7 @@ class VllmServer:
             return f"Its log: {self._log}"
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()][-_TAIL:]
         said = redacted(" / ".join(lines), os.environ.get("VLLM_API_KEY", ""), os.environ.get("HF_TOKEN", ""))
-        return f"Its last words: {said[-1500:] or '(none)'} (all of them: {self._log})"
+        return f"Its last lines: {said[-1500:] or '(none)'} (all of them: {self._log})"
 
 
 def _how(code: int | None) -> str:

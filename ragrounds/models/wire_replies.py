@@ -90,7 +90,7 @@ def responses_read(body: bytes, content_type: str) -> Reply:
         elif "output" in event:
             found = event
     if "output" not in found:
-        raise ValueError("no answer of the responses API: it has no `output`")
+        raise ValueError("not an answer of the responses API: it has no `output`")
     said = _Said()
     for item in objects_in(found["output"]):
         kind = item.get("type")
@@ -144,7 +144,7 @@ def messages_read(body: bytes, content_type: str) -> Reply:
             case "error":
                 raise ValueError(f"an error in the stream: {object_in(event, 'error').get('message')}")
     if not whole:
-        raise ValueError("no message of Anthropic's form")
+        raise ValueError("not a message in Anthropic's format")
     said = _Said()
     for block in blocks.values():
         if block.get("type") == "tool_use":
@@ -176,7 +176,7 @@ def list_read(body: bytes, content_type: str) -> Reply:
     found = _object(body)
     listed = found.get("data") or found.get("embeddings") or found.get("results")
     if not isinstance(listed, list):
-        raise ValueError("the answer has no list of vectors, and no ranking")
+        raise ValueError("the answer has neither a list of vectors nor a ranking")
     usage = object_in(found, "usage")
     tokens = first_number(usage.get("prompt_tokens"), usage.get("total_tokens"), found.get("prompt_eval_count"))
     counted = counted_usage(tokens, 0) if tokens is not None else (None, "")
@@ -200,7 +200,7 @@ def ollama_read(body: bytes, content_type: str) -> Reply:
         said.thoughts.append(shown_text(message.get("thinking")))
         said.calls += read_calls(message.get("tool_calls"))[0]
     if "done" not in last:
-        raise ValueError("no answer of Ollama's form: it is not `done`")
+        raise ValueError("not an answer in Ollama's format: it is not `done`")
     counted = (
         counted_usage(last.get("prompt_eval_count"), last.get("eval_count")) if "eval_count" in last else (None, "")
     )
@@ -228,7 +228,7 @@ def gemini_read(body: bytes, content_type: str) -> Reply:
                 (said.thoughts if part.get("thought") else said.texts).append(words(part.get("text"), len(body)))
             said.calls += gemini_calls(parts)
     if not seen:
-        raise ValueError("no answer of Gemini's form: it has no `candidates`")
+        raise ValueError("not an answer in Gemini's format: it has no `candidates`")
     thought = first_number(usage.get("thoughtsTokenCount")) or 0
     written = first_number(usage.get("candidatesTokenCount"))
     counted: tuple[Usage | None, str] = (None, "")
@@ -255,7 +255,7 @@ def mcp_read(body: bytes, content_type: str) -> Reply:
     """
     answer = mcp_answer(body, content_type)
     if "result" not in answer:
-        raise ValueError(f"no result of an MCP server: {as_json(answer.get('error'))}")
+        raise ValueError(f"not a result of an MCP server: {as_json(answer.get('error'))}")
     result = object_in(answer, "result")
     return Reply(text=shown_text(result.get("content")) or as_json(result), usage=Usage())
 

@@ -13,7 +13,7 @@ def main():  # type: () -> None
     folder = Path(__file__).resolve().parent
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != folder]
     if sys.hexversion < 0x03090000:
-        return refuse(f"is Python {sys.version.split()[0]}: expected 3.9 or later")
+        return refuse(f"is Python {sys.version.split()[0]}: expected 3.9 or newer")
     from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
 

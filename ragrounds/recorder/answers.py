@@ -114,7 +114,7 @@ def check_fields(name: str, fields: Iterable[str]) -> None:
     for given in fields:
         if given not in FIELDS:
             known = ", ".join(FIELDS)
-            raise Refused(f"{name}: nothing is called {given!r} here.{nearest(given, FIELDS)} Known: {known}.")
+            raise Refused(f"{name}: unknown field {given!r}.{nearest(given, FIELDS)} Known: {known}.")
 
 
 def is_class(kind: object, name: str) -> bool:
@@ -140,7 +140,7 @@ def read_answer(given: object, question: Mapping[str, Any], wiring: Wiring, seen
     letter = at_path(given, place) if place else None
     choice = option_of(letter, question["options"])
     if letter and not choice:
-        seen.note("choice", f"{place} is {str(letter)[:200]!r}: no option has that letter or that text")
+        seen.note("choice", f"{place} is {str(letter)[:200]!r}: no option has this letter or text")
     # A text may be of a class of its own, such as LangChain's, which no journal holds.
     text = str(text_of(at_path(given, key) if key else given))
     return Given(text or choice, choice, passages_in(given))

@@ -333,7 +333,7 @@ class Forks:
         return one
 
     def end(self, one: object) -> None:
-        """Let the others go on, once all have forked that were to."""
+        """Let the others continue, once all have forked that were to."""
         self._due.discard(one)
         self._changed.notify_all()
         self._changed.wait_for(lambda: not self._due, _LONGEST_WAIT)

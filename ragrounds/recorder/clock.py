@@ -88,7 +88,7 @@ class Values:
 
     def instant(self, site: str) -> dates.datetime:
         """What the clock shows, with the zone of the machine that recorded it. After a resume it goes on from the last
-        value that was given back, so that what an attempt measures by it stays true."""
+        value that was given back, so that what an attempt measures by it remains true."""
         real = dates.datetime.now(dates.timezone.utc).astimezone()
         with self._lock:
             at: dates.datetime = self.drawn(site, lambda: (real + self._ahead).isoformat(), _instant)

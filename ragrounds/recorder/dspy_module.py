@@ -52,8 +52,8 @@ class ModuleSystem:
         self.input = wiring.input or guessed(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         if not self.input:
             raise Refused(
-                f"{wiring.name}: what is given to {', '.join(keys) or 'it'}? Say it in the agent's file: "
-                'input = { KEY = "prompt" }.'
+                f"{wiring.name}: what is the input of {', '.join(keys) or 'it'}? Set it in the agent's file: input = "
+                '{ KEY = "prompt" }.'
             )
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:

@@ -20,9 +20,9 @@ from .observer import Given, Observer
 MOST_THREADS = 256
 """Functions that are not async and run at the same time, each in a thread: as many attempts as are in flight."""
 _TAKES = (
-    f"A function takes the question's text with its options, or a ragrounds.records.Question, or a dictionary; or "
-    f"arguments that are called as what they are given: {', '.join(FIELDS)}; or says what they are given, "
-    'input = { ARGUMENT = "prompt" }'
+    "A function takes the question's text with its options, or a ragrounds.records.Question, or a dictionary; or "
+    f"arguments named like the fields: {', '.join(FIELDS)}; or the agent's file says what they get, input = {{ "
+    'ARGUMENT = "prompt" }'
 )
 
 
@@ -123,7 +123,7 @@ def _takes(made: Callable[..., object], wiring: Wiring) -> _Takes:
         if key not in takes:
             raise Refused(f"{name}: it has no argument {key!r}.{nearest(key, takes)} It has: {', '.join(takes)}.")
     if unknown := [key for key in needed if key not in named]:
-        raise Refused(f"{name} needs {_words(unknown)}, and nothing says what that is given. {_TAKES}.")
+        raise Refused(f"{name} has the arguments {_words(unknown)}, which match no field of a question. {_TAKES}.")
     if not named:
         raise Refused(f"{name} takes no question. {_TAKES}.")
     return _Takes("named", named)

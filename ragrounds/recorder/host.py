@@ -195,7 +195,7 @@ class HostWatcher:
         self.link.tell(self.attempt, "unseen", what, counted=counted)
         if self.link.closed and not self.link.left:
             self.link.flush()
-            raise Unsent(f"{what} was asked for, and nothing may leave this process")
+            raise Unsent(f"{what} was asked for, and a replay sends nothing")
 
     def forked(self) -> None:
         """Say nothing from now on (contract: Watcher)."""
@@ -216,7 +216,7 @@ class _Question:
         self, watcher: HostWatcher, request: WireRequest, waits: bool, wake: Callable[[WireVerdict], None]
     ) -> None:
         if watcher.over:
-            raise Unsent("the attempt that this call belongs to is over")
+            raise Unsent("the attempt of this call has ended")
         self._link = watcher.link
         self.sent: WireResponse | None = None
         self._failed: Exception | None = None
@@ -284,7 +284,7 @@ class HostObserver:
         def tell(*args: object, **named: object) -> None:
             """Tell of it."""
             if self._watcher.over:
-                raise Unsent("the attempt is over")
+                raise Unsent("the attempt has ended")
             self._watcher.link.tell(self._watcher.attempt, what, *args, **named)
 
         return tell

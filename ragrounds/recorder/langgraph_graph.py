@@ -90,16 +90,16 @@ class GraphSystem:
             self.input = {taken[0]: "prompt"}
         if not self.input and not self.takes_context:
             raise Refused(
-                f"{name}: which key takes the question? Say it in the decorator or the agent's file: "
-                f'input = {{ {taken[0] if taken else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
+                f"{name}: which key takes the question? Set it in the decorator or the agent's file: input = {{ "
+                f'{taken[0] if taken else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
             )
         if not self._outputs:
             self._outputs = [key for key in ANSWERS if key in given] or (given if len(given) == 1 else [])
             self._outputs = self._outputs or ([own.choice] if own.choice else [])
         if not self._outputs:
             raise Refused(
-                f'{name}: which key holds the answer? Say output = "KEY" in the decorator or the agent\'s file. '
-                f"The state has: {', '.join(given)}."
+                f'{name}: which key holds the answer? Set output = "KEY" in the decorator or the agent\'s file. The '
+                f"state has: {', '.join(given)}."
             )
         for path in filter(None, (*self.input, *self._outputs, own.choice)):
             key = path.partition(".")[0]
@@ -115,8 +115,8 @@ class GraphSystem:
             return
         if keys:
             raise Refused(
-                f"{self._wiring.name}: which key takes the question? Say it in the agent's file: "
-                f'input = {{ {keys[0]} = "prompt" }}. It takes: {", ".join(keys)}.'
+                f"{self._wiring.name}: which key takes the question? Set it in the agent's file: input = {{ "
+                f'{keys[0]} = "prompt" }}. It takes: {", ".join(keys)}.'
             )
         held = typing.get_origin(held) or held
         if is_class(held, "ragrounds.records.Question"):
@@ -134,7 +134,7 @@ class GraphSystem:
         """
         name, context = self._wiring.name, self._wiring.context
         if self.takes_context and (context or self._wiring.config):
-            raise Refused(f"{name} takes ragrounds' own context: context and config have no effect on it.")
+            raise Refused(f"{name} takes ragrounds' own context: context and config have no effect.")
         if schema is None and context:
             raise Refused(f"{name} has no context_schema: context has no effect on it. Is it meant as config?")
         known = _keys_of(schema)

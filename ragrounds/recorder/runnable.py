@@ -37,8 +37,8 @@ class RunnableSystem:
         self._way = "mapping" if self.input else way
         if keys and not self.input:
             raise Refused(
-                f"{wiring.name}: what is given to {', '.join(keys)}? Say it in the agent's file: "
-                f'input = {{ {keys[0]} = "prompt" }}.'
+                f"{wiring.name}: what is the input of {', '.join(keys)}? Set it in the agent's file: input = {{ "
+                f'{keys[0]} = "prompt" }}.'
             )
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:

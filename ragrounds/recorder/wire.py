@@ -39,7 +39,7 @@ class WireResponse(NamedTuple):
 
 
 class Unsent(BaseException):
-    """A call that may not leave the process: a cap is reached, a replay does not hold it, the attempt is over.
+    """A call that may not leave the process: a cap is reached, a replay does not hold it, the attempt has ended.
 
     It is no `Exception`, so that no client tries again and no system takes it for an answer.
     """
@@ -62,12 +62,12 @@ class Grown:
 
         Raises:
             BadReply: they are more than are read.
-            Unsent: the attempt is over.
+            Unsent: the attempt has ended.
         """
         if size > self.longest:
             raise too_large(self.longest, "unpacked")
         if self._over():
-            raise Unsent("the attempt that this call belongs to is over")
+            raise Unsent("the attempt of this call has ended")
 
 
 Send = Callable[[Grown], Awaitable[WireResponse]]

@@ -222,7 +222,7 @@ def passages(
             except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
                 wrong = BadLine(str(file), count, fault(problem))
                 if bad is None:
-                    raise UnreadableLine(f"Cannot read {wrong}. Mend it.") from None
+                    raise UnreadableLine(f"Cannot read {wrong}. Repair it.") from None
                 bad.append(wrong)
                 told.add(str(file), "skipped", wrong.reason, row=count)
                 continue
@@ -244,7 +244,7 @@ def _documents(
             if why.outcome == "skipped":
                 wrong = BadLine(storable(str(file)), 0, str(why))
                 if bad is None:
-                    raise UnreadableLine(f"Cannot read {wrong}. Mend it, or take it away.") from None
+                    raise UnreadableLine(f"Cannot read {wrong}. Repair or remove it.") from None
                 bad.append(wrong)
             report.add(name, why.outcome, why.reason, detail=why.detail)
             continue

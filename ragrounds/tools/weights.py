@@ -90,7 +90,7 @@ def weights_missing(model: str, reason: str) -> UserError:
 def _out_of_reach(model: str) -> str:
     """Why the hub cannot be asked for a model; empty: it answers, whatever it says."""
     if any(os.environ.get(name, "").upper() in ("1", "TRUE", "ON", "YES") for name in _OFFLINE):
-        return "they are not here, and the environment says that there is no network"
+        return "they are not here, and the environment is set to offline"
     endpoint = os.environ.get("HF_ENDPOINT") or _HUB
     answer: list[str] = []
     # Looking up a name has no time-out of its own: a thread that hangs is left behind.

@@ -36,7 +36,7 @@ def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table:
         "",
         f"{kind} in one space of {run.dimensions} dimensions, trained by ragrounds {__version__} after CARE "
         "(Jiang et al., Benchmarking and Enabling Efficient Chinese Medical Retrieval via Asymmetric Encoders).",
-        f"Begun from: {', '.join(base)}"
+        f"Started from: {', '.join(base)}"
         + (f", layers {list(training.query.layers)}" if training.query.layers else "")
         + ". It is a research model: not for clinical use without validation of its own.",
         "",

@@ -120,7 +120,7 @@ def _of_file(entry: Pairs) -> Iterator[Example]:
             yield Example(query[0], positives[0], tuple(_texts(row.get(entry.negative))))
     if missing:
         raise UserError(
-            f"{str(path)!r} has no line with texts in the fields {entry.query!r} and {entry.positive!r}: name them "
+            f"{str(path)!r} has no line with texts in the fields {entry.query!r} and {entry.positive!r}: set them "
             "with query = and positive = in [[pairs]]."
         )
 

@@ -170,7 +170,7 @@ def open_verifier(text: str, home: Path) -> Verifier:
             raise UserError(f"margin[share={share}]: expected a number.")
         return MarginVerifier(float(share))
     if not given.get("name"):
-        raise UserError("The verifier model[…] names no model: model[name=openai:gpt-4o-mini], say.")
+        raise UserError("The verifier model[…] has no model: give, for example, model[name=openai:gpt-4o-mini].")
     return ModelVerifier(str(given["name"]), str(given.get("base_url", "")), home)
 
 

@@ -236,8 +236,8 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
             torch.cuda.set_rng_state_all(cuda)
     except Exception as problem:  # a file that is not one of ours can fail in any way
         raise UserError(
-            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}): it is broken, or it "
-            "holds code. Remove it, and the stage begins anew."
+            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}): it is damaged, or it contains "
+            "code. Remove it to restart the stage."
         ) from None
     return held
 

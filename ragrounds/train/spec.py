@@ -208,23 +208,21 @@ def check(training: Training) -> None:
             raise UserError(f"A recipe cannot be called {TEACHER!r}: every table has a row of that name.")
         if not re.fullmatch(r"\w[\w.-]*", name) or name in FOLDERS:
             raise UserError(
-                f"A recipe cannot be called {name!r}: it names a folder beside {', '.join(FOLDERS)}; letters, digits, "
-                "'.', '_' and '-' only."
+                f"A recipe cannot be called {name!r}: {', '.join(FOLDERS)} are reserved; letters, digits, '.', '_' "
+                "and '-' only."
             )
         for stage in recipe:
             if stage not in training.stage:
                 raise UserError(
-                    f"The recipe {name!r} names the stage {stage!r}, which is not there."
-                    f"{nearest(stage, training.stage)} Stages: {', '.join(training.stage) or 'none'}."
+                    f"The recipe {name!r} has the unknown stage {stage!r}.{nearest(stage, training.stage)} Stages: "
+                    f"{', '.join(training.stage) or 'none'}."
                 )
     for name, settings in training.stage.items():
         _check_stage(training, name, settings)
     for texts in training.texts:
         _one_place("texts", {"source": texts.source, "file": texts.file})
         if texts.file and not texts.fields:
-            raise UserError(
-                f'[[texts]] of the file {texts.file!r}: say which fields hold texts, fields = ["question"].'
-            )
+            raise UserError(f'[[texts]] of the file {texts.file!r}: give the fields with texts, fields = ["question"].')
     for pairs in training.pairs:
         _one_place("pairs", {"file": pairs.file, "source": pairs.source, "benchmark": pairs.benchmark})
 
@@ -238,14 +236,16 @@ def _check_stage(training: Training, name: str, stage: Stage) -> None:
     if stage.contrastive + stage.mse + stage.kl <= 0:
         raise UserError(f"The stage {name!r}: the sum of the losses' weights is above 0.")
     if stage.batch < 2 and (stage.contrastive or stage.kind == "distil"):
-        raise UserError(f"The stage {name!r}: batch = {stage.batch} leaves no other text to tell the right one from.")
+        raise UserError(
+            f"The stage {name!r}: batch = {stage.batch} leaves no other text to compare the right one with."
+        )
 
 
 def _one_place(kind: str, places: dict[str, str]) -> None:
     given = [place for place, value in places.items() if value]
     if len(given) != 1:
         raise UserError(
-            f"An entry of [[{kind}]] has {len(given)} places to read ({', '.join(given) or 'none'}): expected one of "
+            f"An entry of [[{kind}]] has {len(given)} sources ({', '.join(given) or 'none'}): expected one of "
             f"{', '.join(places)}."
         )
 
@@ -258,8 +258,8 @@ def _change(given: dict[str, Any], change: str) -> None:
         read = parse_toml(f"value = {value}")["value"]
     except ValueError:
         raise UserError(
-            f"Cannot use --set {change!r}: expected KEY=VALUE as in the file, such as query.layers=[0,1]; "
-            "texts stand in quotes."
+            f"Cannot use --set {change!r}: expected KEY=VALUE as in the file, such as query.layers=[0,1]; texts need "
+            "quotes."
         ) from None
     *path, last = key.strip().split(".")
     for part in path:
@@ -280,7 +280,7 @@ def _filled(value: object) -> object:
 def _variable(found: re.Match[str]) -> str:
     name = found.group(1) or found.group(2)
     if name not in os.environ:
-        raise UserError(f"The training file uses ${name}, and the environment has no {name}: set it.")
+        raise UserError(f"The training file uses ${name}, and the environment variable {name} is not set.")
     return os.environ[name]
 
 

@@ -50,7 +50,7 @@ def test_its_values_are_explicit_and_what_the_text_says_comes_before_them():
     [
         ("i_medrag", "medrg", "Did you mean 'medrag'"),
         ("i_medrag[profile=mdrag]", "mrag", "Did you mean 'medrag' or 'mrag'"),
-        ("search_o1", "medrag", "says nothing of the graph 'search_o1'"),
+        ("search_o1", "medrag", "has no settings for the graph 'search_o1'"),
         ("i_medrg", "medrag", "Did you mean 'i_medrag'"),
     ],
 )
@@ -71,9 +71,9 @@ def test_a_dataset_without_its_family_is_found_in_each_that_has_it():
 
 def test_without_an_agent_a_profile_of_others_says_which_to_name():
     profiles.names_agents("medrag", ("direct", "vanilla_rag[top_k=8]"))
-    with pytest.raises(UserError, match=r"has search_o1: name one, .* search_o1"):
+    with pytest.raises(UserError, match=r"has search_o1: choose one, .* search_o1"):
         profiles.names_agents("search_o1", ("direct",))
-    with pytest.raises(UserError, match="of retrieval alone"):
+    with pytest.raises(UserError, match="only for retrieval"):
         profiles.names_agents("cmedteb", ("direct",))
 
 
@@ -108,7 +108,7 @@ def test_sampling_and_scorer_are_a_record():
 
 def test_agents_of_other_papers_are_not_sampled_alike_in_silence():
     both = ["vanilla_rag[profile=medrag]", "cot_refine_rag[profile=mrag]"]
-    with pytest.raises(UserError, match=r"medrag: temperature=0.*mrag: temperature=0.7.*Run them apart"):
+    with pytest.raises(UserError, match=r"medrag: temperature=0.*mrag: temperature=0.7.*Run them separately"):
         profiles.sampled("openai:m", both, None)
     assert profiles.sampled("openai:m[temperature=1,top_p=1,repetition_penalty=1]", both, None).startswith("openai:m[")
     with pytest.raises(UserError, match="no profile: as the model does by default"):

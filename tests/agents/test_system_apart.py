@@ -110,4 +110,4 @@ def test_a_function_that_was_given_itself_is_called_itself(monkeypatch: pytest.M
 def test_an_app_whose_env_file_is_not_there_runs_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
     app("clone")
     assert opened("./clone/langgraph.json:agent") == ["prompt of clone"]
-    assert "its env names '.env', and there is no such file beside it: no variable is set by it" in caplog.text
+    assert "its env is '.env', and there is no such file in its folder: no variable is set" in caplog.text

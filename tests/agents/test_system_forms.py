@@ -357,7 +357,7 @@ async def test_a_question_to_a_person_pauses(forms, name):
 
 async def test_the_steps_are_those_that_the_graph_allows_itself(forms):
     played = await play(f"{forms}:endless", [])
-    assert (played.attempt.status, played.attempt.reason) == ("capped", "the graph did not end within 7 steps")
+    assert (played.attempt.status, played.attempt.reason) == ("capped", "the graph did not finish within 7 steps")
 
 
 async def test_what_was_answered_stands_in_the_trace(forms):
@@ -428,11 +428,11 @@ async def test_what_a_system_raises_ends_its_attempt_alone(forms, name, reason):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (":needs", "needs patient and ward, and nothing says what that is given. A function takes"),
-        (":needs[input.patient=prompt,input.ward=wrod]", "nothing is called 'wrod' here"),
+        (":needs", "has the arguments patient and ward, which match no field of a question. A function takes"),
+        (":needs[input.patient=prompt,input.ward=wrod]", "unknown field 'wrod'"),
         (":text_to_text[input.qestion=prompt]", "no argument 'qestion'. Did you mean 'question'"),
         (":text_to_text[config.a=1]", "is a function: config has no effect on it"),
-        (":two_keys", "what is given to one, other"),
+        (":two_keys", "what is the input of one, other"),
         (":chain[on_interrupt=yes]", "is a runnable: on_interrupt has no effect on it"),
         (":compiled[context.depth=1]", "has no context_schema: context has no effect on it"),
         (":dataclass_context[context.deph=1]", "no 'deph'. Did you mean 'depth'"),
@@ -454,7 +454,7 @@ def test_graphs_and_chains_are_drawn(forms):
     chain = diagram.tree(drawable(f"{forms}:chain"))
     assert "ChatPromptTemplate" in chain
     assert "StrOutputParser" in chain
-    with pytest.raises(UserError, match="makes its graph anew for each attempt"):
+    with pytest.raises(UserError, match="builds its graph for each attempt"):
         drawable(f"{forms}:making_async")
 
 

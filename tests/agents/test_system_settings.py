@@ -135,9 +135,9 @@ def test_an_agent_s_file_names_a_system_and_who_answers(app: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('system = "x.py:y"\ngraph = "direct"', "two words for one thing"),
+        ('system = "x.py:y"\ngraph = "direct"', "both graph and system"),
         ('system = "direct"', "expected ./FILE.py:NAME"),
-        ('summary = "Nothing."', "names neither a graph nor a system"),
+        ('summary = "Nothing."', "has neither a graph nor a system"),
     ],
 )
 def test_a_file_without_a_system_is_told(tmp_path: Path, text: str, message: str) -> None:
@@ -166,11 +166,11 @@ def test_the_options_of_the_command_line(app: Path, command: Command) -> None:
     assert done.returncode == 0, done.stderr
     assert "langgraph.json:first-agent[config.model=gpt-x]" in done.stdout
     mixed = command(*ran, "--agent", "vanilla_rag", "--corpus", "sample")
-    assert "--corpus is not for langgraph.json:first-agent" in " ".join(mixed.stderr.split()), mixed.stderr
+    assert "--corpus is ignored for langgraph.json:first-agent" in " ".join(mixed.stderr.split()), mixed.stderr
     for options, message in (
         (("--model", "openai:x"), "--model has no effect on langgraph.json:first-agent"),
         (("--temperature", "0.5"), "--temperature has no effect"),
-        (("--corpus", "sample"), "searches are made there by its own code. Leave it out."),
+        (("--corpus", "sample"), "its own code searches. Leave it out."),
         (("--retriever", "bm25[k1=1.5]"), "changes nothing"),
         (("--context", "depth=3"), "no context_schema"),
         (("--config", "model"), "expected KEY=VALUE"),
@@ -182,9 +182,9 @@ def test_the_options_of_the_command_line(app: Path, command: Command) -> None:
 
 @pytest.mark.parametrize("key", ["model=openai:x", "retriever=bm25[k1=1.5]", "question_only=false", "prompts=folder"])
 def test_what_has_no_effect_on_a_system_is_an_error(app: Path, key: str) -> None:
-    with pytest.raises(UserError, match=f"{key.partition('=')[0]} has no effect on it"):
+    with pytest.raises(UserError, match=f"{key.partition('=')[0]} has no effect"):
         run(f"langgraph.json:first-agent[{key}]")
-    with pytest.raises(UserError, match="is for systems of one's own"):
+    with pytest.raises(UserError, match="is for your own systems"):
         run("direct", config={"a": 1})
 
 
@@ -207,7 +207,7 @@ def test_a_model_is_set_where_the_file_says(app: Path) -> None:
     assert (
         with_model("mine.toml[config.model=own]", read_card("mine.toml"), "openai:x") == "mine.toml[config.model=own]"
     )
-    with pytest.raises(UserError, match="no parameters"):
+    with pytest.raises(UserError, match="takes only a model's name"):
         run("mine.toml", model="openai:gpt-z[temperature=0]")
     file.write_text('system = "langgraph.json:first-agent"\nmodel_field = "model"\n')
     with pytest.raises(UserError, match=r"expected config\.KEY or context\.KEY"):

@@ -17,7 +17,7 @@ with Path(__file__).with_name("ran").open("a") as file:
     file.write("x")
 """
 RUN = ("run", "--agent", "theirs/a.toml", "--limit", "1", "--display", "none")
-SAID = "theirs/a.toml names code, which is run with it: theirs/mine.py:build"
+SAID = "theirs/a.toml contains code, which is run with it: theirs/mine.py:build"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_it_is_said_until_that_code_was_run_once(cli: Cli, theirs: Path) -> None
     assert first.returncode == 0, first.stderr
     assert first.stderr.count(SAID) == 1
     assert (theirs / "ran").exists()
-    assert "names code" not in cli("list", "agents", "theirs/a.toml").stderr
+    assert "contains code" not in cli("list", "agents", "theirs/a.toml").stderr
     (theirs / "mine.py").write_text(GRAPH + "\nOTHER = 1\n")
     assert SAID in cli("list", "agents", "theirs/a.toml").stderr
 
@@ -60,7 +60,7 @@ def _others(folder: Path) -> str:
         os.chown(folder / "mine.py", 12345, 12345)
         return "belongs to another user"
     (folder / "mine.py").chmod(0o666)
-    return "can be written by everybody"
+    return "is writable by everybody"
 
 
 def test_somebody_elses_code_needs_a_yes(command: Cli, theirs: Path) -> None:
@@ -84,7 +84,7 @@ def test_code_that_everybody_can_write_and_a_yes_for_all(command: Cli, theirs: P
     (theirs / "a.toml").chmod(0o666)
     refused = command(*RUN)
     assert refused.returncode == 2
-    assert "can be written by everybody" in refused.stderr
+    assert "is writable by everybody" in refused.stderr
     assert command(*RUN, RAGROUNDS_ALLOW_CODE="true").returncode == 0
 
 
@@ -103,7 +103,7 @@ def test_a_retriever_that_a_file_names_is_code_too(command: Cli, theirs: Path) -
 def test_a_file_without_code_has_nothing_to_trust(command: Cli, tmp_path: Path) -> None:
     (tmp_path / "plain.toml").write_text('graph = "direct"\nsummary = "s"\n')
     done = command("trust", "plain.toml")
-    assert (done.returncode, done.stderr) == (0, "plain.toml names no code.\n")
+    assert (done.returncode, done.stderr) == (0, "plain.toml contains no code.\n")
     assert command("trust", "direct").returncode == 2
 
 
@@ -115,11 +115,13 @@ def test_code_of_another_user_that_is_named_itself_is_run_and_says_so_once(
     (folder / "mine.py").write_text("def ask(question):\n    return 'A'\n")
     line = ("run", "--agent", "named/mine.py:ask", "--limit", "1", "--display", "none", "--new")
     assert command(*line).returncode == 0
-    assert "run with your rights" not in caplog.text
+    assert "run with your permissions" not in caplog.text
     why = _others(folder)
     for _ in range(2):
         assert command(*line).returncode == 0
     assert (
-        caplog.text.count(f"named/mine.py:ask is run with your rights, and {(folder / 'mine.py').resolve()} {why}.")
+        caplog.text.count(
+            f"named/mine.py:ask is run with your permissions, and {(folder / 'mine.py').resolve()} {why}."
+        )
         == 1
     )

@@ -84,8 +84,8 @@ def test_ctrl_c_in_a_script_finishes_what_is_in_flight_and_it_resumes(
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 7, err
-        assert out == "interrupted: Interrupted. What is done is kept; the same call resumes from there.\n"
-        assert err == "Finishing what is in flight; Ctrl-C once more stops at once.\n"
+        assert out == "interrupted: Interrupted. Finished work is saved; the same call resumes.\n"
+        assert err == "Finishing the calls in flight; Ctrl-C again stops at once.\n"
         assert attempts(tmp_path / "runs") == server.stats()["answered"] == 2 * IN_FLIGHT
         out, err = script(kind, server, tmp_path).communicate(timeout=60)
         assert (out, err) == (f"{LIMIT - 2 * IN_FLIGHT} 0\n", "")

@@ -95,7 +95,7 @@ def test_an_interrupted_cell_finishes_what_is_in_flight_and_resumes(tmp_path: Pa
         ended = notebook.finish(number)
         assert (ended["status"], ended["ename"]) == ("error", "Interrupted"), texts(ended)
         assert "the same call resumes" in ended["evalue"]
-        assert "Finishing what is in flight" in texts(ended)
+        assert "Finishing the calls in flight" in texts(ended)
         assert attempts(tmp_path) == 2 * IN_FLIGHT
         assert server.stats()["answered"] == 2 * IN_FLIGHT
         again = notebook.run(cell(server, call))
@@ -115,7 +115,7 @@ def test_interrupted_twice_a_cell_stops_at_once_and_the_kernel_lives(tmp_path: P
         while server.stats()["asked"] < IN_FLIGHT:
             time.sleep(0.02)
         notebook.interrupt()
-        notebook.until_said(number, "Finishing what is in flight")
+        notebook.until_said(number, "Finishing the calls in flight")
         notebook.interrupt()
         ended = notebook.finish(number)
         assert (ended["status"], ended["ename"]) == ("error", "Interrupted"), texts(ended)

@@ -131,7 +131,7 @@ def test_a_second_call_replaces_all_pages_and_nothing_else(
 
 def test_pages_of_somebody_else_are_refused(filled: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.html").write_text("mine")
-    with pytest.raises(rr.UserError, match=r"did not make \(thesis\.html\)"):
+    with pytest.raises(rr.UserError, match=r"not from `ragrounds publish` \(thesis\.html\)"):
         rr.publish(tmp_path, progress=False)
     assert [path.name for path in tmp_path.glob("*.html")] == ["thesis.html"]
 

@@ -115,7 +115,7 @@ def test_runs_without_scores_are_compared_by_what_they_cost(home: Path) -> None:
         store.add_attempts(run, [Attempt(run=run.id, question_id="q1", epoch=0, status="completed", text="A")], [])
     assert str(rr.compare("r-1")).startswith("No answer has a score")
     assert "outcomes and cost" in rr.compare("r-1").full()
-    with pytest.raises(rr.UserError, match="nothing can be claimed"):
+    with pytest.raises(rr.UserError, match="no claim can be checked"):
         rr.compare("r-1", claims="accuracy(mine) > 0")
 
 

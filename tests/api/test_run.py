@@ -74,7 +74,7 @@ def test_stored_runs_are_listed_compared_scored_and_removed(capfd: pytest.Captur
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"max_questions": 3}, "`max_questions` goes with `until`; `limit`"),
+        ({"max_questions": 3}, "`max_questions` needs `until`; `limit`"),
         ({"order": "shared", "until": "separated(direct, vanilla_rag) @ 95%"}, "`order` cannot be set with `until`"),
         ({"order": "shraed"}, "`order` 'shraed' is unknown. Did you mean 'shared'"),
         ({"engine": "rya"}, "Did you mean 'ray'"),
@@ -101,7 +101,9 @@ def test_nobody_is_asked_and_who_did_not_confirm_is_told_how(home: Path) -> None
     (home / "prices.toml").write_text('["openai:plain"]\ninput = 100000\noutput = 100000\n')
     with openai_server() as server:
         given: dict[str, Any] = {"agents": "direct", "model": "openai:plain", "base_url": server.url, "limit": 40}
-        with pytest.raises(rr.UserError, match=r"Give `confirmed=True` to go on, or bound it with `max_cost`; what is"):
+        with pytest.raises(
+            rr.UserError, match=r"Give `confirmed=True` to continue, or limit it with `max_cost`; finished"
+        ):
             rr.run(**given)
         assert server.stats()["answered"] == 8
         result = rr.run(**given, confirmed=True)
@@ -118,11 +120,11 @@ def test_settings_and_folders_are_those_that_are_given(home: Path, tmp_path: Pat
     rr.run(agents="direct", limit=2, settings=settings)
     assert (len(rr.runs(settings=settings)), (third / "store.sqlite").exists()) == (1, True)
     assert rr.compare("direct", home=other).to_pandas("attempts")["status"].tolist() == ["completed"] * 2
-    with pytest.raises(rr.UserError, match=r"A folder is named by home='other'"):
+    with pytest.raises(rr.UserError, match=r"Give a folder as home='other'"):
         rr.runs(settings="other")  # type: ignore[arg-type]
-    with pytest.raises(rr.UserError, match="no listener"):
+    with pytest.raises(rr.UserError, match="not a listener"):
         rr.run(listener=print)  # type: ignore[arg-type]
     with pytest.raises(rr.UserError, match="`limit` '2' is no number"):
         rr.run(limit="2")  # type: ignore[arg-type]
-    with pytest.raises(rr.UserError, match="0 runs were named, and one is loaded"):
+    with pytest.raises(rr.UserError, match="0 runs were given, and only one can be loaded"):
         rr.load(rr.runs())

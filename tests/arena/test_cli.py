@@ -108,7 +108,7 @@ def test_votes_from_the_keyboard(run, judges):
         (("--calls", "apat"), "'apart'"),
         (("--orders", "none"), "both, one"),
         (("--axis", "style"), "usefulness|axis"),
-        (("--judge", "openai:j"), "named twice"),
+        (("--judge", "openai:j"), "given twice"),
         (("--journal", "again"), "reuse"),
     ],
 )
@@ -131,7 +131,7 @@ def test_an_arena_that_is_not_there_is_told(run, judges):
     with pytest.raises(UserError, match="no arena yet"):
         run("show")
     run(*PLAY)
-    with pytest.raises(UserError, match="names no arena"):
+    with pytest.raises(UserError, match="matches no arena"):
         run("show", "arena-zzz")
 
 
@@ -144,7 +144,7 @@ def test_answers_that_changed_are_told(run, judges, home):
     with Store(home) as store:
         changed = store.run("weak")
         store.add_attempts(changed, [replace(store.attempt(changed, "q3"), text="another answer")])
-    with pytest.raises(UserError, match="other answers now"):
+    with pytest.raises(UserError, match="different answers than"):
         run("show")
 
 
@@ -181,5 +181,5 @@ def test_systems_play_under_names_of_their_own(run, judges, home):
     report = home / "report.html"
     rr.report(["strong", "middle", "weak"], report, names={"strong": "GPT-4 <b>+</b> RAG"})
     assert "GPT-4 &lt;b&gt;+&lt;/b&gt; RAG" in report.read_text(encoding="utf-8").partition("Arena</h2>")[2]
-    with pytest.raises(UserError, match="names none of the runs"):
+    with pytest.raises(UserError, match="matches none of the runs"):
         run("show", "--as", "stronk=x")

@@ -42,7 +42,7 @@ def test_the_version_follows_the_answers(tmp_path, store):
 def test_what_cannot_meet_is_told(store):
     with pytest.raises(UserError, match="two systems"):
         gather_lineup(store, ["strong"])
-    with pytest.raises(UserError, match="named twice"):
+    with pytest.raises(UserError, match="given twice"):
         gather_lineup(store, ["strong", "strong-1"])
     with pytest.raises(UserError, match="There is no run 'strongest'"):
         gather_lineup(store, ["strongest", "weak"])

@@ -114,7 +114,7 @@ def test_csv_answers_that_are_numbers(tmp_path, first, right):
     [
         ("Stem,answer\na,b\n", "csv[question=Stam]", "no column 'Stam' for question. Did you mean 'Stem'"),
         ("Stem,answer\na,b\n", "csv", "no column 'question'"),
-        ("question,answer\na\n", "csv", "line 2: it has another number of fields"),
+        ("question,answer\na\n", "csv", "line 2: it and the heading have different numbers of fields"),
         ("question,question\na,b\n", "csv", "two columns have the same name"),
         ('question,answer\n"a,b\n', "csv", "this is not CSV"),
         ("question,answer\na,b\n", "csv[qestion=x]", "no parameter 'qestion'. Did you mean 'question'"),
@@ -177,7 +177,7 @@ def test_chemprot(tmp_path):
     with pytest.raises(UserError, match=r"gold_standard\.tsv: this is a file, and the folder of one split's three"):
         load(f"chemprot:{gold}", tmp_path)
     gold.write_text("1\tCPR:4\tArg1:T1\tArg2:T9\n")
-    with pytest.raises(UserError, match="line 1: a relation names an entity"):
+    with pytest.raises(UserError, match="line 1: a relation has an entity"):
         load(f"chemprot:{tmp_path}", tmp_path)
 
 
@@ -285,7 +285,7 @@ def test_every_dataset_of_mrag_is_read_under_its_name(tmp_path, card):
 
 
 def test_mrag_needs_a_dataset(tmp_path):
-    with pytest.raises(UserError, match="Name a dataset of MRAG"):
+    with pytest.raises(UserError, match="Give a dataset of MRAG"):
         load(f"mrag:{tmp_path}", tmp_path)
 
 

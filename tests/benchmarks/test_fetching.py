@@ -72,7 +72,7 @@ def test_a_fetched_dataset_is_registered(public, tmp_path):
 @pytest.mark.parametrize("way", ["whole", "no ranges"])
 def test_a_cut_download_goes_on(public, tmp_path, way):
     public.way = "cut"
-    with pytest.raises(UserError, match=r"bytes are kept; the same call resumes") as caught:
+    with pytest.raises(UserError, match=r"bytes are saved; the same call resumes") as caught:
         fetch("mirage", tmp_path)
     assert "\n" not in str(caught.value)
     public.way = way
@@ -85,7 +85,7 @@ def test_another_file_is_refused_and_deleted(public, tmp_path):
     with pytest.raises(UserError, match="is not the file that the card of mirage describes"):
         fetch("mirage", tmp_path)
     assert not list(tmp_path.rglob("*.part"))
-    with pytest.raises(UserError, match="has no copy here"):
+    with pytest.raises(UserError, match="is not here yet"):
         load("mirage", tmp_path)
 
 

@@ -105,7 +105,7 @@ def test_a_wrong_mapping(tmp_path, mapping, said):
         ({"id": 1, "question": "?", "options": ["x", "y"], "answer": 1}, "line 2: expected `str`, got `int` at answer"),
         ({"id": 1, "question": "?", "options": ["x", "y"]}, "line 2: it has no field `answer`"),
         ({"id": 1, "question": "?"}, "line 2: a long-form question needs"),
-        ({"id": "ok", "question": "?", "answer": "a"}, "'mine/ok': this id stands twice"),
+        ({"id": "ok", "question": "?", "answer": "a"}, "'mine/ok': this id is not unique"),
         ({"question": "?", "answer": "a"}, "line 2: it has no field `id`"),
         ({"id": "a\x1b[2J", "question": "?", "answer": "a"}, "an id has no control characters"),
         ({"id": "a" * 600, "question": "?", "answer": "a"}, "at most 500 characters"),
@@ -114,7 +114,7 @@ def test_a_wrong_mapping(tmp_path, mapping, said):
         ({"id": 1, "question": "?", "facts": [[]]}, "line 2: each fact needs"),
         ({"id": 1, "question": "?", "answer": "a", "type": "essay"}, "line 2: Invalid enum value 'essay' at type"),
         ('{"id": 1, "question": "?", "ans', "line 2: the line is cut off"),
-        ('{"id": 1, "id": 2, "question": "?"}', "line 2: 'id' stands twice"),
+        ('{"id": 1, "id": 2, "question": "?"}', "line 2: 'id' is twice"),
     ],
 )
 def test_a_broken_line_is_named(tmp_path, line, said):
@@ -144,7 +144,7 @@ def test_a_list_of_answers_is_the_wordings_of_one_fact(tmp_path, line, reference
 @pytest.mark.parametrize(
     ("line", "said"),
     [({"golden_answers": []}, "a long-form question needs"), ({"answer": [" "]}, "each fact needs"),
-     ({"answer": ["a"], "options": ["a", "b"]}, "the answer of a choice is one option, not a list")],
+     ({"answer": ["a"], "options": ["a", "b"]}, "the answer must be one option, not a list")],
 )  # fmt: skip
 def test_a_list_of_answers_that_is_none_is_refused(tmp_path, line, said):
     with pytest.raises(UserError, match=said):

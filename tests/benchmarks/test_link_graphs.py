@@ -109,7 +109,7 @@ def test_names_that_give_a_relation_away() -> None:
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("link[between=Compound]", "names no two types"),
+        ("link[between=Compound]", "is not two types"),
         ('link[between="Compound,Sickness"]', "no triplet joins Compound and Sickness"),
         ("link[hints=no]", "hints='no' is unknown"),
         ("link[hints=dro]", "Did you mean 'drop'"),

@@ -18,7 +18,7 @@ def test_a_set_goes_from_add_to_build_and_back(command: Cli, tmp_path: Path, hom
     labelled = folder_of_the_sample(folder)
     added = command("data", "add", "beir", str(folder))
     assert added.returncode == 0, added.stderr
-    assert "It is found as beir/tiny." in added.stderr
+    assert "Its name is beir/tiny." in added.stderr
     found = [
         json.loads(command("retrieve", "--benchmark", name, "--retriever", "bm25", "--json").stdout)
         for name in ("beir/tiny", f"beir:{folder}")

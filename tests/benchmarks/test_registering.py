@@ -94,7 +94,7 @@ def test_a_lone_file_is_read_as_a_lone_file(tmp_path, home):
 def test_a_dataset_is_registered_under_its_own_name(beir, home):
     assert register("beir", beir, home).name == "beir/tiny"
     assert len(load("beir/tiny", home)) == 2
-    with pytest.raises(UserError, match="has no copy here yet"):
+    with pytest.raises(UserError, match="is not here yet"):
         load("beir/other", home)
     odd = beir.rename(beir.with_name("my set"))
     with pytest.raises(UserError, match=r"'beir/my set' cannot be a benchmark's name; choose one"):
@@ -122,7 +122,7 @@ def test_a_registered_set_is_found_by_name_to_retrieve_from(beir, r2med, home):
     assert query_set(f"beir[split=train]:{beir}", home=home).judgements == {"q1": {"d1": 1}}
     asked = query_set("r2med/biology", home=home)
     assert (asked.queries, asked.corpus) == ({"0": "Why?"}, f"r2med:{home}/benchmarks/r2med--biology/Biology")
-    with pytest.raises(UserError, match="'beir/yours' has no copy here yet"):
+    with pytest.raises(UserError, match="'beir/yours' is not here yet"):
         query_set("beir/yours", home=home)
 
 
@@ -157,9 +157,9 @@ BEIR = [
     (rewrite("corpus.jsonl", b'{"_id": "d1", "text": "x"}\n{"_id": "d2", "te'), "corpus.jsonl: line 2: "),
     (rewrite("corpus.jsonl", b'{"_id": "d1", "text": "\xe9"}\n'), "corpus.jsonl: line 1: "),
     (rewrite("corpus.jsonl", b'{"_id": "d1"}\n'), "line 1: it has no text"),
-    (rewrite("corpus.jsonl", b'{"_id": "d1", "text": "x"}\n' * 2), "line 2: the id 'd1' stands twice"),
-    (rewrite("corpus.jsonl", b""), "corpus.jsonl: the corpus holds no documents"),
-    (_twice, "queries.jsonl: line 3: the id 'q3' stands twice"),
+    (rewrite("corpus.jsonl", b'{"_id": "d1", "text": "x"}\n' * 2), "line 2: the id 'd1' is not unique"),
+    (rewrite("corpus.jsonl", b""), "corpus.jsonl: the corpus contains no documents"),
+    (_twice, "queries.jsonl: line 3: the id 'q3' is not unique"),
     (rewrite("qrels/test.tsv", HEAD + b"q1\td9\t1\n"), "query 'q1': corpus.jsonl has no document 'd9'"),
     (rewrite("qrels/train.tsv", HEAD + b"q9\td1\t1\n"), "train.tsv: query 'q9': queries.jsonl has no such query"),
     (rewrite("qrels/test.tsv", b"q1\td1\t1\nq1\td1\t0\n"), "line 2: the document 'd1' is judged 1 and 0 for"),

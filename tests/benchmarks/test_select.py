@@ -59,5 +59,5 @@ def test_no_limit_is_the_same_benchmark():
 
 @pytest.mark.parametrize("arguments", [{"limit": 0}, {"per_dataset": -1}])
 def test_a_limit_below_one_is_an_error(arguments):
-    with pytest.raises(UserError, match="must be 1 or more"):
+    with pytest.raises(UserError, match="give 1 or more"):
         select(BENCHMARK, **arguments)

@@ -32,9 +32,9 @@ COUNTS: dict[str, tuple[int, int, dict[str, int]]] = {
         23,
         {
             "the answer is not in the timeline": 1,
-            "the answer stands before the decision point": 1,
+            "the answer is before the decision point": 1,
             "the answer is in the question": 1,
-            "the question tells what came after the decision point": 1,
+            "the question reveals what came after the decision point": 1,
         },
     ),
     "follows": (23, 20, {"the answer does not follow from the significance": 2, "malformed output": 1}),

@@ -57,7 +57,7 @@ def test_the_expert_does_not_see_the_label_and_agreement_is_as_by_hand(tmp_path:
 def test_a_sheet_of_another_benchmark_or_a_strange_word_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "expert.csv"
     write(path, LABELS[:2], {LABELS[0].item: "yes", LABELS[1].item: "maybe"})
-    with pytest.raises(UserError, match="line 3: the rating 'maybe' is none of yes, no"):
+    with pytest.raises(UserError, match="line 3: the rating 'maybe' is not one of yes, no"):
         expert_agreement(path, LABELS, QUERIES, TEXTS)
     write(path, LABELS[:2], {LABELS[0].item: "yes", LABELS[1].item: "no"})
     with pytest.raises(UserError, match="there is no item"):
@@ -77,7 +77,7 @@ def test_a_decision_is_on_the_texts_and_not_on_their_ids(tmp_path: Path) -> None
         writer = csv.DictWriter(file, [name for name in rows[0] if name != "digest"], extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
-    with pytest.raises(UserError, match="nobody can tell what was rated"):
+    with pytest.raises(UserError, match="it is unknown what was rated"):
         expert_agreement(path, LABELS, QUERIES, TEXTS)
 
 

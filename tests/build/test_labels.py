@@ -167,7 +167,7 @@ def test_what_no_consensus_can_come_of_is_said_before_anything_is_asked(command:
     one, two = ["--labeller", "openai:a"], ["--labeller", "openai:b"]
     cases = {
         "Consensus needs two or more models": one,
-        "named twice: it would count twice": [*one, *one],
+        "given twice: it would count twice": [*one, *one],
         "each once, not all": [*one, *two, "--relevant", "XY"],
         "The retriever 'bm25": [*one, *two, "--retriever", "bm25", "--retriever", "bm25[k1=0.9]"],
     }

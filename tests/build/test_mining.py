@@ -134,7 +134,7 @@ def test_grades_that_were_paid_for_are_kept_where_nothing_qualifies(
     out = tmp_path / "mined"
     done = command(*mining(server, Source("sample", "sample", 8, 10, 0), out))
     assert done.returncode == 2, "no document has 10 on both axes"
-    assert f"Nothing was kept, so {out} holds no benchmark" in done.stderr.replace("\n", " ")
+    assert f"No item was kept, so {out} contains no benchmark" in done.stderr.replace("\n", " ")
     assert "grades.jsonl has every grade that was given" in done.stderr.replace("\n", " ")
     grades = read_lines(out / "grades.jsonl")
     assert len(grades) > 10
@@ -155,9 +155,9 @@ def test_what_cannot_be_mined_is_said_before_anything_is_asked(command: Cli, tmp
     bare = f"beir:{folder}"
     cases = {
         "expected 0 ≤ negative < positive": ["sample", "--corpus", "sample", "--positive", "4"],
-        "named twice": ["sample", "--corpus", "sample", "--panel", "openai:a", "--panel", "openai:a"],
+        "given twice": ["sample", "--corpus", "sample", "--panel", "openai:a", "--panel", "openai:a"],
         "several corpora": ["sample", "--corpus", f"sample+{bare}"],
-        "there is nothing to work on; all 1 were dropped (it has no answer)": [bare, "--corpus", "sample"],
+        "no items are left; all 1 were dropped (it has no answer)": [bare, "--corpus", "sample"],
     }
     for message, options in cases.items():
         done = command("build", "relevance-mining", *options, *common)

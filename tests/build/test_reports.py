@@ -160,12 +160,12 @@ def test_a_table_is_read_as_spreadsheets_of_any_country_write_it(tmp_path: Path,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id;citations\na;1\nb;2\na;3\n", r"line 4: the id 'a' stands twice"),
+        ("id;citations\na;1\nb;2\na;3\n", r"line 4: the id 'a' is not unique"),
         ("id,citation\na,1\n", r"the column 'citation' is unknown.*Did you mean 'citations'"),
         ("id,citations\na,-1\n", r"line 2: Expected `int` >= 0 - at `\$.citations`"),
-        ("id,citations,citations\na,1,2\n", r"line 1: the column 'citations' stands twice"),
+        ("id,citations,citations\na,1,2\n", r"line 1: two columns have the name 'citations'"),
         ("id,citations\n,1\n", r"line 2: it has no id"),
-        ("id,citations\na,1,2\n", r"line 2: it has another number of fields than the heading"),
+        ("id,citations\na,1,2\n", r"line 2: it and the heading have different numbers of fields"),
     ],
 )
 def test_a_broken_table_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
@@ -208,10 +208,10 @@ def test_a_broken_line_is_one_clear_line(tmp_path: Path, line: str, message: str
 def test_nothing_left_and_ids_that_stand_twice(tmp_path: Path) -> None:
     file = tmp_path / "reports.jsonl"
     file.write_text('{"id": "a", "text": "x", "year": 2000}\n{"id": "b", "text": "y"}\n')
-    with pytest.raises(UserError, match=r"nothing to work on; all 2 were dropped \(published in 2022 or before, year"):
+    with pytest.raises(UserError, match=r"no items are left; all 2 were dropped \(published in 2022 or before, year"):
         report_items(open_reports(str(file), None), ReportFilters(after=2022), limit=None, seed=0)
     file.write_text('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
-    with pytest.raises(UserError, match="'a' stands twice"):
+    with pytest.raises(UserError, match="'a' is twice"):
         report_items(open_reports(str(file), None), ReportFilters(), limit=None, seed=0)
 
 

@@ -42,7 +42,7 @@ def test_an_item_is_known_by_its_id_as_it_is_written(tmp_path: Path) -> None:
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "sheet.csv"
     path.write_text("id,rating,rating\na,1,2\n")
-    with pytest.raises(UserError, match="line 1: the column 'rating' stands twice") as error:
+    with pytest.raises(UserError, match="line 1: two columns have the name 'rating'") as error:
         read_ratings(path, ["a"], ("1", "2"))
     assert "\n" not in str(error.value)
     path.write_text("id;rating_1;rating_2;;\na;1;2;;\n")
@@ -64,5 +64,5 @@ def test_yes_and_no_are_taken_in_their_usual_spellings(tmp_path: Path) -> None:
     found = expert_agreement(path, labels, *texts)
     assert (found.judge.n, found.judge.accuracy.value) == (len(said), 1.0)
     path.write_text("\n".join([heading, filled[0].replace('"yes"', "2"), *filled[1:]]), encoding="utf-8")
-    with pytest.raises(UserError, match="line 2: the rating '2' is none of yes, no"):
+    with pytest.raises(UserError, match="line 2: the rating '2' is not one of yes, no"):
         expert_agreement(path, labels, *texts)

@@ -182,4 +182,4 @@ def test_the_real_questions_through_the_wire(data: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     for agent in ("direct_cot", "vanilla_rag"):
-        assert set(report[agent]["failed"]) <= {"no_choices: the provider gave a response without choices"}
+        assert set(report[agent]["failed"]) <= {"no_choices: the provider's response has no choices"}

@@ -23,7 +23,7 @@ def test_a_home_that_is_not_there_is_not_made_to_be_looked_through(command: Cli,
     nowhere = tmp_path / "nowhere"
     done = command("doctor", "--store", RAGROUNDS_HOME=str(nowhere))
     assert done.returncode == 2
-    assert f"There is no store to look through: the folder '{nowhere}' is not there." in done.stderr
+    assert f"There is no store to check: the folder '{nowhere}' does not exist." in done.stderr
     assert not nowhere.exists()
 
 

@@ -108,7 +108,7 @@ def test_a_server_that_answers_for_a_while_and_then_hangs(command: Cli, home: Pa
     found = kept(home)
     assert sorted(attempt.status for attempt in found) == ["completed"] * 6 + ["failed"] * 6
     assert {attempt.reason.partition(":")[0] for attempt in found if attempt.status == "failed"} == {"timeout"}
-    with openai_server() as server:  # it is well again: the same command asks for what is missing, and no more
+    with openai_server() as server:  # it is well again: the same command repeats them, and no more
         assert command("run", *options, "--base-url", server.url, "--display", "none").returncode == 0
         assert server.stats()["asked"] == 6
     assert {attempt.status for attempt in kept(home)} == {"completed"}
@@ -305,7 +305,7 @@ def test_a_store_that_can_only_be_read_is_looked_at(command: Cli, home: Path, mo
     ):  # fmt: skip
         done = command(*given)
         assert (done.returncode, lines(done)) == (0, []), (given, done.stderr)
-    assert "can only be read here" in lines(command("run", "--agent", "direct", "--limit", "5", "--display", "none"))[0]
+    assert "is read-only here" in lines(command("run", "--agent", "direct", "--limit", "5", "--display", "none"))[0]
     assert (home / "store.sqlite").read_bytes() == before
 
 
@@ -315,6 +315,6 @@ def test_a_store_of_no_bytes_is_not_taken_for_a_new_one(command: Cli, home: Path
     for given in (("runs", "ls"), ("run", "--agent", "direct", "--limit", "2", "--display", "none")):
         done = command(*given)
         assert done.returncode == 2
-        assert "is empty: 0 bytes, where calls were kept" in lines(done)[0]
+        assert "is empty (0 bytes), although calls were stored" in lines(done)[0]
     (home / "store.sqlite").unlink()
     assert command("run", "--agent", "direct", "--limit", "2", "--display", "none").returncode == 0

@@ -259,7 +259,7 @@ def test_an_agent_that_always_finds_nothing_has_0(command: Cli, corpus: str, scr
     assert pair["tests"]["low"] < pair["tests"]["difference"] < pair["tests"]["high"]
     watched = extract(command, corpus, scripted, "--new", "--until", "score(direct) > 0.5 @ 95%")
     assert watched.returncode == 2
-    assert "no mean over questions" in watched.stderr
+    assert "not as a mean over questions" in watched.stderr
 
 
 def run_ids(command: Cli) -> list[str]:

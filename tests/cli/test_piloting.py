@@ -38,7 +38,7 @@ def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Running
     assert refused.returncode == 2
     assert "Projected from 8 attempts an agent" in refused.stderr
     last = refused.stderr.strip().splitlines()[-1]
-    assert "may be above project_above_dollars = 0.05. Give --yes to go on, or bound it with --max-cost" in last
+    assert "may be above project_above_dollars = 0.05. Give --yes to continue, or limit it with --max-cost" in last
     assert server.stats()["asked"] == 8
     again = command(*run, **SETTINGS)  # what the pilot asked is not asked again, and the question stands
     assert again.returncode == 2
@@ -118,7 +118,7 @@ def test_at_a_terminal_the_user_is_asked(server: Running, home: Path, answer: st
             said += part
     finally:
         os.close(ours)
-    assert b"Go on? [y/N]" in said
+    assert b"Continue? [y/N]" in said
     assert server.stats()["asked"] == asked
 
 

@@ -105,7 +105,7 @@ def test_what_is_asked_differently_is_named_and_not_sent(pytester: pytest.Pytest
     done = run(pytester)
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(
-        ["*this call is not in the journal: *", "*What is asked has changed since it was recorded.*"]
+        ["*this call is not in the journal: *", "*The calls have changed since they were recorded.*"]
     )
     before = len(next(iter(journals(pytester).values())))
     run(pytester, RECORD).assert_outcomes(passed=1)  # what the other questions needed is gone from the file

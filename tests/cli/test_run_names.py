@@ -41,7 +41,7 @@ def test_a_run_is_removed_by_its_id_alone(command: Cli) -> None:
     one, other = ids(command)
     refused = command("runs", "rm", "direct")
     assert refused.returncode == 2
-    assert "name the one to remove by its id" in refused.stderr
+    assert "give the id of the one to remove" in refused.stderr
     assert ids(command) == [one, other]
     assert command("runs", "rm", other).returncode == 0
     assert command("runs", "rm", one[:8]).returncode == 0

@@ -119,7 +119,7 @@ def test_a_judge_without_any_verdict_takes_no_score_away(judge, home):
     done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-never")
     assert done.returncode == 3, done.stderr
     assert "5 of 5 verdicts are missing: no verdict in the reply (5)." in done.stderr
-    assert "No verdict at all came from openai:grader-never" in done.stderr
+    assert "No verdict came from openai:grader-never" in done.stderr
     assert not done.stdout
     again = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-never", "--json")
     never = json.loads(again.stdout)
@@ -138,7 +138,7 @@ def test_failed_calls_are_told_and_made_by_the_same_command(judge, home, down):
         down.unlink()
     assert done.returncode == 3, done.stderr
     assert "5 scores missing" in done.stderr
-    assert "the same command asks for what is missing" in done.stderr
+    assert "the same command repeats them" in done.stderr
     done = judge(*arguments)
     assert done.returncode == 0, done.stderr
     assert "0 scores missing" in done.stderr
@@ -230,7 +230,7 @@ def test_a_panel(judge, home):
     assert (graded["panel"]["undecided"], graded["missing"], graded["calls"]) == (2, 2, 10)
     twice = judge("direct", "--kind", "equivalence", *panel, *panel)
     assert twice.returncode == 2
-    assert "named twice" in twice.stderr
+    assert "given twice" in twice.stderr
 
 
 def test_one_epoch_alone(judge, home):
@@ -244,7 +244,7 @@ def test_one_epoch_alone(judge, home):
     ("arguments", "said"),
     [
         (("direct", "--kind", "equivalense"), "Did you mean 'equivalence'"),
-        (("direct", "--kind", "equivalence"), "No judge was named"),
+        (("direct", "--kind", "equivalence"), "No judge was given"),
         (("direct", "--kind", "statements"), "No question of direct-1 has statements for a judge"),
         (("nobody", "--kind", "statements"), "nobody"),
         (("direct", "--kind", "equivalence", "--judge", "openai:grader", "--journal", "replay"), "not in the journal"),
@@ -308,7 +308,7 @@ def test_agreement_by_statement(judge, command, home, tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("item,a\nog/0,yes\n", "the label 'yes' is none of equivalent, mismatch"),
+        ("item,a\nog/0,yes\n", "the label 'yes' is not one of equivalent, mismatch"),
         ("item,a\nelse,mismatch\n", "Items look like 'og/0'"),
         ("id,a\nelse,mismatch\n", "no column 'item'"),
     ],
@@ -444,7 +444,7 @@ def test_another_server_that_judges_stops_or_judges_anew(command, home):
     with openai_server("--port", port, "--listed", listed[1], "--says", "cheap") as server:
         stopped = command(*line, server.url)
         assert (stopped.returncode, server.stats()["asked"]) == (2, 0)
-        assert "it told root /weights/a; now it tells root /weights/b" in stopped.stderr
+        assert "it reported root /weights/a, now root /weights/b" in stopped.stderr
         anew = command(*line, server.url, "--server-changed", "new", "--json")
         assert server.stats()["asked"] == asked
         assert "Note: the judge's calls were answered by cheap in" in anew.stderr

@@ -130,7 +130,7 @@ def test_costs_have_the_bootstrap_of_their_mean(store):
     ):
         even = checked(store, [one], claim)
         assert (even.low, even.high, even.decision) == (None, None, "cannot tell")
-        assert even.reason == "the questions are too few, or their values too much alike, for an interval"
+        assert even.reason == "too few questions, or too little variation, for an interval"
         assert even.value > 0
     assert checked(store, [few], "cost(few) > 0.5").decision == "holds"  # no interval was asked for
 
@@ -255,7 +255,7 @@ def test_a_cost_that_is_not_known_decides_nothing(store):
     found = checked(store, [run, other], "cost(two) < cost(one) @ 90%")
     assert found == ConditionVerdict(
         decision="cannot tell", measured="cost(two) - cost(one)", claimed="< 0", level=0.9,
-        reason="the cost of one-run is not known",
+        reason="the cost of one-run is unknown",
     )  # fmt: skip
 
 
@@ -272,7 +272,7 @@ def test_accuracy_is_by_the_scorer_asked_for(store):
     (verdict,) = check_claims(store, [run], ["accuracy(one) > 0.4"], scorer="robust")
     assert (verdict.scorer, verdict.decision) == ("robust", "holds")
     bare = add_run(store, "two", questions(1, "x/bare"), ["unscored"])
-    with pytest.raises(UserError, match=r"^These runs have no scores yet: nothing can be claimed of them\.$"):
+    with pytest.raises(UserError, match=r"^These runs have no scores yet: no claim can be checked\.$"):
         check_claims(store, [bare], ["accuracy(two) > 0"])
 
 
@@ -344,8 +344,8 @@ def test_a_margin_stays_on_the_side_where_it_was_claimed(store, claim, measured,
 def test_what_is_no_accuracy_is_not_claimed_to_be_one(store):
     run = add_run(store, "one", questions(60), [0.2, 0.4] * 30, scorer="rouge-l")
     said = (
-        "The claim 'accuracy(one) > 0.1' is about an accuracy, and rouge-l is none: a score of 1 is not a right answer "
-        "there. Write score(one)."
+        "The claim 'accuracy(one) > 0.1' is about accuracy, but with rouge-l a score of 1 is not a right answer. "
+        "Write score(one)."
     )
     with pytest.raises(UserError) as caught:
         check_claims(store, [run], ["accuracy(one) > 0.1"])
@@ -402,7 +402,7 @@ def test_open_attempts_keep_a_claim_open(store, claim, decision):
     ]
     (verdict,) = check_claims(store, runs, [claim])
     assert verdict.decision == decision
-    said = r"16 of 20 attempts of killed-run are open: they could (turn|decide) this"
+    said = r"16 of 20 attempts of killed-run are open: they could (reverse|decide) this"
     assert bool(re.search(said, verdict.conditions[0].reason)) == (decision == "cannot tell")
 
 
@@ -412,7 +412,7 @@ def test_open_attempts_keep_a_claim_open(store, claim, decision):
         ("accuracy(whole) - accuracy(killed) > 30% @ 95%", 10, ": they could decide this"),
         ("separated(whole, killed) @ 95%", 6, ": they could decide this"),
         ("accuracy(killed) > 40% @ 95%", 10, ": they could decide this"),
-        ("separated(whole, killed) @ 99.9%", 12, "; whatever they come to, the interval reaches to both sides"),
+        ("separated(whole, killed) @ 99.9%", 12, "; whatever their results, the interval includes both sides"),
     ],
 )
 def test_where_nothing_is_told_yet_the_open_attempts_are_named(store, claim, right, said):

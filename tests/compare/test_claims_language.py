@@ -142,11 +142,11 @@ def test_unknown_measures_and_claims_without_a_run():
         parse_claim("acuracy(a) > 1")
     assert str(caught.value) == (
         "Cannot read the claim 'acuracy(a) > 1': unknown measure 'acuracy'. Did you mean 'accuracy'? Known: "
-        f"{', '.join(MEASURES)}; separated(RUN, RUN) stands alone."
+        f"{', '.join(MEASURES)}; separated(RUN, RUN) takes no comparison."
     )
     with pytest.raises(UserError) as caught:
         parse_claim("1 > 0.5")
-    assert str(caught.value) == "The claim '1 > 0.5' names no run: write something like accuracy(RUN) > 0.5."
+    assert str(caught.value) == "The claim '1 > 0.5' has no run: write, for example, accuracy(RUN) > 0.5."
 
 
 def test_every_measure_is_read():
@@ -184,16 +184,13 @@ def test_a_run_is_named_by_what_it_is_called_too():
 def test_a_run_that_is_named_badly_is_said_with_those_that_fit():
     with pytest.raises(UserError) as caught:
         run_among("rag", RUNS, "claim")
-    assert str(caught.value) == "claim 'rag' names several of the runs: rag-1, rag-8. Name one by its id."
+    assert str(caught.value) == "claim 'rag' matches several of the runs: rag-1, rag-8. Give an id."
     with pytest.raises(UserError) as caught:
         run_among("rag-", RUNS, "claim")
-    assert str(caught.value) == "claim 'rag-' names several of the runs: rag-1, rag-8. Name one by its id."
+    assert str(caught.value) == "claim 'rag-' matches several of the runs: rag-1, rag-8. Give an id."
     with pytest.raises(UserError) as caught:
         run_among("zzzzzz", RUNS, "claim")
-    assert (
-        str(caught.value)
-        == "claim 'zzzzzz' names none of the runs that are shown (rag-1, rag-8, direct-5, other-7, zz-9)."
-    )
+    assert str(caught.value) == "claim 'zzzzzz' matches none of the runs shown (rag-1, rag-8, direct-5, other-7, zz-9)."
     with pytest.raises(UserError, match=r"Did you mean 'other-7'\?$"):
         run_among("ather-7", RUNS, "claim")
     with pytest.raises(UserError, match=r"Did you mean 'rag\[k=1\]' or 'rag\[k=8\]'\?$"):

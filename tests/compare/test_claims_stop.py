@@ -55,7 +55,9 @@ def test_a_seed_that_cannot_be_kept_is_refused(store, seed):
     runs = empty(store, questions(3))
     with pytest.raises(UserError) as caught:
         stop(runs, questions(3), seed=seed)
-    assert caught.value.args[0] == f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most."
+    assert (
+        caught.value.args[0] == f"--seed {seed}: with --until the seed is stored with the run, and has at most 64 bits."
+    )
     for kept in (2**63 - 1, -(2**63)):
         assert stop(runs, questions(3), seed=kept).seed == kept
 
@@ -77,7 +79,7 @@ def test_the_end_of_the_smallest_datasets_is_named(store):
     runs = empty(store, asked)
     until = stop(runs, asked)
     assert len(until.questions) == 6
-    assert until.last == "all questions of x/s, x/t are answered, and a draw takes one of each dataset"
+    assert until.last == "all questions of x/s, x/t are answered, and each round needs one of every dataset"
     with pytest.raises(UserError) as caught:
         stop(runs, asked, most=2)
     assert caught.value.args[0] == (
@@ -238,8 +240,7 @@ def test_a_command_begins_by_keeping_that_runs_are_followed_and_with_what_they_h
     with pytest.raises(UserError) as caught:
         stop(runs, asked, seed=4).begin(store)
     assert caught.value.args[0] == (
-        "one-run was followed with its questions in the order of --seed 3; an order is drawn once. Give --seed 3, or "
-        "--new for another run."
+        "one-run has its questions in the order of --seed 3. Give --seed 3, or --new for another run."
     )
 
 
@@ -254,7 +255,7 @@ def test_a_decision_of_before_stands_whatever_the_runs_have_now(store):
     assert until.state == decided
     assert until.reached() == f"{CLAIM!r} fails after 2 questions"
     assert until.finish(store, "why it ended").reason == ""
-    assert stop_records(store, runs[0]) == [kept]  # it stays as it was written
+    assert stop_records(store, runs[0]) == [kept]  # it remains as it was written
 
 
 def test_a_claim_that_was_begun_under_another_headline_goes_on_under_it(store):
@@ -369,16 +370,16 @@ def test_a_difference_of_such_runs_is_that_of_the_confidence_sequence(store):
     assert (tests.difference, tests.n) == (-1.0, 20)
     (note,) = [note for note in compared.notes if "depends on the results" in note]
     assert note == (
-        f"one-run, two-run: how many questions are answered depends on the results, for {CLAIM!r} was watched; it "
+        f"one-run, two-run: the number of questions depends on the results, because of --until {CLAIM!r}; it "
         "holds after 9 questions. Intervals of differences are valid at any number of questions (confidence "
-        "sequences); tests for a fixed number are left out; an interval of a score by itself is for a fixed number."
+        "sequences); tests for a fixed number are left out; the interval of a single score assumes a fixed number."
     )
 
 
 def test_an_undecided_claim_is_noted_as_such(store):
     runs = ended_early(store, questions(8), 5, decision="cannot tell")
     (note,) = [note for note in compare(store, runs, common=True).notes if "depends on the results" in note]
-    assert "it is not decided after 5 questions" in note
+    assert "it is undecided after 5 questions" in note
 
 
 def test_one_early_run_beside_a_whole_one_is_enough(store):
@@ -438,8 +439,7 @@ def test_a_draw_without_a_score_is_left_out_of_the_difference(store):
     assert (condition.low, condition.high) == (pytest.approx(-expected.high), pytest.approx(-expected.low))
     assert (condition.level, condition.questions, verdict.decision) == (0.95, 4, "cannot tell")
     assert condition.reason == (
-        "how many questions these runs have depends on their results: the interval is always valid; 1 have no score "
-        "and are left out"
+        "the number of questions depends on the results: the interval is always valid; 1 have no score and are left out"
     )
 
 
@@ -469,7 +469,7 @@ def test_costs_of_such_runs_are_not_decided_with_confidence(store):
     verdicts = check_claims(store, runs, claims, common=True)
     conditions = [verdict.conditions[0] for verdict in verdicts]
     assert [one.decision for one in conditions] == ["cannot tell", "holds", "holds", "cannot tell"]
-    assert conditions[0].reason == "how many questions these runs have depends on their results: no interval holds"
+    assert conditions[0].reason == "the number of questions depends on the results: no interval is valid"
     assert conditions[0].level == 0.9
     assert (conditions[2].value, conditions[2].questions, conditions[2].reason) == (1.0, 5, "")
     assert conditions[3].value == pytest.approx(0.0)

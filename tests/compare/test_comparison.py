@@ -168,7 +168,7 @@ class TestRefusals:
         second = add_run(store, "two", changed, [1, 0, 1])
         found = compare(store, [first, second], common=True)
         assert found.questions == 2
-        assert any("another text or answer" in note for note in found.notes)
+        assert any("a different text or answer" in note for note in found.notes)
 
     def test_nothing_in_common(self, store):
         first = add_run(store, "one", questions(2), [1, 1])
@@ -243,11 +243,11 @@ class TestRefusals:
 
     def test_a_run_twice_and_an_unknown_scorer(self, store):
         run = add_run(store, "one", questions(2), [1, 0])
-        with pytest.raises(UserError, match="named twice"):
+        with pytest.raises(UserError, match="given twice"):
             compare(store, [run, run])
         with pytest.raises(UserError, match="'nonsense'"):
             compare(store, [run], scorers=["nonsense"])
-        with pytest.raises(UserError, match="No run was named"):
+        with pytest.raises(UserError, match="No run was given"):
             compare(store, [])
 
 

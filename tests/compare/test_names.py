@@ -96,8 +96,8 @@ def test_names_are_escaped_wherever_they_are_shown(two, command, tmp_path):
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        ({"direct": "same", "rag-run": "same"}, "'same' to direct-run and to rag-run"),
-        ({"direkt": "x"}, "names none of the runs.*'direct'"),
+        ({"direct": "same", "rag-run": "same"}, "'same' to both direct-run and rag-run"),
+        ({"direkt": "x"}, "matches none of the runs.*'direct'"),
         ({"direct": "x" * 121}, "at most 120"),
         ({"direct": "x", "direct-run": "y"}, "direct-run twice"),
     ],
@@ -137,7 +137,7 @@ def test_a_name_given_at_the_run_stays_and_asks_nobody_again(command, home, tmp_
     assert list(rr.runs(home=home).to_pandas("runs")["name"]) == ["Ours", "Ours [top_k=1]", "Closed book"]
     both = command("run", "--agent", "direct as X", "--agent", "direct_cot as X", "--display", "none")
     assert both.returncode == 2
-    assert "--agent gives the name 'X' to direct and to direct_cot" in both.stderr
+    assert "--agent gives the name 'X' to both direct and direct_cot" in both.stderr
     unnamed = command(*options, "--agent", 'direct as ""')
     assert "\ndirect " in unnamed.stdout
 

@@ -75,5 +75,5 @@ def test_what_no_message_says_is_noticed(invented: str) -> None:
 
 def test_the_page_has_the_messages_that_newcomers_meet() -> None:
     page = " ".join(quoted())
-    for word in ("No model was named", "No key for OpenAI", "no corpus was given", "there is no such file"):
+    for word in ("No model was given", "No key for OpenAI", "no corpus was given", "there is no such file"):
         assert word in page

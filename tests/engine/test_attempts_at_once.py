@@ -44,7 +44,7 @@ def run(served, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def notes(result: Any) -> str:
-    return "\n".join(one for one in result.comparison.notes if "held the question of another" in one)
+    return "\n".join(one for one in result.comparison.notes if "contained the question of another" in one)
 
 
 def test_a_shared_object_is_noticed_and_its_attempts_are_made_one_after_the_other(served, run) -> None:

@@ -79,7 +79,7 @@ async def test_what_cannot_be_true_voids_no_budget(store: Store, usage: Usage, c
     one = planned(store, "direct", asked, golds, model)
     journal = StoreJournal(store)
     ended = await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, stops=[BudgetStop(budget)])
-    assert "cannot be kept" in ended
+    assert "cannot be checked" in ended
     journal.close()
     [attempt] = store.attempts(one.run)
     notes = [event.text for event in attempt.events if isinstance(event, Noted)]
@@ -107,5 +107,5 @@ async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:
 async def test_runs_without_a_common_answer_are_refused(store: Store) -> None:
     asked, golds = questions(4)
     one = planned(store, "direct", asked, golds, ScriptedModel())
-    with pytest.raises(UserError, match="no question that all these runs have answered"):
+    with pytest.raises(UserError, match="No question is answered by all these runs"):
         compare(store, [one.run], common=True)

@@ -27,11 +27,11 @@ def test_without_a_limit_nothing_is_reached() -> None:
     [
         ([], ""),
         ([(0.25, 0), (0.125, 0)], ""),
-        ([(0.25, 0), (0.25, 0)], "the budget of $0.5 is used up: $0.5000, without what was in flight then"),
-        ([(0.25, 0), (0.26004, 0)], "the budget of $0.5 is used up: $0.5100, without what was in flight then"),
+        ([(0.25, 0), (0.25, 0)], "the budget of $0.5 is used up: $0.5000, without calls then in flight"),
+        ([(0.25, 0), (0.26004, 0)], "the budget of $0.5 is used up: $0.5100, without calls then in flight"),
         ([(0.01, None)], ""),  # tokens that are not known are no cost
-        ([(None, 0), (0.01, 0)], "the budget of $0.5 cannot be kept: the cost of a call is unknown"),
-        ([(0.01, 0), (None, 0)], "the budget of $0.5 cannot be kept: the cost of a call is unknown"),
+        ([(None, 0), (0.01, 0)], "the budget of $0.5 cannot be checked: the cost of a call is unknown"),
+        ([(0.01, 0), (None, 0)], "the budget of $0.5 cannot be checked: the cost of a call is unknown"),
     ],
 )
 def test_money(counted: list[tuple[float | None, int | None]], said: str) -> None:
@@ -42,11 +42,11 @@ def test_money(counted: list[tuple[float | None, int | None]], said: str) -> Non
     ("counted", "said"),
     [
         ([(0.0, 600), (0.0, 899)], ""),
-        ([(0.0, 600), (0.0, 900)], "the budget of 1,500 tokens is used up: 1,500, without what was in flight then"),
-        ([(None, 1501)], "the budget of 1,500 tokens is used up: 1,501, without what was in flight then"),
+        ([(0.0, 600), (0.0, 900)], "the budget of 1,500 tokens is used up: 1,500, without calls then in flight"),
+        ([(None, 1501)], "the budget of 1,500 tokens is used up: 1,501, without calls then in flight"),
         (
             [(0.0, 1), (0.0, None), (0.0, 1)],
-            "the budget of 1,500 tokens cannot be kept: the tokens of a call are unknown",
+            "the budget of 1,500 tokens cannot be checked: the tokens of a call are unknown",
         ),
     ],
 )
@@ -61,15 +61,15 @@ def test_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 102.25
     assert stop.reached() == ""
     clock = 102.5
-    assert stop.reached() == "the time of 2.5 seconds is over"
+    assert stop.reached() == "the time budget of 2.5 seconds is used up"
     clock = 900.0
-    assert stop.reached() == "the time of 2.5 seconds is over"
+    assert stop.reached() == "the time budget of 2.5 seconds is used up"
 
 
 def test_of_several_limits_money_is_said_first_and_time_last() -> None:
     all_of_them = Budget(cost=1.0, tokens=10, seconds=0.0)
     assert used(all_of_them, (1.0, 10)).startswith("the budget of $1 ")
     assert used(all_of_them, (0.5, 10)).startswith("the budget of 10 tokens ")
-    assert used(all_of_them, (0.5, 9)) == "the time of 0 seconds is over"
+    assert used(all_of_them, (0.5, 9)) == "the time budget of 0 seconds is used up"
     assert used(Budget(cost=0.0)).startswith("the budget of $0 is used up")
     assert used(Budget(tokens=0)).startswith("the budget of 0 tokens is used up")

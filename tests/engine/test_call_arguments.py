@@ -155,7 +155,7 @@ async def test_a_server_that_gives_no_log_probabilities_is_told_of() -> None:
         await model.close()
     assert reply.logprobs is None
     assert [event.text for event in attempt.events if hasattr(event, "what")] == [
-        "log probabilities were asked for, and the server gave none"
+        "log probabilities were requested, and the server sent none"
     ]
 
 
@@ -178,7 +178,7 @@ async def test_a_long_reply_with_many_likeliest_tokens_is_read_where_they_were_a
 async def test_the_baseline_says_in_one_line_what_it_cannot_take(name: str) -> None:
     asked = (Message("user", "### Question\nWhat?\n\n### Options\nA. this\nB. that\n"),)
     assert (await ExtractiveBaseline().complete(Request(messages=asked), [])).text
-    with pytest.raises(StopRun, match=f"^baseline:extractive takes no {name}: the graph asks for it") as refused:
+    with pytest.raises(StopRun, match=f"^baseline:extractive takes no {name}, but the graph needs it") as refused:
         await context(ExtractiveBaseline(), Making()).ask(asked, **{name: GIVEN[name]})
     assert "\n" not in str(refused.value)
 

@@ -80,7 +80,7 @@ def test_another_server_behind_an_address_stops_or_embeds_anew(command: Cli, hom
         for asked in (line, ("index", "build", "mine", "--from", "sample", "--retriever", line[2][22:-1])):
             stopped = command(*asked)
             assert stopped.returncode == 2, stopped.stderr
-            assert "it told root /weights/a; now it tells root /weights/b" in stopped.stderr
+            assert "it reported root /weights/a, now root /weights/b" in stopped.stderr
         with Store(home) as store:
             (run,) = store.runs()
         assert f"to resume {run.id}" in command("runs", "resume", run.id).stderr

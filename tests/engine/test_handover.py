@@ -110,7 +110,7 @@ def test_a_budget_and_a_ctrl_c_end_workers_too(start: Start, tmp_path: Path) -> 
         pressed = start(server, home="pressed")
         until_asked(pressed, server, 2 * HERE)
         told = interrupted(pressed, 1)
-        assert "Finishing what is in flight" in told
+        assert "Finishing the calls in flight" in told
         stats = server.stats()
         assert stats["asked"] == stats["answered"] == stats["prompts"] < COUNT
 
@@ -135,7 +135,7 @@ def test_where_workers_cannot_take_part_the_process_goes_on_alone(start: Start, 
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
         assert server.stats()["asked"] == COUNT
-    assert "Workers could not take part, so that this process goes on alone" in said
+    assert "Workers could not take part, so that this process continues alone" in said
 
 
 def test_an_object_stays_in_its_process(questions: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

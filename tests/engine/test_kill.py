@@ -75,7 +75,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(
         process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         until_asked(process, server, 8)  # the first four are answered and written, the next four are in flight
         told = interrupted(process, times, how=how)
-        assert told.count("Finishing what is in flight; Ctrl-C once more stops at once.") == 1
+        assert told.count("Finishing the calls in flight; Ctrl-C again stops at once.") == 1
         assert "the same command resumes" in told
     with Store(tmp_path / "home") as store:
         done = len(store.done(store.runs()[0]))

@@ -37,7 +37,7 @@ def test_a_query_that_holds_options_is_reported(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGROUNDS_HOME", str(home))
     run = rr.run("sample", f"./searching.py:{name}", limit=2, progress=False)
-    said = [note for note in run.comparison.notes if "its own searches held options of the question" in note]
+    said = [note for note in run.comparison.notes if "its own queries contained options of the question" in note]
     assert bool(said) is reported
     with Store(home) as store:
         attempt = store.attempt(store.runs()[0], "sample/c22", 0)

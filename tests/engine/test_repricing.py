@@ -42,7 +42,7 @@ def test_runs(server: Running, home: Path, command: Cli) -> None:
     assert lines()["openai:late"] == (None, None)
     told = command("ledger", "--reprice", "--price", f"openai:late[{PRICED}]", "--by", "model")
     assert told.returncode == 0, told.stderr
-    assert "8 stored calls have a price now; of 0 it is still not known." in told.stderr
+    assert "8 stored calls have a price now; 0 are still unknown." in told.stderr
     assert server.account() - start == whole, "nothing is asked"
     # The prompts and replies of both models are as long, so both cost the same; what was shared was paid once.
     assert lines() == {"openai:late": pytest.approx(early), "openai:early": early}
@@ -105,7 +105,7 @@ def test_unknown_tokens_stay_unknown(server: Running, home: Path) -> None:
 
 @pytest.mark.usefixtures("home")
 def test_what_cannot_be_meant_is_said() -> None:
-    with pytest.raises(UserError, match="`price` goes with `reprice`"):
+    with pytest.raises(UserError, match="`price` needs `reprice`"):
         rr.ledger(prices="openai:late[price_input=1,price_output=1]")
-    with pytest.raises(UserError, match="names no price"):
+    with pytest.raises(UserError, match="has no price"):
         rr.ledger(reprice=True, prices="openai:late")

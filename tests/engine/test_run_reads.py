@@ -93,7 +93,7 @@ def test_a_csv_that_only_a_later_question_reads(write: Any, ran: Any, tmp_path: 
         ("file", "data/facts.csv")
     ]
     assert "data/facts.csv" in command("runs", "diff", first.run, second.run).stdout
-    assert "Nothing that they depend on differs" in command("runs", "diff", first.run, first.run).stderr
+    assert "Everything that they depend on is the same" in command("runs", "diff", first.run, first.run).stderr
 
 
 def test_an_index_of_sqlite(write: Any, ran: Any, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_file_that_changes_while_the_run_goes_on(
     write("open('facts.csv').read()", each=f"{other} if len(COUNT) == 2 else None")
     first = ran()
     assert (
-        f"{first.run}: the file facts.csv changed while it went on: its attempts rest on both."
+        f"{first.run}: the file facts.csv changed during the run: its attempts used both versions."
         in command("compare", first.run).stdout
     )
     with Store(home) as store:
@@ -214,7 +214,7 @@ def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
         begun.communicate()
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stderr
-        assert "goes on: " in done.stderr
+        assert "resumes: " in done.stderr
         assert "is a new run" not in done.stderr
         assert len(server.stats()["answered_twice"]) <= 1  # the one that was in flight
         again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)

@@ -339,7 +339,7 @@ def test_a_search_counts_before_the_call_that_hands_it_on(served, attempt):
 
 @pytest.mark.parametrize(
     ("tool", "why"),
-    [("", "no search was heard"), ("consult", "it called tools consult; whether they searched is not known")],
+    [("", "no search was recorded"), ("consult", "it called tools consult; whether they searched is not known")],
 )
 def test_whether_a_system_searched_that_nobody_heard_is_not_known(tool, why, served, attempt, home):
     made = attempt(a_function_agent(served, tool))

@@ -41,7 +41,7 @@ def test_two_other_addresses_are_not_answered_from_the_journal_of_the_first(comm
         first, second = ("--base-url", a.url, "--base-url", b.url), ("--base-url", f"{c.url},{d.url}")
         refused = command(*RUN, *first)
         assert refused.returncode == 2
-        assert refused.stderr.startswith(f"ragrounds: 2 servers share the calls ({a.url}, {b.url}), and nothing names")
+        assert refused.stderr.startswith(f"ragrounds: 2 servers share the calls ({a.url}, {b.url}), and the group has")
         assert "--alias NAME, or alias=NAME inside the model" in refused.stderr
         assert "4 model calls made" in command(*RUN, *first, "--alias", "lab").stderr
         assert command(*RUN, *second).returncode == 2
@@ -72,10 +72,10 @@ def test_a_group_is_named_wherever_its_addresses_stand(command: Cli, where: str,
     else:
         environment = {"RAGROUNDS_BASE_URL": group, "RAGROUNDS_MODEL": "openai:m"}
     done = command("run", *options, **environment)
-    assert (done.returncode, "nothing names them together" in done.stderr) == (2, True)
+    assert (done.returncode, "the group has no name" in done.stderr) == (2, True)
     named = command("run", *options, **environment, RAGROUNDS_ALIAS="lab")
     if where == "model":
-        assert "nothing names them together" in named.stderr  # the settings' name is for the settings' addresses
+        assert "the group has no name" in named.stderr  # the settings' name is for the settings' addresses
     else:
         assert "Is the server running, and is --base-url right?" in named.stderr
 
@@ -87,7 +87,7 @@ def test_servers_that_say_nothing_are_known_by_one_of_their_addresses(command: C
         moved = command(*at(c.url, "--alias", "lab", "--new"))
         assert moved.returncode == 2
         assert f"on {time.strftime('%Y')}" in moved.stderr
-        assert f"now it tells addresses {c.url}" in moved.stderr
+        assert f", now addresses {c.url}" in moved.stderr
         assert "0 model calls made, 4 answered" in command(*at(f"{b.url},{c.url}", "--alias", "lab", "--new")).stderr
         assert "0 model calls made, 4 answered" in command(*at(c.url, "--alias", "lab", "--new")).stderr
         assert asked(a, b, c) == 4
@@ -96,7 +96,7 @@ def test_servers_that_say_nothing_are_known_by_one_of_their_addresses(command: C
 def test_an_alias_alone_names_nothing(command: Cli) -> None:
     done = command("run", "--agent", "direct", "--model", "openai:m", "--alias", "lab")
     assert done.returncode == 2
-    assert "--alias lab names a server or a group of them: give --base-url, too." in done.stderr
+    assert "--alias lab is the name of a server or a group: give --base-url, too." in done.stderr
 
 
 def test_servers_of_a_group_that_differ_stop_the_run(command: Cli) -> None:
@@ -129,11 +129,11 @@ def test_another_server_at_an_address_stops_the_command(command: Cli, home: Path
             assert stopped.returncode == 2
             (line,) = stopped.stderr.splitlines()
             assert f"Another server answers at {server.url} for openai:m[server=" in line
-            assert "it told root /weights/a; now it tells root /weights/b" in line
-            assert "Start that one again; or say --server-changed new" in line
+            assert "it reported root /weights/a, now root /weights/b" in line
+            assert "Start the earlier server, or give --server-changed new" in line
         resumed = command("runs", "resume", runs[0])
         assert resumed.returncode == 2
-        assert f"Start that one again to resume {runs[0]}; or give the command of a new run with" in resumed.stderr
+        assert f"Start the earlier server to resume {runs[0]}, or begin a new run with" in resumed.stderr
         assert asked(server) == 0
     assert run_ids(home) == runs
 
@@ -187,7 +187,7 @@ def test_what_is_not_told_is_no_change(command: Cli, home: Path) -> None:
     with openai_server("--port", str(port), "--listed", told, "--version", "0.9.1") as server:
         assert "0 model calls made, 4 answered" in command(*RUN, *here, "--new").stderr
     with openai_server("--port", str(port), "--listed", told, "--version", "0.9.2") as server:
-        assert "it told version 0.9.1; now it tells version 0.9.2" in command(*RUN, *here).stderr
+        assert "it reported version 0.9.1, now version 0.9.2" in command(*RUN, *here).stderr
     with openai_server("--port", str(port), "--listed", json.dumps([{"id": "x"}, {"id": "y"}])) as server:
         assert "0 model calls made" in command(*RUN, *here).stderr  # a router that does not list it
     assert identities(home) == [f"openai:m[server={here[1]}]"] * 2 or identities(home)[0] == identities(home)[1]

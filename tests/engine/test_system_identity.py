@@ -153,7 +153,9 @@ def test_a_prompt_file(write: Any, ran: Runs, tmp_path: Path) -> None:
     file.write_text("Answer at length.\n")
     second = ran()
     assert (second.run != first.run, second.asked) == (True, 3)
-    assert f"since {first.run}, the file prompts/answer.md changed; models are asked only for" in second.said
+    assert (
+        f"since {first.run}, the file prompts/answer.md changed; only calls that are not in the journal" in second.said
+    )
     file.write_text("Answer briefly.\n")
     assert ran()[:2] == (first.run, 0)
 

@@ -54,7 +54,7 @@ async def test_the_attempt_s_end_ends_what_its_threads_wait_for_and_takes_nothin
     assert cancelled == [1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a coroutine that nobody awaits
-        with pytest.raises(AttemptEnded, match="the attempt is over"):
+        with pytest.raises(AttemptEnded, match="the attempt has ended"):
             await asyncio.to_thread(bridge.wait, one())
         with pytest.raises(UserError, match="event loop's own thread"):
             bridge.wait(one())

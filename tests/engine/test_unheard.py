@@ -30,7 +30,7 @@ def test_a_replay_does_not_ask_what_may_send_unheard(home: Path) -> None:
 
     assert run() == 1
     assert run(new=True) == 1
-    with pytest.raises(UserError, match="what native code sends in this process can be neither heard nor held back"):
+    with pytest.raises(UserError, match="requests by native code in this process can be neither recorded nor blocked"):
         run(new=True, journal="replay")
     assert len(asked) == 2
     assert run(journal="replay") == 0  # its attempts are there

@@ -261,7 +261,7 @@ def test_it_says_which_dataset_has_no_more_questions(store: Store) -> None:
     planned_runs, _, _ = pair(store, 12)
     until = watching(planned_runs, asked)
     assert len(until.questions) == 8
-    assert until.last == "all questions of x/small are answered, and a draw takes one of each dataset"
+    assert until.last == "all questions of x/small are answered, and each round needs one of every dataset"
 
 
 def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
@@ -283,7 +283,7 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     assert stop_records(store, runs[0]) == stop_records(store, runs[1]) == [stopping()]
     assert earlier_record(store, runs, CLAIM, 3) == stopping()
     assert earlier_record(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
-    with pytest.raises(UserError, match="an order is drawn once"):
+    with pytest.raises(UserError, match="in the order of"):
         earlier_record(store, runs[:1], CLAIM, 4)
 
 

@@ -103,7 +103,7 @@ def test_a_worker_that_is_asked_to_end_finishes_what_is_in_flight(start: Start, 
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
         stats = server.stats()
-    assert "was asked to end (SIGTERM), and has finished what was in flight; " in said
+    assert "got SIGTERM and finished the calls in flight; " in said
     assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2
     assert stats["asked"] == stats["prompts"] == COUNT, "nothing that was in flight is lost"
 
@@ -117,7 +117,7 @@ def test_without_any_worker_left_the_run_ends_and_goes_on_later(start: Start, tm
             os.kill(pid, signal.SIGKILL)
         _, said = process.communicate(timeout=60)
         assert process.returncode == 2
-        assert "No worker is left: worker" in said
+        assert "All workers ended: worker" in said
         assert "Traceback" not in said
         assert start(server).communicate(timeout=120)
     assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2

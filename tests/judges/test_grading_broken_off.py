@@ -133,7 +133,7 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):
         )
         until_asked(process, server, 4)  # two are answered and written, two are in flight
         told = interrupted(process, times, how=how)
-        assert "kept; the same command resumes from there." in told
+        assert "saved; the same command resumes." in told
         if times == 1:
             assert "4 model calls: 4 made now, 0 from the journal" in told
             assert "8 answers not judged" in told

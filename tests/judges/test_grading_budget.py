@@ -138,13 +138,13 @@ async def test_time_is_up(store):
 
     slow = Slow(lambda prompt, occurrence: '{"grade": "mismatch"}', name="openai:slow")
     made = await graded(store, [run], [slow], budget=Budget(seconds=0.12), at_once=1)
-    assert "0.12 seconds is over" in made.ended
+    assert "0.12 seconds is used up" in made.ended
     assert 0 < made.runs[0].left < COUNT
 
 
 async def test_runs_that_cannot_be_judged_together(store):
     run = staged(store, "a")
-    with pytest.raises(UserError, match="named twice"):
+    with pytest.raises(UserError, match="given twice"):
         await graded(store, [run, run], [judge()])
     with pytest.raises(UserError, match="different questions"):
         await graded(store, [run, staged(store, "b", questions="other")], [judge()])

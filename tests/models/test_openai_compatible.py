@@ -104,7 +104,7 @@ async def test_what_no_try_can_mend_stops_the_run(
 
 async def test_a_key_that_is_not_set_is_said_so(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(StopRun, match=r"wants a key \(401\): .*[^.]\. OPENAI_API_KEY is not set\.$"):
+    with pytest.raises(StopRun, match=r"needs a key \(401\): .*[^.]\. OPENAI_API_KEY is not set\.$"):
         await ask(server, "fault-401-always")
 
 
@@ -203,6 +203,6 @@ def test_no_key_is_one_clear_line() -> None:
 async def test_an_alias_without_an_address_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     opened = open_model("openai:m[alias=lab]")
-    with pytest.raises(StopRun, match="alias=lab names a server of yours, and nothing says where it is"):
+    with pytest.raises(StopRun, match="alias=lab is the name of your own server, and its address is missing"):
         await opened.complete(Request(messages=(Message("user", "?"),)), [])
     await opened.close()

@@ -204,7 +204,7 @@ def test_tokens_that_spell_a_key_are_not_kept():
         reply = without_keys(Reply(text="a", logprobs=said), Redactor())
         assert reply.logprobs is None
         assert key not in str(reply)
-        assert reply.notes == ("a key stood in the reply: it was replaced by [key]",)
+        assert reply.notes == ("the reply contained a key: it was replaced by [key]",)
     fine = Reply(text="ab", logprobs=(TokenLogprob("a", -1.0), TokenLogprob("b", -1.0)))
     assert without_keys(fine, Redactor()) is fine
 

@@ -145,7 +145,7 @@ def test_a_server_more_does_not_change_the_identity() -> None:
     assert spec(one) != spec(f"{one},{two}", ",alias=lab") != spec(f"{one},{two}", ",alias=other")
     assert spec(one, ",alias=lab") == spec(f"{one},{two}", ",alias=lab")
     for provider in ("openai", "vllm"):
-        with pytest.raises(UserError, match=r"nothing names them together.*alias=NAME inside the model"):
+        with pytest.raises(UserError, match=r"the group has no name.*alias=NAME inside the model"):
             open_model(f'{provider}:m[base_url="{one},{two}"]')
     assert spec(f"{one},{one}/") == spec(one)
 

@@ -113,7 +113,7 @@ def test_resuming_runs_no_code_that_only_a_store_names(command: Cli, ran: Path, 
     assert command("import", "store", str(other)).returncode == 0
     done = command("runs", "resume", run)
     assert done.returncode == 2
-    assert "which is code: none is run because a store names it" in done.stderr
+    assert "which is code, and a store never starts code" in done.stderr
     assert "ragrounds run --benchmark planted:FAMILY:x --agent" in done.stderr
     assert not ran.exists()
 
@@ -135,10 +135,10 @@ def test_an_agents_file_that_names_code_says_so(command: Cli, tmp_path: Path, ca
     (tmp_path / "mine.toml").write_text('graph = "mine.py:build"\nsummary = "s"\n')
     done = command("list", "agents", "mine.toml")
     assert done.returncode == 0, done.stderr
-    assert "mine.toml names code, which is run with it: mine.py:build" in caplog.text
+    assert "mine.toml contains code, which is run with it: mine.py:build" in caplog.text
     (tmp_path / "far.toml").write_text('graph = "vanilla_rag"\nsummary = "s"\nretriever = "rrf[a=bm25,b=mine:OBJ]"\n')
     assert command("list", "agents", "far.toml").returncode == 0
-    assert "far.toml names code, which is run with it: mine:OBJ" in caplog.text
+    assert "far.toml contains code, which is run with it: mine:OBJ" in caplog.text
     (tmp_path / "plain.toml").write_text('graph = "vanilla_rag"\nsummary = "s"\nretriever = "dense[model=openai:x]"\n')
     assert command("list", "agents", "plain.toml").returncode == 0
     assert "plain.toml" not in caplog.text

@@ -200,7 +200,7 @@ def test_malformed_replies_are_asked_for_again_by_us_alone(judge, home, server):
         ("ragas-two", "ragas_faithfulness", "verdict is 2: expected 0 or 1"),
         ("ragas-two", "ragas_context_precision", "verdict is 2: expected 0 or 1"),
         ("ragas-two", "ragas_context_recall", "attributed is 2: expected 0 or 1"),
-        ("ragas-cut", "ragas_context_recall", "the reply was cut off"),
+        ("ragas-cut", "ragas_context_recall", "the reply was truncated"),
         ("ragas-blank", "ragas_faithfulness", "nothing was found to judge"),
         ("ragas-blank", "ragas_context_recall", "nothing was found to judge"),
         ("ragas-blank", "ragas_answer_relevancy", "the question is empty"),

@@ -80,7 +80,7 @@ def test_several_models_in_one_table(tmp_path, command):
     assert [one["measure"] for one in found["comparisons"]] == ["Pearson", "Spearman"]
     twice = command(*arguments[:5], "--retriever", specs[0])
     assert twice.returncode == 2
-    assert "named twice" in twice.stderr
+    assert "given twice" in twice.stderr
 
 
 def test_what_has_no_spread_has_no_correlation():

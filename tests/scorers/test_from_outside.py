@@ -215,8 +215,8 @@ def test_words_that_cannot_be_read_are_as_good_as_none(tmp_path):
 def test_what_nobody_knows_is_remarked():
     (remark,) = unknown_words(["strict", "nobody's", "facts[k=1]"])
     assert remark == (
-        'The scorer "nobody\'s" is not here, and the store does not say what it measures: its values are shown as they '
-        "are, as if more were better. Install its package, or name it: --scorer package.module:NAME."
+        'The scorer "nobody\'s" is not installed, and its unit is unknown: values are shown as they are, higher as '
+        "better. Install its package, or give --scorer package.module:NAME."
     )
     assert unknown_words([]) == []
 

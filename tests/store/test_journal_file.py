@@ -85,7 +85,7 @@ def change(line: str, **values: object) -> str:
         ("conflict", "line 2: this is not JSON"),
         ("cut", "cut off"),
         ("key", "'../../x' is no key of a recorded call"),
-        ("twice", "stands twice in it"),
+        ("twice", "is in it twice"),
         ("passage", "a passage is not what its hash says"),
         ("missing passage", "is missing in it"),
         ("response", "line 2: "),

@@ -103,7 +103,7 @@ def test_a_silent_owner_elsewhere_is_taken_over_and_told_when_it_wakes(
             end = time.monotonic() + 20
             while not asleep.reached() and time.monotonic() < end:
                 time.sleep(0.05)
-            assert "taken the run over" in asleep.reached()
+            assert "continues the run" in asleep.reached()
             assert awake.reached() == ""
     assert held(store) == []
 

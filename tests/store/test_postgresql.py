@@ -71,7 +71,7 @@ async def test_failed_attempts_are_replaced_and_a_reason_may_hold_anything(store
 def test_a_newer_store_is_refused(store: Store, url: str, tmp_path: Path) -> None:
     with store.engine.begin() as connection:
         connection.execute(sa.update(schema.meta).values(value="99"))
-    with pytest.raises(UserError, match=f"reads version {schema.VERSION} alone"):
+    with pytest.raises(UserError, match=f"reads only version {schema.VERSION}"):
         Store(tmp_path, url)
 
 

@@ -68,7 +68,7 @@ async def test_a_run_outlives_a_restart_and_asks_nothing_twice(
         assert len(model.asked) == journal.made == 120
         for one in two:
             assert all("long long" in attempt.text for attempt in attempts(store, one.run).values())
-    assert any("does not answer; it is waited for, for up to 120 s" in line for line in said)
+    assert any("does not answer; waiting up to 120 s" in line for line in said)
     assert any("answers again" in line for line in said)
     assert len(said) % 2 == 0
 

@@ -48,7 +48,7 @@ async def test_of_a_whole_file_everything_is_saved(tmp_path: Path) -> None:
     assert found.saved.unread == 0
     assert not found.saved.dropped
     assert kept(new / "store.sqlite") == kept(old / "store.sqlite")
-    with pytest.raises(UserError, match="holds a store already"):
+    with pytest.raises(UserError, match="already contains a store"):
         rr.doctor(store=True, save=new, home=old, progress=False)
 
 

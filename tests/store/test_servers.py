@@ -109,6 +109,6 @@ def test_a_copied_run_brings_its_servers_unless_another_is_known_there(store: St
     with Store(tmp_path / "third") as third:
         keep_server(third.engine, server, "", {"root": "/b"})
         keep_server(third.engine, server, "fff", {"root": "/c"})
-        with pytest.raises(UserError, match="it told root /a, the one that is known root /c"):
+        with pytest.raises(UserError, match="it reported root /a, the known one root /c"):
             copy_runs(store.engine, third.engine, [run], FINAL)
         assert third.runs() == []

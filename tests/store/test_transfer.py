@@ -291,7 +291,7 @@ BREAKING = {
     "a text is another": ("UPDATE blobs SET data = (SELECT max(data) FROM blobs)", "not what its hash says"),
     "a question is missing": ("DELETE FROM questions WHERE position = 2", "not in order"),
     "the last question is missing": ("DELETE FROM questions WHERE position = 11", "questions"),
-    "an attempt's body is noise": ("UPDATE attempts SET body = x'00112233'", "is not what was written"),
+    "an attempt's body is noise": ("UPDATE attempts SET body = x'00112233'", "does not match its checksum"),
     "a status is none": ("UPDATE attempts SET status = 'fine'", "'fine'"),
     "a reading is none": ("UPDATE scores SET answer_status = 'x'", "'x'"),
     "an epoch too many": ("UPDATE attempts SET epoch = 7", "does not have"),
@@ -405,7 +405,7 @@ def test_the_commands_bring_a_run_with_equal_tables_and_no_call(
     [
         (["import", "store", "nowhere.sqlite"], "There is no file nowhere.sqlite"),
         (["import", "store", "postgresql://me:very-secret@127.0.0.1:9/x"], "127.0.0.1"),
-        (["export", "store", "--out", "x"], "holds no runs"),
+        (["export", "store", "--out", "x"], "contains no runs"),
         (["export", "store", "nothing", "--out", "x"], "There is no run 'nothing'"),
         (["export", "store", "--out", "nowhere/x"], "nowhere"),
     ],

@@ -22,7 +22,7 @@ def test_another_version_is_refused_in_one_line_and_stays_as_it_is(tmp_path: Pat
         connection.execute(sa.update(schema.meta).where(schema.meta.c.key == "version").values(value=said))
     path = tmp_path / "store.sqlite"
     before = contents(path)
-    refused = rf"store\.sqlite has version {said}; this ragrounds reads version {schema.VERSION} alone\. [^\n]*export"
+    refused = rf"store\.sqlite has version {said}; this ragrounds reads only version {schema.VERSION}\. [^\n]*export"
     with pytest.raises(UserError, match=refused):
         Store(tmp_path)
     with pytest.raises(UserError, match=refused), open_source(str(path)):

@@ -78,4 +78,4 @@ def test_a_store_that_was_deleted_is_not_called_safe(tmp_path: Path) -> None:
         assert "before is safe" in str(writing_failed(store.engine, OSError("disk full")))
         for file in tmp_path.glob("store.sqlite*"):
             file.unlink()
-        assert "The file is gone" in str(writing_failed(store.engine, OSError("disk I/O error")))
+        assert "The file was removed" in str(writing_failed(store.engine, OSError("disk I/O error")))

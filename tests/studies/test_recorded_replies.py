@@ -118,7 +118,7 @@ def test_replies_that_hold_an_error_count_as_their_text_is_read_and_what_was_not
     notes = study_notes(study(file, imported=[f"k = 1={path}"], rows="k = 1", home=home, progress=False).table)
     assert line.startswith("mirage: unfinished (6 of 8 given), and what is not given is in no mean; ")
     assert "50.00 %" in line
-    assert f"{run.id} holds no answer to 2 questions; they are in no mean." in made.notes
+    assert f"{run.id} has no answer to 2 questions; they are in no mean." in made.notes
     assert "count as not correct" not in " ".join(made.notes)
     assert [lack.partition(" (")[0] for lack in lacks] == [
         "2 attempts are not among what was imported; no mean counts them",
@@ -132,7 +132,7 @@ def test_replies_that_hold_an_error_count_as_their_text_is_read_and_what_was_not
 
 @pytest.mark.parametrize("given", [["no such row=x"], ["GPT-3.5, CoT="], {"GPT-4": "x"}, ["GPT-3.5, CoT=no-such-file"]])
 def test_what_is_refused(given: list[str] | dict[str, str]) -> None:
-    with pytest.raises(UserError, match=r"has no row|names no recorded replies|are not there: /"):
+    with pytest.raises(UserError, match=r"has no row|has no recorded replies|do not exist: /"):
         recorded_rows(given, open_study("mirage-table6"))
 
 

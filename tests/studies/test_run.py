@@ -210,7 +210,7 @@ def test_one_projection_for_all_cells(file: Path, server: Scripted, tmp_path: Pa
     given = {"base_url": server.url, "alias": "here", "home": tmp_path}
     with pytest.raises(UserError, match="project_above_dollars = 5") as refused:
         rr.study(file, **given, listener=Hearing())
-    assert "what is answered is kept" in str(refused.value)
+    assert "finished work is saved" in str(refused.value)
     assert any(line.startswith("All cells together are projected to take $") for line in told)
     piloted = server.calls
     # Two models and two strategies, 8 questions each; equal requests of the two columns are one call.

@@ -176,7 +176,7 @@ async def test_a_fault_that_stays_fails_the_attempt(tmp_path):
     [
         (Told({}, 302, {"Location": "http://203.0.113.5/steal"}), "redirects to http://203.0.113.5"),
         (Told({"error": "who are you."}, 401), r"refused the key \(401\): who are you\. Check"),
-        (Told({"detail": "Not Found"}, 404), "nothing to ask at this address"),
+        (Told({"detail": "Not Found"}, 404), "no agent at this address"),
     ],
 )
 async def test_what_every_further_call_would_meet_stops_the_run(told, message, tmp_path):
@@ -215,7 +215,7 @@ async def test_a_key_that_is_not_set_is_named_before_anything_is_sent(tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ('key = "sk-live-0123456789abcdef"', "no name of one"),
+        ('key = "sk-live-0123456789abcdef"', "is not the name of an environment variable"),
         ("stream = true", "stream is for the form 'openai'"),
         ("concurrency = 0", "expected more than 0"),
         ('nonsense = "x"', "unknown field `nonsense`"),

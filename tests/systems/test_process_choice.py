@@ -71,7 +71,7 @@ def test_in_process_is_said_and_keeps_it_in_ours(
 ) -> None:
     monkeypatch.setattr("ragrounds.plugins._SAID", set())
     assert answers(home, "./where.py:ask", in_process=True) == [str(os.getpid())]
-    assert "./where.py:ask runs in this process, and in none of its own: in_process=true." in caplog.messages
+    assert "./where.py:ask runs in this process, not in its own: in_process=true." in caplog.messages
     with Store(home) as store:
         (run,) = store.runs()
     assert run.agent == "./where.py:ask[in_process=true]"
@@ -119,7 +119,7 @@ def test_an_interpreter_for_what_runs_in_our_process_is_refused(there: Path, hom
     for agent, given in (("./taking.py:ask[python=python3]", {}), ("./taking.py:ask", {"python": "python3"})):
         with pytest.raises(UserError, match=r"imports ragrounds(: python|$|\.$)"):
             rr.run("sample", agent, limit=1, progress=False, home=home, **given)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="`in_process` is for systems of one's own"):
+    with pytest.raises(UserError, match="`in_process` is for your own systems"):
         rr.run("sample", "direct", limit=1, progress=False, home=home, in_process=True)
 
 

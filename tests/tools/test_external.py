@@ -95,7 +95,7 @@ async def test_a_llama_index_retriever(tmp_path):
     ("spec", "reason"),
     [
         ("langchain", "needs an import path"),
-        ("langchain[from=nomodule]", "no import path"),
+        ("langchain[from=nomodule]", "not an import path"),
         ('llamaindex[from="embedding_doubles:Two"]', "LlamaIndex"),
         ('langchain[from="embedding_doubles:Two",k=3]', "no parameter 'k'"),
         ("rerank[of=bm25]", "names no model"),

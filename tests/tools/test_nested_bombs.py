@@ -83,7 +83,7 @@ def test_a_row_of_any_depth_is_named_and_counted(command: Cli, tmp_path: Path) -
     (tmp_path / "c.jsonl").write_text("\n".join(rows))
     refused = command("index", "build", "n", "--from", "c.jsonl")
     assert refused.returncode == 2
-    assert "line 2 of c.jsonl: it is nested too deeply. Mend it. Or pass over" in refused.stderr
+    assert "line 2 of c.jsonl: it is nested too deeply. Repair it. Or skip" in refused.stderr
     done = command("index", "build", "n", "--from", "c.jsonl", "--skip-bad", "--json")
     assert done.returncode == 0
     found = json.loads(done.stdout)

@@ -83,7 +83,7 @@ def test_one_retriever_is_needed_and_ids_need_vectors(beir, tmp_path):
         index.build("mine", beir(_ROWS), **given)
     with pytest.raises(UserError, match="searches by vectors"):
         index.build("mine", beir(_ROWS), retrievers="bm25", **given)
-    with pytest.raises(UserError, match="names the rows of"):
+    with pytest.raises(UserError, match="are for the rows of"):
         index.build("mine", beir(_ROWS), ids=["x"], home=tmp_path, progress=False)
 
 

@@ -139,7 +139,7 @@ def test_a_checkpoint_that_holds_code_is_refused_and_runs_none(opened, tmp_path)
     (checkpoint,) = (tmp_path / "out").rglob("checkpoint.pt")
     held = torch.load(checkpoint, weights_only=True)
     torch.save({**held, "spent": Planted(str(tmp_path / "ran"))}, checkpoint)
-    with pytest.raises(UserError, match=r"checkpoint.*holds code.*Remove it"):
+    with pytest.raises(UserError, match=r"checkpoint.*contains code.*Remove it"):
         opened().recipe("stage-1")
     assert not (tmp_path / "ran").exists()
 

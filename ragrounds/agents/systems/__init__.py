@@ -144,7 +144,7 @@ def drawable(name: str) -> Graph:
     if not hasattr(made, "get_graph") and not hasattr(made, "compile") and makes_systems(made):
         maker = made_by(cast("Callable[..., object]", made), name)
         if maker.each_time:
-            raise UserError(f"{name} makes its graph anew for each attempt: there is none to draw before.")
+            raise UserError(f"{name} builds its graph for each attempt, so there is none to draw yet.")
         with refusals():
             made = maker.now()
     if not hasattr(made, "get_graph") and not hasattr(made, "compile"):

@@ -250,7 +250,7 @@ def _accounted(reply: EndpointReply, where: UsageMap | None) -> EndpointReply:
     if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6:
         reply = replace(reply, cost=float(cost))
     elif cost is not None:
-        note = note or "the server told a cost that cannot be true: it is unknown"
+        note = note or "the server reported an impossible cost: the cost is unknown"
     if where.model:
         reply = replace(reply, model=words(at_path(value, where.model), 200))
     return noted(reply, [note])

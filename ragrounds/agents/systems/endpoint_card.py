@@ -136,12 +136,12 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         if urllib.parse.urlsplit(self.url).scheme not in ("http", "https"):
             raise UserError(f"{name}: url = {redacted(self.url)!r} is no address: expected http://… or https://….")
-        check_address(self.url, 'name the environment variable that holds it: key = "MY_KEY"')
+        check_address(self.url, 'give the name of the environment variable: key = "MY_KEY"')
         for header, variable in (("key", self.key), *self.headers.items()):
             if variable and not _VARIABLE.fullmatch(variable):
                 raise UserError(
-                    f"{name}: {header} is to name an environment variable, such as MY_AGENT_KEY, and what is given is "
-                    "no name of one. A key never stands in the file."
+                    f"{name}: {header} is not the name of an environment variable, such as MY_AGENT_KEY. Never write "
+                    "a key into the file."
                 )
         if self.form == "openai" and not self.model:
             raise UserError(f"{name}: an endpoint of the form 'openai' needs model = \"…\".")
@@ -156,7 +156,7 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for given in placeholders(self.request):
             if given not in known:
                 raise UserError(
-                    f"{name}: request holds {{{given}}}, and nothing is called that.{nearest(given, known)} Known: "
+                    f"{name}: request holds {{{given}}}, which is unknown.{nearest(given, known)} Known: "
                     f"{', '.join(known)}. A brace itself is written twice."
                 )
 

@@ -49,7 +49,7 @@ def clean(reply: EndpointReply, redact: Redactor) -> EndpointReply:
     whole = without_keys(reply, redact)
     raw = redact.in_json(whole.raw)
     found = whole == reply and raw != whole.raw
-    return noted(replace(whole, raw=raw), ["a key stood in the reply: it was replaced by [key]"] if found else [])
+    return noted(replace(whole, raw=raw), ["the reply contained a key: it was replaced by [key]"] if found else [])
 
 
 def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -> EndpointReply:
@@ -66,7 +66,7 @@ def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -
         where = " and ".join(card.variables) or 'key = "…" in the agent\'s file, which names none'
         raise StopRun(f"{card.place} refused the key ({status}): {sentence(said)} Check {where}.")
     if status in (404, 405):
-        raise StopRun(f"{card.place} has nothing to ask at this address ({status}): {said}")
+        raise StopRun(f"{card.place} has no agent at this address ({status}): {said}")
     if status == 429:
         raise Transient("rate_limit", said, status, retry_after(answered.headers))
     if long := too_long(code, said, fields):
@@ -89,7 +89,7 @@ def letter_of(value: object, question: Question) -> tuple[str, str]:
         return same[0], ""
     if value is None or not question.options:
         return "", ""
-    return "", f"the field of the choice holds {as_json(value)[:200]}, which is no option"
+    return "", f"the field of the choice holds {as_json(value)[:200]}, which is not an option"
 
 
 def passages_of(value: object, where: PassageMap, corpus: str) -> tuple[Passage, ...]:

@@ -83,7 +83,7 @@ class Work:
         except RuntimeError:  # the loop is closed
             for said, _ in frames:
                 if isinstance(said, Exchange):
-                    line.settle(said.n, "refuse", why="the evaluation that this call belongs to has ended")
+                    line.settle(said.n, "refuse", why="the evaluation of this call has ended")
 
     def fail(self, error: Exception) -> None:
         """The host is gone. Called by the thread that reads."""
@@ -270,7 +270,7 @@ class Line:
             if whose is not None:
                 self._asked[said.n] = whose
             elif self.host.closed:  # of a thread that an attempt has left behind
-                self.post("fail", n=said.n, why="Nothing is sent in a replay.")
+                self.post("fail", n=said.n, why="A replay sends nothing.")
             else:
                 self.post("pass", n=said.n)
         return whose

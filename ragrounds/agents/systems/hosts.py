@@ -195,7 +195,7 @@ class Host:
 
     def offend(self, how: str) -> None:
         """End it: it has sent what no host may."""
-        self.refuse(f"sent what no host may ({how}), and was ended")
+        self.refuse(f"sent an invalid message ({how}) and was stopped")
         self._kill()
 
     def refuse(self, why: str) -> None:
@@ -285,7 +285,7 @@ class _Hosts:
             if host is None or host.how:
                 ends = 0 if host is None or host.answered else host.ends + 1
                 if host is not None and ends >= MOST_ENDS:
-                    raise HostEnded(f"the process of this system {host.how}, {ends} times in a row: no other is begun")
+                    raise HostEnded(f"the process of this system {host.how}, {ends} times in a row: not restarted")
                 host = self._held[place] = Host(place, self._loop, ends)
             return host
 

@@ -210,7 +210,7 @@ def _variables(folder: Path, env: str | dict[str, object], path: str) -> dict[st
 
     file = folder / env
     if not file.is_file():  # as after every fresh clone
-        say_once(f"{path}: its env names {env!r}, and there is no such file beside it: no variable is set by it.")
+        say_once(f"{path}: its env is {env!r}, and there is no such file in its folder: no variable is set.")
         return {}
     return {key: value for key, value in dotenv_values(file).items() if value is not None}
 
@@ -280,8 +280,8 @@ def _forget_changed(name: str) -> None:
         whose, first = _shared.setdefault(what, (name, mine))
         if first != mine and whose != name:
             raise UserError(
-                f"{whose} and {name} each have their own {what}, and a process has one of that name. Run them in "
-                "two commands; `ragrounds compare` compares their runs."
+                f"{whose} and {name} each have their own {what}, and a process can have only one. Run them in two "
+                "commands; `ragrounds compare` compares their runs."
             )
     module = module_named(name)
     if reads.changed or module in REFUSED:

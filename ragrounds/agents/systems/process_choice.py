@@ -67,7 +67,7 @@ def reason_here(card: Card) -> str:
     if card.in_process:
         return "in_process=true"
     if sys.platform not in _WITH_HOSTS:
-        return f"there are no hosts on {sys.platform}"
+        return f"separate processes are not supported on {sys.platform}"
     names = [name for name in (card.graph, card.on_interrupt) if place.is_place(name)]
     return "its file imports ragrounds" if any(map(_imports_ragrounds, names)) else ""
 
@@ -89,10 +89,10 @@ def hosted(card: Card) -> HostedSystem | None:
         reason = "what it imports imports ragrounds"
     if card.python:
         raise UserError(
-            f"{card.graph} is opened in this process, as {reason}: python = {card.python!r} has no effect on it."
+            f"{card.graph} is opened in this process, because {reason}: python = {card.python!r} has no effect."
         )
     if reason != _OBJECT and not reason.startswith("its file"):
-        say_once(f"{card.graph} runs in this process, and in none of its own: {reason}.")
+        say_once(f"{card.graph} runs in this process, not in its own: {reason}.")
     return None
 
 

@@ -45,14 +45,14 @@ def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
             raise UserError(f"{key} must be true or false, not {str(value)!r}.")
         return getattr(card, key), replace(card, **{key: value})
     if key == "clock" and value not in ("", "real"):
-        raise UserError(f"clock={value}: expected real, or nothing for a clock that is recorded.")
+        raise UserError(f"clock={value}: expected real, or nothing for a recorded clock.")
     if key in TEXTS:
         return getattr(card, key), replace(card, **{key: str(value).lower() if isinstance(value, bool) else str(value)})
     table, _, path = key.partition(".")
     if isinstance(value, str) and (redacted(value) != value or _SECRET.search(path.replace("-", "_"))):
         raise UserError(
-            f"{key} looks like a key, and an agent's text is stored and shown. Put it into a variable of the "
-            "environment, or where the system's own code reads it."
+            f"{key} looks like a key, and an agent's text is stored and shown. Put it into an environment variable, "
+            "or where the system's own code reads it."
         )
     held: dict[str, object] = getattr(card, table)
     if table == "input":
@@ -154,7 +154,7 @@ def with_model(text: str, card: Card, model: str) -> str:
         raise UserError(f"{text}: model_field = {place!r}: expected config.KEY or context.KEY.{there}")
     named = parse(model)
     if named.parameters:
-        raise UserError(f"{text} takes a model's name in {place}, and no parameters: {model} has some.")
+        raise UserError(f"{text} takes only a model's name in {place}: {model} has parameters.")
     spec = parse(text)
     return str(Spec(spec.name, {f"{table}.{key}": named.name, **spec.parameters}))
 
@@ -165,7 +165,7 @@ def check_effects(spec: Spec, card: Card) -> None:
     Raises:
         UserError: the agent's text or file sets something of that kind.
     """
-    reason = f"{spec.name} asks models and searches by itself"
+    reason = f"{spec.name} uses its own models and search"
     known = list(SETTINGS)
     if card.endpoint is not None:
         known = list(card.parameters)
@@ -173,8 +173,8 @@ def check_effects(spec: Spec, card: Card) -> None:
         settable = is_setting(key) if card.endpoint is None else key in known
         if not settable and not key.startswith("limits."):
             raise UserError(
-                f"{reason}: {key} has no effect on it. What can be set: {', '.join(known)}, limits.calls, "
-                "limits.tokens, limits.cost, limits.seconds."
+                f"{reason}: {key} has no effect. Settings: {', '.join(known)}, limits.calls, limits.tokens, "
+                "limits.cost, limits.seconds."
             )
     for field, said in (
         ("models", card.models),
@@ -183,5 +183,5 @@ def check_effects(spec: Spec, card: Card) -> None:
         ("tools", card.tools),
     ):
         if said:
-            how = " Name model_field to have --model set there." if field == "models" else ""
-            raise UserError(f"{reason}: {field} of its file has no effect on it.{how}")
+            how = " Set model_field to pass --model on." if field == "models" else ""
+            raise UserError(f"{reason}: {field} of its file has no effect.{how}")

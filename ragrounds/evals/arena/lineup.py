@@ -106,7 +106,7 @@ def gather_lineup(
     runs = store.named(references)
     for run in runs:
         if sum(other.id == run.id for other in runs) > 1:
-            raise UserError(f"The run {run.id} is named twice. A system cannot play against itself.")
+            raise UserError(f"The run {run.id} is given twice. A system cannot play against itself.")
     if len(runs) + reference < 2:
         raise UserError(
             f"An arena needs two systems or more; {len(runs) + reference} was given. See `ragrounds runs ls`."

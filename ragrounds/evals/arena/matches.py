@@ -66,7 +66,7 @@ def collect_matches(systems: Sequence[str], played: Iterable[tuple[Hashable, str
     """
     place = {system: index for index, system in enumerate(systems)}
     if len(place) != len(systems):
-        raise UserError("A system is named twice. Each system of an arena needs a name of its own.")
+        raise UserError("A system is given twice. Each system of an arena needs its own name.")
     numbers: dict[Hashable, int] = {}
     rows: list[tuple[int, int, float, int]] = []
     for question, first, second, score in played:

@@ -81,8 +81,8 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
         if not withheld:
             return ""
         return (
-            f"The benchmark's guard.jsonl withholds {sum(withheld):,} documents from the searches of {len(withheld):,} "
-            "questions; AGENT[guard=false] lets them be found."
+            f"The benchmark's guard.jsonl withholds {sum(withheld):,} documents from the searches of "
+            f"{len(withheld):,} questions; AGENT[guard=false] turns this off."
         )
 
 
@@ -101,7 +101,7 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
         if not question.id.isprintable() or len(question.id) > _LONGEST_ID:
             raise broken(where, f"an id has no control characters and at most {_LONGEST_ID} characters", record)
         if question.id in golds:
-            raise broken(where, "this id stands twice; ids are unique", record)
+            raise broken(where, "this id is not unique", record)
         if not question.text.strip():
             raise broken(where, "the question is empty", record)
         if question.kind == "choice":
@@ -110,7 +110,7 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
         golds[question.id] = gold
         questions.append(question)
     if not questions:
-        raise broken(where, "it holds no questions")
+        raise broken(where, "it contains no questions")
     clustered = with_clusters(questions)
     return Benchmark(
         name=name,
@@ -205,7 +205,7 @@ def select(
     """
     for name, number in (("limit", limit), ("number per dataset", per_dataset)):
         if number is not None and number < 1:
-            raise UserError(f"The {name} is {number}; it must be 1 or more, or left out for all questions.")
+            raise UserError(f"The {name} is {number}; give 1 or more, or leave it out for all questions.")
     if limit is None and per_dataset is None and not ids:
         return benchmark
     named = tuple(dict.fromkeys(question_named(benchmark.questions, id, benchmark.name).id for id in ids))
@@ -250,7 +250,7 @@ def question_named(questions: Sequence[Question], reference: str, place: str) ->
         return found[0]
     if found:
         some = ", ".join(one.id for one in found[:5])
-        raise UserError(f"{reference!r} is the end of {len(found):,} ids of {place}: {some}. Give a whole one.")
+        raise UserError(f"{reference!r} matches {len(found):,} ids of {place}: {some}. Give the whole id.")
     known = [name for one in questions for name in (one.id, one.id.rpartition("/")[2])]
     raise UserError(f"There is no question {reference!r} in {place}.{nearest(reference, known)}")
 

@@ -134,7 +134,7 @@ def _beside(folder: Path) -> _Beside | None:
     try:
         return msgspec.json.decode(read_bytes(path), type=_Beside)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise broken(path, f"it is not the card of a benchmark ({error})") from None
+        raise broken(path, f"it is not a benchmark card ({error})") from None
 
 
 @cache

@@ -226,7 +226,7 @@ def _parsed(given: str, reference: str, own: Family | None) -> BenchmarkReferenc
             )
     path = match.group(2)
     if path is not None and not path.strip():
-        raise UserError(f"The benchmark {shown(reference)} names no path after the colon; expected {reader.file}.")
+        raise UserError(f"The benchmark {shown(reference)} has no path after the colon; expected {reader.file}.")
     return BenchmarkReference(family, dataset, Path(path).expanduser() if path else None, dict(spec.parameters), reader)
 
 
@@ -277,7 +277,7 @@ def _absent(reference: BenchmarkReference) -> UserError:
             f"The benchmark {reference.name!r} needs a path: `{reference.family}:PATH`, where PATH is {family.file}."
         )
     return UserError(
-        f"The benchmark {reference.name!r} has no copy here yet. Add the authors' files once with "
-        f"`ragrounds data add {reference.name} PATH`, where PATH is {family.file}, or name it each time: "
+        f"The benchmark {reference.name!r} is not here yet. Add the authors' files once with "
+        f"`ragrounds data add {reference.name} PATH`, where PATH is {family.file}, or give the path each time: "
         f"`{reference.name}:PATH`."
     )

@@ -35,7 +35,7 @@ def fetch(name: str, home: Path, progress: Progress = lambda name, here, size: N
     """
     found, files = card(name), remote_files(name)
     if not files:
-        what = found.missing or "No hash of its files is known here, so what came could not be checked."
+        what = found.missing or "Its card has no hash of the files, so the download could not be checked."
         raise UserError(
             f"{name!r} cannot be fetched. {what} Its home: {found.source}. "
             f"Get the files there and add them with `ragrounds data add {name} PATH`."
@@ -64,8 +64,8 @@ def _fetch(file: RemoteFile, folder: Path, progress: Progress) -> None:
         reason = getattr(error, "reason", None) or error
         here = part.stat().st_size if part.is_file() else 0
         raise UserError(
-            f"Cannot fetch {file.url}: {reason}. {here:,} of {file.bytes:,} bytes are kept; the same command resumes "
-            f"from there. Or get it yourself and use `ragrounds data add {file.of} PATH`."
+            f"Cannot fetch {file.url}: {reason}. {here:,} of {file.bytes:,} bytes are saved; the same command "
+            f"resumes. Or download it yourself and use `ragrounds data add {file.of} PATH`."
         ) from None
     except OSError as error:
         raise UserError(f"Cannot write {part}: {error.strerror}.") from None

@@ -99,7 +99,7 @@ def triplets(path: Path) -> Iterator[tuple[Triplet, str]]:
         count += 1
         yield (head, relation, tail), fields[dated] if dated is not None else ""
     if not count:
-        raise broken(path, "it holds no triplets")
+        raise broken(path, "it contains no triplets")
 
 
 def _expected(width: int) -> str:
@@ -123,7 +123,7 @@ def _lines(path: Path) -> Iterator[str]:
         UserError: no such file, a damaged archive, text that is not UTF-8, a line too long.
     """
     if path.is_dir():
-        raise broken(path, "it is a folder, and a file is expected")
+        raise broken(path, "it is a folder; expected a file")
     READ.report(path)
     number = 0
     try:

@@ -38,7 +38,7 @@ def query_ids(rows: Iterable[tuple[str, str]], path: Path) -> set[str]:
     ids: set[str] = set()
     for place, query in rows:
         if query in ids:
-            raise broken(path, f"the id {shown(query)} stands twice; ids are unique", place)
+            raise broken(path, f"the id {shown(query)} is not unique", place)
         ids.add(query)
     return ids
 
@@ -86,13 +86,13 @@ def _documents(folder: Path) -> tuple[Path, set[str]]:
     for passage, (_, line) in passages(origin, bad=bad):
         _refuse(bad, path)
         if passage.id in ids:
-            raise broken(path, f"the id {shown(passage.id)} stands twice; ids are unique", f"line {line}")
+            raise broken(path, f"the id {shown(passage.id)} is not unique", f"line {line}")
         ids.add(passage.id)
         # One string for both, where they are equal: a corpus may have millions.
         documents.add(passage.id if passage.document == passage.id else passage.document)
     _refuse(bad, path)
     if not ids:
-        raise broken(path, "the corpus holds no documents")
+        raise broken(path, "the corpus contains no documents")
     return path, documents
 
 

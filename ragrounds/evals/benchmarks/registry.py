@@ -42,9 +42,9 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
     wanted = parse_reference(name)
     family = families()[wanted.family]
     if not family.needs:
-        raise UserError(f"A {wanted.family!r} benchmark is not registered: name its file each time, `{name}:PATH`.")
+        raise UserError(f"A {wanted.family!r} benchmark is not registered: give its file each time, `{name}:PATH`.")
     if wanted.path is not None:
-        raise UserError(f"Name the benchmark without a path, {wanted.name!r}, and give the path as the next argument.")
+        raise UserError(f"Give the benchmark without a path, {wanted.name!r}, and the path as the next argument.")
     source = path.expanduser().absolute()  # `.` has a name too
     with READ.collecting() as files:
         benchmark = read(wanted, source)
@@ -97,7 +97,7 @@ def _same_again(benchmark: Benchmark, kept: BenchmarkReference, home: Path, sour
     if again.version != benchmark.version:
         raise UserError(
             f"A copy of {source} does not hold the same questions under the name {kept.name!r}, so nothing was "
-            f"registered. Name the dataset: `ragrounds data add {kept.family}/NAME PATH`."
+            f"registered. Give the dataset: `ragrounds data add {kept.family}/NAME PATH`."
         )
 
 

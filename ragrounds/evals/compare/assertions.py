@@ -62,7 +62,7 @@ FEWEST = 10
 interval all above it in 14 of 100 samples."""
 AGAINST = 50
 """Questions that a condition names."""
-WIDE = "the interval reaches to both sides of what is claimed: more questions make it narrower"
+WIDE = "the interval includes both sides of the claim: more questions make it narrower"
 """Why a claim cannot be told where nothing else stands in its way."""
 
 
@@ -87,7 +87,7 @@ def check_claims(
     early = early_stops(store, runs)
     basis = comparison_basis(store, runs, [scorer_name(scorer)] if scorer else [], common, answered=bool(early))
     if not basis.scorers:
-        raise UserError("These runs have no scores yet: nothing can be claimed of them.")
+        raise UserError("These runs have no scores yet: no claim can be checked.")
     checked = _Assertions(
         {run.id: run for run in runs}, basis, basis.scorers[0], StoppedRuns(store, runs, basis, early), seed
     )
@@ -123,19 +123,21 @@ class _Assertions:
         for term in condition.terms:
             values = self._values(term, asked)
             if values is None:
-                return _undecided(condition, shown, f"the {term.measure} of {term.run} is not known")
+                return _undecided(condition, shown, f"the {term.measure} of {term.run} is unknown")
             columns.append((term.factor, values))
         named = [term.run for term in condition.terms]
         if condition.level is not None and self.stopped.concerns(*named):
             if any(term.measure in _COSTS for term in condition.terms):
                 return _undecided(
-                    condition, shown, "how many questions these runs have depends on their results: no interval holds"
+                    condition, shown, "the number of questions depends on the results: no interval is valid"
                 )
             if cancels(condition):
                 return _undecided(condition, shown, "it compares a run with itself")
             if any(_of_corpus(values) for _, values in columns):
                 return _undecided(
-                    condition, shown, f"{self.scorer} is no mean over questions: no interval of it holds for these runs"
+                    condition,
+                    shown,
+                    f"{self.scorer} is not a mean over questions: it has no valid interval for these runs",
                 )
             return _followed(condition, shown, self._rounds(condition, named), columns, self._open(condition, asked))
         kept = [one for one in asked if all(values.get(one.id) is not None for _, values in columns)]
@@ -148,14 +150,14 @@ class _Assertions:
         missing = len(asked) - len(kept)
         reasons += [f"{missing:,} questions have no score and are left out"] if missing else []
         if made.low is None:
-            reasons.append("the questions are too few, or their values too much alike, for an interval")
+            reasons.append("too few questions, or too little variation, for an interval")
         open_ = self._open(condition, asked)
         turned = self._turned(condition, kept, columns, open_, decision)
         if decision == "cannot tell" and any(one.count for one in open_):
-            wide = f"; whatever they come to, {WIDE}" if not reasons else ""
+            wide = f"; whatever their results, {WIDE}" if not reasons else ""
             reasons = [_open_words(condition, open_) + (": they could decide this" if turned else wide), *reasons]
         elif turned:
-            decision, reasons = "cannot tell", [f"{_open_words(condition, open_)}: they could turn this", *reasons]
+            decision, reasons = "cannot tell", [f"{_open_words(condition, open_)}: they could reverse this", *reasons]
         low, high = shown.interval(made.low, made.high)
         known = [one.id for one in kept]
         against, alike = ([], 0) if decision == "holds" else _against(condition, known, columns, open_)
@@ -357,7 +359,7 @@ def _followed(
         measured=shown.measured,
         claimed=shown.claimed,
         questions=live.state.questions,
-        reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
+        reason="the number of questions depends on the results: the interval is always valid" + left_out,
         against=tuple(against[:AGAINST]),
         against_count=len(against),
         alike=alike,

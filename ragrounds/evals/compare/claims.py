@@ -156,8 +156,8 @@ def check_measures(claim: Claim, scorer: str) -> None:
     named = next((one for each in claim.conditions for one in each.terms if one.measure == "accuracy"), None)
     if named is not None and not described(scorer).accuracy:
         raise UserError(
-            f"The claim {claim.text!r} is about an accuracy, and {scorer} is none: a score of 1 is not a right answer "
-            f"there. Write score({named.run})."
+            f"The claim {claim.text!r} is about accuracy, but with {scorer} a score of 1 is not a right answer. "
+            f"Write score({named.run})."
         )
 
 
@@ -277,7 +277,7 @@ def _condition(reader: _Reader) -> Condition:
     right, right_constant = _sum(reader)
     terms: tuple[Term, ...] = (*left, *(Term(-term.factor, term.measure, term.run) for term in right))
     if not terms:
-        raise UserError(f"The claim {reader.text!r} names no run: write something like accuracy(RUN) > 0.5.")
+        raise UserError(f"The claim {reader.text!r} has no run: write, for example, accuracy(RUN) > 0.5.")
     signs: dict[str, Relation] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
     return Condition(
         terms=terms, constant=left_constant - right_constant, relation=signs[relation], level=_level(reader)
@@ -319,8 +319,8 @@ def _term(reader: _Reader, factor: float) -> Term:
         raise reader.wrong("a number, or a measure such as accuracy(RUN)")
     if name not in MEASURES:
         raise UserError(
-            f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} "
-            f"Known: {', '.join(MEASURES)}; separated(RUN, RUN) stands alone."
+            f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} Known: "
+            f"{', '.join(MEASURES)}; separated(RUN, RUN) takes no comparison."
         )
     reader.at = found.end()
     reader.expect("(")
@@ -494,8 +494,8 @@ def _checked(condition: Condition, claim: str) -> float:
     unbounded = [term.measure for term in condition.terms if term.measure not in BOUNDED_MEASURES]
     if unbounded:
         raise UserError(
-            f"A run cannot be stopped by {claim!r}: {unbounded[0]} has no upper bound, so no interval of it stays "
-            f"valid while it is watched. Measures that can be watched: {', '.join(BOUNDED_MEASURES)}."
+            f"A run cannot be stopped by {claim!r}: {unbounded[0]} has no upper bound, so its interval is not valid "
+            f"during a run. Measures for --until: {', '.join(BOUNDED_MEASURES)}."
         )
     if condition.level is None:
         raise UserError(

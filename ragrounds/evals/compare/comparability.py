@@ -83,10 +83,10 @@ def comparison_basis(
             set; a scorer that nothing was scored by.
     """
     if not runs:
-        raise UserError("No run was named. See `ragrounds runs ls`.")
+        raise UserError("No run was given. See `ragrounds runs ls`.")
     twice = [id for id, count in Counter(run.id for run in runs).items() if count > 1]
     if twice:
-        raise UserError(f"The run {twice[0]} is named twice; name each run once.")
+        raise UserError(f"The run {twice[0]} is given twice; give each run once.")
     questions, notes = common_questions(store, runs, common)
     epochs = _epochs(runs, common, notes)
     summaries = {run.id: store.summaries(run) for run in runs}
@@ -143,8 +143,8 @@ def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[l
     if not common:
         differing = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
         raise UserError(
-            f"These runs answer different questions ({differing}). Compare runs on the same questions, or set --common "
-            "to compare on those that all of them have."
+            f"These runs answer different questions ({differing}). Compare runs on the same questions, or set "
+            "--common to compare on the questions that all runs have."
         )
     shared = {question.id: _content(question, golds[question.id]) for question in first}
     changed: set[str] = set()
@@ -158,7 +158,7 @@ def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[l
         raise UserError("These runs have no question in common.")
     notes = [f"Compared on the {len(kept):,} questions that all runs have."]
     if changed:
-        notes.append(f"{len(changed):,} questions have the same id but another text or answer; they are left out.")
+        notes.append(f"{len(changed):,} questions have the same id but a different text or answer; they are left out.")
     return kept, notes
 
 
@@ -169,9 +169,9 @@ def _answered(
     made = [Counter(one.question_id for one in found if one.epoch < epochs) for found in summaries.values()]
     kept = [question for question in questions if all(counts[question.id] >= epochs for counts in made)]
     if not kept:
-        raise UserError("There is no question that all these runs have answered yet.")
+        raise UserError("No question is answered by all these runs yet.")
     if len(kept) < len(questions):
-        notes.append(f"{len(questions) - len(kept):,} questions that some run has not answered yet are left out.")
+        notes.append(f"{len(questions) - len(kept):,} questions not answered by every run yet are left out.")
     return kept
 
 
@@ -215,14 +215,15 @@ def _shared_scorers(
         if name not in present:
             raise UserError(
                 f"No run has scores under {name!r}, only {', '.join(sorted(present)) or 'none'}. "
-                f"`{described(name).command([run.id for run in runs])}` makes them, where {name!r} fits the questions."
+                f"`{described(name).command([run.id for run in runs])}` makes them, if {name!r} applies to the "
+                "questions."
             )
         lacking = [run.id for run in runs if _lacks(name, run, summaries, scores)]
         if lacking and (wanted or not common):
             others = "" if wanted else ", or set --common to compare under the scorers that all runs have"
             raise UserError(
                 f"These runs were scored by different scorers: {', '.join(lacking)} has no scores under {name!r}. "
-                f"`{described(name).command(lacking)}` makes them{others}."
+                f"`{described(name).command(lacking)}` computes them{others}."
             )
         if lacking:
             notes.append(f"Not compared under {name}: {', '.join(lacking)} has no scores by it.")

@@ -241,7 +241,7 @@ def compare(
     notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
     notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
     notes += [
-        f"{row.run} holds no answer to {row.statuses['not_run']:,} questions; they are in no mean."
+        f"{row.run} has no answer to {row.statuses['not_run']:,} questions; they are in no mean."
         if row.left_out
         else f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
         for row in rows

@@ -401,8 +401,7 @@ def property_named(name: str, questions: Sequence[Question]) -> Callable[[Questi
         if name not in known:
             names = [*_PROPERTIES, *known]
             raise UserError(
-                f"Questions cannot be grouped by {name!r}.{nearest(name, names)} These can be grouped by "
-                f"{', '.join(names)}."
+                f"Questions cannot be grouped by {name!r}.{nearest(name, names)} Known: {', '.join(names)}."
             )
 
         def read(question: Question) -> str:
@@ -492,6 +491,6 @@ def chosen_pairs(runs: Sequence[str], baseline: str = "") -> tuple[list[Pair], s
     if len(pairs) <= MOST_PAIRS:
         return pairs, ""
     return [], (
-        f"{len(runs):,} runs make {len(pairs):,} pairs, and at most {MOST_PAIRS:,} are tested, so there are no paired "
-        "differences here: `ragrounds compare` sets runs against one of them (--baseline RUN)."
+        f"{len(runs):,} runs make {len(pairs):,} pairs, and at most {MOST_PAIRS:,} are tested, so paired differences "
+        "are left out: compare with one run (--baseline RUN)."
     )

@@ -110,8 +110,8 @@ def answered_with(scorer: ScorerRecord, question: Question, gold: Gold, text: st
     """
     if not scorer.computes:
         raise UserError(
-            f"The figure of {scorer.name} is a ratio of sums over questions, and the scorer that knows its parts is "
-            "not here. Install its package, or name it: --scorer package.module:NAME."
+            f"The figure of {scorer.name} is a ratio of sums over questions, and its scorer is not installed. "
+            "Install its package, or give --scorer package.module:NAME."
         )
     attempt = Attempt(run="", question_id=question.id, epoch=0, status="completed" if text else "failed", text=text)
     return scorer.score(attempt, question, gold)

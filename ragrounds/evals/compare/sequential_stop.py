@@ -79,8 +79,8 @@ def earlier_record(store: Store, runs: Sequence[Run], claim: str, seed: int) -> 
         for known in stop_records(store, run):
             if known.seed != seed:
                 raise UserError(
-                    f"{run.id} was followed with its questions in the order of --seed {known.seed}; an order is drawn "
-                    f"once. Give --seed {known.seed}, or --new for another run."
+                    f"{run.id} has its questions in the order of --seed {known.seed}. Give --seed {known.seed}, or "
+                    "--new for another run."
                 )
             if known.runs == ids and known.state.claim == claim:
                 found = known
@@ -118,7 +118,7 @@ class ClaimStop:
 
     def __init__(self, claim: str, runs: Sequence[Run], questions: Iterable[Question], *, seed: int, most: int | None):
         if not -(2**_SEED_BITS) <= seed < 2**_SEED_BITS:
-            raise UserError(f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most.")
+            raise UserError(f"--seed {seed}: with --until the seed is stored with the run, and has at most 64 bits.")
         self.runs, self.seed = tuple(runs), seed
         written = parse_claim(claim)
         self.claim = resolved(written, runs)
@@ -258,9 +258,9 @@ def _check_mean(claim: Claim, scorer: str) -> None:
     named = {term.measure for condition in claim.conditions for term in condition.terms}
     if described(scorer).ratio and named & {"accuracy", "score"}:
         raise UserError(
-            f"A run cannot be stopped by {claim.text!r}: {scorer} is a figure of the whole corpus and no mean over "
-            "questions, so no interval of it stays valid while it is watched. Run it to its end, and check the claim "
-            "with `ragrounds compare --assert`."
+            f"A run cannot be stopped by {claim.text!r}: {scorer} is computed over the whole corpus, not as a mean "
+            "over questions, so its interval is not valid during a run. Finish the run, then check the claim with "
+            "`ragrounds compare --assert`."
         )
 
 
@@ -278,7 +278,7 @@ def _used_up(rounds: Sequence[QuestionRound], asked: Iterable[Question]) -> str:
         return "all questions are answered"
     drawn = Counter(question.benchmark for one in rounds for question in one.questions)
     ended = [name for name, count in datasets.items() if drawn[name] == count]
-    return f"all questions of {', '.join(ended)} are answered, and a draw takes one of each dataset"
+    return f"all questions of {', '.join(ended)} are answered, and each round needs one of every dataset"
 
 
 class StoppedRuns:
@@ -300,12 +300,12 @@ class StoppedRuns:
             together[tuple(run for run in known.runs if run in self.by_run)] = known.state
         notes = []
         for runs, state in together.items():
-            how = "is not decided" if state.decision == "cannot tell" else state.decision
+            how = "is undecided" if state.decision == "cannot tell" else state.decision
             notes.append(
-                f"{', '.join(runs)}: how many questions are answered depends on the results, for {state.claim!r} was "
-                f"watched; it {how} after {state.questions:,} questions. Intervals of differences are valid at any "
-                "number of questions (confidence sequences); tests for a fixed number are left out; an interval of a "
-                "score by itself is for a fixed number."
+                f"{', '.join(runs)}: the number of questions depends on the results, because of --until "
+                f"{state.claim!r}; it {how} after {state.questions:,} questions. Intervals of differences are valid "
+                "at any number of questions (confidence sequences); tests for a fixed number are left out; the "
+                "interval of a single score assumes a fixed number."
             )
         return notes
 

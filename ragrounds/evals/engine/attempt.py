@@ -197,7 +197,7 @@ class AttemptRunner:
                 scorer=name,
                 value=None,
                 answer_status="empty" if blank(attempt.text) else "answered",
-                reason="the attempt was made again, and this scorer has not seen the new one",
+                reason="the attempt was repeated, and this scorer has not scored the new one",
             )
             for name in (self._store.scored_by(run, attempt.question_id, attempt.epoch, others) if others else ())
         ]
@@ -304,7 +304,7 @@ async def _attempt(
         status, reason = "failed", f"{failed.kind}: {failed.message}"
     except GraphRecursionError as error:  # by the graph's own limit, where it has one
         limit = re.search(r"\d+", str(error))
-        status, reason = "capped", f"the graph did not end within {limit[0] if limit else MAX_STEPS} steps"
+        status, reason = "capped", f"the graph did not finish within {limit[0] if limit else MAX_STEPS} steps"
     except NotReplayed as missed:
         if not goes_on():
             raise

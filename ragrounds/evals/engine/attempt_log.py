@@ -129,7 +129,7 @@ class AttemptLog:
             plain = {}
             if not self._trace_full:
                 self._trace_full = True
-                what = f"the trace holds {TRACE_SIZE:,} characters: what nodes wrote from here on is left out of it"
+                what = f"the trace holds {TRACE_SIZE:,} characters: later output of nodes is left out"
                 self.note("trace_full", f"{what}; calls, times and the answer are not")
         self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error[:LONGEST_REASON]))
 

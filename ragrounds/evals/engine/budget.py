@@ -65,15 +65,15 @@ class BudgetStop:
     def reached(self) -> str:
         """Say which limit is reached; empty: none. A sum that is not known has reached every limit: what cannot be
         counted cannot be kept within one."""
-        budget, rest = self._budget, "without what was in flight then"
+        budget, rest = self._budget, "without calls then in flight"
         if budget.cost is not None and (self._cost is None or self._cost >= budget.cost):
             if self._cost is None:
-                return f"the budget of ${budget.cost:g} cannot be kept: the cost of a call is unknown"
+                return f"the budget of ${budget.cost:g} cannot be checked: the cost of a call is unknown"
             return f"the budget of ${budget.cost:g} is used up: ${self._cost:.4f}, {rest}"
         if budget.tokens is not None and (self._tokens is None or self._tokens >= budget.tokens):
             if self._tokens is None:
-                return f"the budget of {budget.tokens:,} tokens cannot be kept: the tokens of a call are unknown"
+                return f"the budget of {budget.tokens:,} tokens cannot be checked: the tokens of a call are unknown"
             return f"the budget of {budget.tokens:,} tokens is used up: {self._tokens:,}, {rest}"
         if budget.seconds is not None and time.monotonic() - self._started >= budget.seconds:
-            return f"the time of {budget.seconds:g} seconds is over"
+            return f"the time budget of {budget.seconds:g} seconds is used up"
         return ""

@@ -203,7 +203,7 @@ class AttemptContext(AttemptLog):
             given = await model.complete(request, faults)
             if given.finish == "none":
                 self.add_cost(given.usage, _price_of(model, believed(given, request), prices), False, request_price())
-                raise CallFailed("no_choices", "the provider gave a response without choices")
+                raise CallFailed("no_choices", "the provider's response has no choices")
             return given
 
         answered, ended = await self._once(entry, asked, kind, role, role, faults, request_price)
@@ -260,7 +260,7 @@ class AttemptContext(AttemptLog):
         return self._threads.wait(asked)
 
     def close(self) -> None:
-        """End what threads of the attempt still ask for: the attempt is over."""
+        """End what threads of the attempt still ask for: the attempt has ended."""
         self._threads.close()
 
     async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
@@ -277,7 +277,7 @@ class AttemptContext(AttemptLog):
         if self.toolbox:
             return await self._search_with_all(query, k, empty=empty)
         if self.searcher is None:
-            raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
+            raise UserError("This agent searches, but no corpus was given. Give one with --corpus.")
         return await self._searched(self.searcher, query, k, empty=empty)
 
     async def _search_with_all(self, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
@@ -373,7 +373,7 @@ class AttemptContext(AttemptLog):
         await self.under_cap()
         self.check_caps()
         if not query.text.strip() and not empty:
-            self.note("empty_query", "an empty query was not searched")
+            self.note("empty_query", "the query was empty: no search was made")
             return ()
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
         guard = self.guard
@@ -427,14 +427,14 @@ class AttemptContext(AttemptLog):
             UserError: the agent is no oracle, or its corpus cannot give documents.
         """
         if self.gold is None:
-            raise UserError("Only an agent whose file says `oracle = true` may see gold documents.")
+            raise UserError("Only an agent with `oracle = true` in its file may see gold documents.")
         if not isinstance(self.searcher, Library):
-            raise UserError("An oracle needs a corpus that can give its documents. Name one with --corpus.")
+            raise UserError("An oracle needs a corpus that can return whole documents. Give one with --corpus.")
         found: list[Passage] = []
         for id in self.gold:
             passages = self.searcher.document(id)
             if not passages:
-                self.note("gold_missing", f"the corpus does not hold the gold document {id}")
+                self.note("gold_missing", f"the corpus does not contain the gold document {id}")
             found += passages
         self._passages.update({passage.id: passage for passage in found})
         return tuple(found)
@@ -488,9 +488,9 @@ class AttemptContext(AttemptLog):
         """Question-only retrieval (MIRAGE, Section 3.1), kept by order: what follows the options may come from them."""
         if self.question_only and self._options_read:
             raise UserError(
-                f"The node {self._step()[1]!r} {deed} after the question's options had been read; under question-only "
-                "retrieval only the answering node may read them (use `context.stem`). An agent that is meant to "
-                "search with the options says `question_only = false` in its file, or AGENT[question_only=false]."
+                f"The node {self._step()[1]!r} {deed} after the question's options had been read; under "
+                "question-only retrieval only the answering node may read them (use `context.stem`). To search with "
+                "the options, set `question_only = false` in the agent's file, or give AGENT[question_only=false]."
             )
 
 

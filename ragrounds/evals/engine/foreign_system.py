@@ -284,5 +284,5 @@ def _settle(context: AttemptContext, recorder: AttemptRecorder) -> None:
     """Say what was seen. Where it was no call but searches, the attempt's tokens and cost are not known."""
     context.missed = recorder.missed.total()
     if not was_heard(context.events) and recorder.stop is None:
-        context.note("tier", "timed only: no call was seen")
+        context.note("tier", "only timed: no call was recorded")
         context.usage = context.cost_paid = context.cost_uncached = context.billable = None

@@ -56,7 +56,7 @@ stop_requests: ContextVar[StopRequests | None] = ContextVar("stop_requests", def
 """Where the work of this context hears requests to stop; ``None``: by the signal."""
 
 
-FINISHES = "Finishing what is in flight; Ctrl-C once more stops at once."
+FINISHES = "Finishing the calls in flight; Ctrl-C again stops at once."
 """What the first Ctrl-C says."""
 _asked: list[list[int]] = []
 """How often each work at hand was asked to stop."""
@@ -86,7 +86,7 @@ def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: 
         elif task is not None:
             cancelled += 1
             task.cancel()
-        ends.append(Interrupted("Interrupted. What is done is kept; the same command resumes from there."))
+        ends.append(Interrupted("Interrupted. Finished work is saved; the same command resumes."))
         then()
 
     requests = stop_requests.get()

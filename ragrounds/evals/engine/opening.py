@@ -38,7 +38,7 @@ class OpeningRecorder:
         self._context: AttemptContext | None = None
         self._drawn: dict[str, DrawnValues] = {}
         self._missed: dict[str, BaseException] = {}
-        """Why what is in a file or module cannot be replayed, by its name: imported it stays."""
+        """Why what is in a file or module cannot be replayed, by its name: imported it remains."""
 
     @contextlib.contextmanager
     def watched(self, module: str) -> Iterator[None]:

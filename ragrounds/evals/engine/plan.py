@@ -206,7 +206,7 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
             check_effects(parse(agent.spec), agent.card)
     specs = [agent.spec for agent in agents]
     if twice := next((spec for place, spec in enumerate(specs) if spec in specs[:place]), None):
-        raise UserError(f"The agent {twice!r} is named twice.")
+        raise UserError(f"The agent {twice!r} is given twice.")
     models: dict[str, Model] = {}
     searchers: dict[tuple[str, str], Searcher] = {}
     return [
@@ -255,7 +255,7 @@ def _open_tools(
     sources = {name: McpSource(name, server, home, recipe.closed) for name, server in recipe.mcp.items()}
     by_default = parse(agent.card.retriever)
     if READ in agent.card.tools and CORPUS not in agent.card.tools:
-        raise UserError(f"{agent.spec}: read gives what stands around passages of the corpus: list corpus as well.")
+        raise UserError(f"{agent.spec}: `read` shows the text around passages of the corpus: list corpus as well.")
     return open_tools(agent.card.tools, ToolSources(lambda: _retriever(by_default), _retriever, sources))
 
 
@@ -298,8 +298,8 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
     named = agent.card.models if default is None else {"model": default, **agent.card.models}
     if "model" not in named:
         raise UserError(
-            f"No model was named for {agent.spec!r}. Give one with --model, such as openai:gpt-4o-mini, or openai:NAME "
-            f"with --base-url for a server of your own; {BASELINE} is the built-in baseline."
+            f"No model was given for {agent.spec!r}. Give one with --model: openai:gpt-4o-mini, or openai:NAME with "
+            f"--base-url for your own server; {BASELINE} is the built-in baseline."
             + (" The address comes from OPENAI_BASE_URL." if os.environ.get("OPENAI_BASE_URL") else "")
         )
     return {role: with_defaults(text, defaults) for role, text in named.items()}
@@ -317,7 +317,7 @@ def _open_searcher(
     place = agent.card.corpus or recipe.corpus or ""
     if not place and needs_corpus(retriever):
         raise UserError(
-            f"The agent {agent.spec!r} searches, but no corpus was given. Name one with --corpus, such as "
+            f"The agent {agent.spec!r} searches, but no corpus was given. Give one with --corpus, such as "
             "beir:FOLDER, or `ragrounds index build` one."
         )
     key = (str(retriever), place)

@@ -240,7 +240,7 @@ class Handover:
     def _over(self, leading: asyncio.Task[None]) -> None:
         error = None if leading.cancelled() else leading.exception()
         if not self.given and error is not None:
-            self._leader.say(f"Workers could not take part, so that this process goes on alone: {error}")
+            self._leader.say(f"Workers could not take part, so that this process continues alone: {error}")
 
     def stop(self) -> None:
         """Have the workers begin nothing further, where the run ends."""
@@ -383,7 +383,7 @@ class AttemptPlace:
             self._semaphore.release()
 
     def leave(self) -> None:
-        """Give the place back, unless it was before: the attempt is over."""
+        """Give the place back, unless it was before: the attempt has ended."""
         if self._writing:
             self._semaphore.writing -= 1
         else:

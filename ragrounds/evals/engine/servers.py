@@ -173,14 +173,11 @@ def _changed(options: ModelOptions, before: KnownServer, told: Mapping[str, str]
     today = described(told, [name for name in names if name in told])
     seen = time.strftime("%Y-%m-%d %H:%M", time.localtime(before.last))
     where = ", ".join(options.serving.urls)
-    apart = "what it answers is kept apart from what was recorded"
+    apart = "its answers are stored separately from earlier ones"
     if resumed is not None:
-        on = (
-            f"Start that one again to resume {resumed.id}; or give the command of a new run with --server-changed new: "
-            f"{apart}"
-        )
+        on = f"Start the earlier server to resume {resumed.id}, or begin a new run with --server-changed new: {apart}"
     else:
-        on = f"Start that one again; or say --server-changed new: {apart}, as of another server"
+        on = f"Start the earlier server, or give --server-changed new: {apart}"
     return UserError(
-        f"Another server answers at {where} for {options.server}: on {seen} it told {then}; now it tells {today}. {on}."
+        f"Another server answers at {where} for {options.server}: on {seen} it reported {then}, now {today}. {on}."
     )

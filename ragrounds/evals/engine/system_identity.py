@@ -153,7 +153,7 @@ def _declared(before: Mapping[str, object], now: Mapping[str, object]) -> Iterat
             values = "" if digests else f" ({_value(today.get(name))}, was {_value(then.get(name))})"
             yield f"the {noun} {name} changed{values}"
     if not of_code and before.get("graph_code") != now.get("graph_code"):
-        yield "how it is asked and read changed" if own else "the graph changed"
+        yield "its input or output settings changed" if own else "the graph changed"
     for key, noun in (("limits", "its caps"), ("inner", "the agent inside it")):
         if before.get(key) != now.get(key):
             yield f"{noun} changed"
@@ -168,10 +168,10 @@ def in_words(one: Difference) -> str:
             else f"its code changed ({one.name})"
         )
     if one.kind in ("file", "folder"):
-        how = "is gone" if not one.now else "is there now" if not one.then else "changed"
+        how = "was removed" if not one.now else "was added" if not one.then else "changed"
         return f"the {one.kind} {redacted(one.name)} {how}"
     if one.kind == "server":
-        return f"the server of {one.name} told {one.then}, tells {one.now} now"
+        return f"the server of {one.name} reported {one.then}, and now reports {one.now}"
     values = [_value(text.removeprefix("=") if text else None) for text in (one.now, one.then)]
     return f"the {one.kind} {one.name} changed ({values[0]}, was {values[1]})"
 

@@ -86,7 +86,7 @@ class ThreadBridge:
 
         Raises:
             UserError: this is a thread with an event loop, or the event loop is held up.
-            AttemptEnded: the attempt is over.
+            AttemptEnded: the attempt has ended.
         """
         loop, here = self._loop, running_loop()
         if loop is None or here is not None:
@@ -118,7 +118,7 @@ class ThreadBridge:
         try:
             return answer.result()
         except concurrent.futures.CancelledError as error:
-            raise AttemptEnded("failed", "the attempt ended while a node waited for a call") from error
+            raise AttemptEnded("failed", "the attempt ended while a node was waiting for a call") from error
 
     async def _held(self, asked: Coroutine[object, object, R], begun: threading.Event | None = None) -> R:
         """Carry a coroutine out so that the attempt's end ends it."""
@@ -126,7 +126,7 @@ class ThreadBridge:
             begun.set()
         if self._closed:
             asked.close()
-            raise AttemptEnded("failed", "the attempt is over")
+            raise AttemptEnded("failed", "the attempt has ended")
         task = asyncio.current_task()
         assert task is not None
         self._waited_for.add(task)

@@ -187,7 +187,7 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
         run = row.get("run", "").strip()
         name = _named(run, row[item], runs)
         if name in items:
-            raise broken(path, f"the item {shown(name)} stands twice", place)
+            raise broken(path, f"the item {shown(name)} is in it twice", place)
         items[name] = tuple(row[rater].strip().casefold() or None for rater in chosen)
         digest = row.get("digest", "").strip()
         marks[name] = LabelledItem(item=row[item], run=run, digest=digest, answer=row.get("answer"))

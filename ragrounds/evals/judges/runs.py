@@ -191,7 +191,7 @@ def _check_runs(runs: Sequence[Run]) -> None:
     """
     twice = next((run.id for place, run in enumerate(runs) if run in runs[:place]), None)
     if twice is not None:
-        raise UserError(f"The run {twice} is named twice; name each run once.")
+        raise UserError(f"The run {twice} is given twice; give each run once.")
     if len({run.questions for run in runs}) > 1:
         asked = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
         raise UserError(f"These runs answer different questions ({asked}). Judge each by itself.")

@@ -223,7 +223,7 @@ def score_similarity(
     for text in specs:
         named = named_embedder(text)
         if named.spec in given:
-            raise UserError(f"{named.spec!r} is named twice.")
+            raise UserError(f"{named.spec!r} is given twice.")
         given[named.spec] = cosines(pairs, named.embedder)
     found, differences = correlations(
         given,

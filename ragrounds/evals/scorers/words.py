@@ -79,8 +79,8 @@ def _kept(engine: sa.Engine) -> list[StoredScorer]:
 def unknown_words(names: Iterable[str]) -> list[str]:
     """A remark on each of these scorers of which nothing is known but the name."""
     return [
-        f"The scorer {name!r} is not here, and the store does not say what it measures: its values are shown as they "
-        "are, as if more were better. Install its package, or name it: --scorer package.module:NAME."
+        f"The scorer {name!r} is not installed, and its unit is unknown: values are shown as they are, higher as "
+        "better. Install its package, or give --scorer package.module:NAME."
         for name in names
         if described(name).unit == NO_UNIT
     ]

@@ -215,7 +215,7 @@ class ArenaStore:
         found = [arena for arena in known if arena.id.startswith(reference)]
         if len(found) != 1:
             names = [arena.id for arena in known]
-            what = "is the beginning of several arenas" if found else "names no arena"
+            what = "matches several arenas" if found else "matches no arena"
             raise UserError(f"{reference!r} {what}.{nearest(reference, names)} Known: {', '.join(names)}.")
         return found[0]
 
@@ -281,7 +281,7 @@ class ArenaStore:
         with self._store.engine.connect() as connection:
             rows = connection.execute(statement).all()
         if not all(map(is_whole, rows)):
-            raise DamagedRecord("a vote is not what was written", SAVE)
+            raise DamagedRecord("a vote does not match its checksum", SAVE)
         return [Vote(**{name: getattr(row, name) for name in Vote.__struct_fields__}) for row in rows]
 
     def remove(self, arena: Arena) -> None:
@@ -302,8 +302,8 @@ _PLAIN = tuple(name for name in ArenaJudgement.__struct_fields__ if name in sche
 
 def _judgement(row: Any) -> ArenaJudgement:
     if not is_whole_row(schema.judgements, row, long=False):
-        what = f"a judgement of the question {row.question_id!r} is not what was written"
-        raise DamagedRecord(what, f"{SAVE} There the same `ragrounds arena play` goes on.")
+        what = f"a judgement of the question {row.question_id!r} does not match its checksum"
+        raise DamagedRecord(what, f"{SAVE} With the new store the same `ragrounds arena play` continues.")
     usage = None if row.input is None or row.output is None else Usage(row.input, row.output)
     return ArenaJudgement(**{name: getattr(row, name) for name in _PLAIN}, usage=usage)
 

@@ -149,7 +149,7 @@ def hint(text: str) -> str:
     for test in single_conditions(wanted):
         for word in test.text.split() if isinstance(test, TextTest) and not test.fields else ():
             if '"' not in word and (near := nearest(word, [*BY_NAME, *ALIASES])) and len(word) > _SHORT:
-                return f"{word!r} is looked for as text.{near}"
+                return f"{word!r} is searched for as text.{near}"
     return ""
 
 
@@ -278,7 +278,7 @@ class _Parser:
             if field is None:
                 raise FilterError(
                     f"There is no field {token.text!r}.{nearest(name, [*BY_NAME, *ALIASES])} "
-                    f'A text with a sign in it stands in quotes: "{token.text}{ahead.text}…".',
+                    f'Put a text that contains a sign in quotes: "{token.text}{ahead.text}…".',
                     token.at,
                     len(token.text),
                 )
@@ -304,7 +304,7 @@ class _Parser:
     def _compared(self, field: FilterField, token: _Token, sign: _Token) -> Wanted:
         start, value = self._value(field, sign)
         if field.kind == "flag":
-            raise FilterError(f"{field.name!r} stands alone, without {sign.text!r}.", sign.at, len(sign.text))
+            raise FilterError(f"{field.name!r} takes no value: leave {sign.text!r} out.", sign.at, len(sign.text))
         if field.kind == "number":
             return self._number(field, sign, value)
         if sign.text not in (":", "=", "==", "!="):

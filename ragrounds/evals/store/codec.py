@@ -36,12 +36,12 @@ _LARGEST = 256 << 20
 
 
 class DamagedRecord(UserError):
-    """A record of the store is not what was written."""
+    """A record of the store does not match its checksum."""
 
-    def __init__(self, why: object, remedy: str = "A recorded call is asked for anew with --journal fresh.") -> None:
+    def __init__(self, why: object, remedy: str = "--journal fresh makes a recorded call again.") -> None:
         super().__init__(
-            f"A record of the store is damaged: {why}. Take the store from a copy; what other records hold is not "
-            f"touched. {remedy} `ragrounds doctor --store` looks at all."
+            f"A record of the store is damaged: {why}. Restore the store from a backup; other records are "
+            f"not affected. {remedy} `ragrounds doctor --store` checks all of it."
         )
 
 
@@ -57,7 +57,7 @@ _REMEMBERED = 8192
 _CACHED = 4000
 """Characters up to which a text is kept in memory with its hash for the next time."""
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError)
-"""What decoding raises where the bytes are not what was written."""
+"""What decoding raises where the bytes do not match their checksums."""
 _local = threading.local()
 
 
@@ -95,7 +95,7 @@ def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
     """Decode a record that :func:`pack` encoded; `fetch` returns the long texts of some hashes.
 
     Raises:
-        DamagedRecord: the bytes are not what was written, or a text is missing.
+        DamagedRecord: the bytes do not match their checksums, or a text is missing.
     """
     try:
         (found,) = _unpacked([Packed(data, kind)], fetch)
@@ -140,7 +140,7 @@ def _unpacked(records: Sequence[Packed], fetch: Fetch) -> list[Any]:
         body, plain, hashes = one
         try:
             if lacking := hashes - known.keys():
-                raise KeyError(f"the store lacks {len(lacking)} texts that a record refers to")
+                raise KeyError(f"{len(lacking)} texts that a record refers to are missing from the store")
             plain = _decoded(body, known.__getitem__) if hashes else plain
             made.append(msgspec.convert(plain, record.kind, strict=False))
         except _UNREADABLE as error:
@@ -340,7 +340,7 @@ def attempt_of(run: Run, row: Any, fetch: Fetch) -> Attempt:
     """The attempt that a row holds.
 
     Raises:
-        DamagedRecord: it is not what was written.
+        DamagedRecord: it does not match its checksum.
     """
     if not is_whole_row(schema.attempts, row):
         raise _damaged_attempt(run, row.question_id, row.epoch)
@@ -351,7 +351,7 @@ def summaries_of(run: Run, rows: Iterable[Sequence[Any]]) -> list[Attempt]:
     """The attempts that rows of the columns `SUMMARY` hold, without text and events.
 
     Raises:
-        DamagedRecord: one is not what was written.
+        DamagedRecord: one does not match its checksum.
     """
     return [_attempt(run, row, _EMPTY) for row in whole_attempts(run, rows)]
 
@@ -360,7 +360,7 @@ def whole_attempts(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence
     """Rows of the columns `SUMMARY` as they come.
 
     Raises:
-        DamagedRecord: one is not what was written.
+        DamagedRecord: one does not match its checksum.
     """
     for row in rows:
         if not is_whole(row):
@@ -370,7 +370,7 @@ def whole_attempts(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence
 
 def _damaged_attempt(run: Run, question_id: str, epoch: int) -> DamagedRecord:
     return DamagedRecord(
-        f"the attempt of {run.id} at the question {question_id!r}, epoch {epoch}, is not what was written",
+        f"the attempt of {run.id} at the question {question_id!r}, epoch {epoch}, does not match its checksum",
         "The command that made the run makes the attempt again, from its recorded calls.",
     )
 
@@ -463,7 +463,7 @@ def score_of(run: Run, row: Any) -> Score:
     """The score that a row holds.
 
     Raises:
-        DamagedRecord: it is not what was written.
+        DamagedRecord: it does not match its checksum.
     """
     return next(scores_of(run, [_scored(row)]))
 
@@ -472,7 +472,7 @@ def scores_of(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Score]:
     """The scores that rows of the columns `SCORED` hold.
 
     Raises:
-        DamagedRecord: one is not what was written.
+        DamagedRecord: one does not match its checksum.
     """
     for row in rows:
         scorer, question_id, epoch, value, answer_status, prediction, reason, _, code = row
@@ -501,7 +501,7 @@ def check_call(values: Sequence[Any]) -> None:
         DamagedRecord: it is not.
     """
     if not is_whole(values):
-        raise DamagedRecord(f"the recorded call {bytes(values[0]).hex()[:12]} is not what was written")
+        raise DamagedRecord(f"the recorded call {bytes(values[0]).hex()[:12]} does not match its checksum")
 
 
 def column_text(text: str) -> str:

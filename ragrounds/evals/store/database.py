@@ -26,7 +26,7 @@ from ragrounds.files import make_home
 
 T = TypeVar("T")
 SAVE = "`ragrounds doctor --store --save FOLDER` makes a new store of all that is whole in this one."
-"""What to do where something in a store is not what was written."""
+"""What to do where something in a store does not match its checksum."""
 _SERVERS = {"postgresql": f"{hooks.DATABASE.folder}.postgresql"}
 """Scheme of a URL → the module that has `open_url` and the dialect by the scheme's name in capitals."""
 ARRIVALS = "arrivals"
@@ -202,13 +202,13 @@ def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
     cause = getattr(error, "orig", None) or error
     if "readonly" in str(cause):
         return StopRun(
-            f"The store {shown(engine)} can only be read here. What this needs is not in it yet: copy the file into a "
+            f"The store {shown(engine)} is read-only here, and this command must write to it: copy the file into a "
             "folder that you may write, and set RAGROUNDS_HOME to that."
         )
     place = shown(engine)
-    kept = "What was written before is safe; free the cause and give the same command again to resume."
+    kept = "What was written before is safe; remove the cause and give the same command again to resume."
     if engine.dialect.name == "sqlite" and not Path(place).exists():
-        kept = "The file is gone; the answers that came last are still there. The same command asks for the rest again."
+        kept = "The file was removed; the last answers are still there. The same command asks for the rest again."
     return StopRun(f"Cannot write to the store {place}: {str(cause) or type(cause).__name__}. {kept}")
 
 
@@ -237,8 +237,8 @@ def _connectable(home: Path, url: str | None) -> sa.Engine:
         path = home / "store.sqlite"
         if path.is_file() and not path.stat().st_size and (home / ARRIVALS).is_dir():
             raise UserError(
-                f"The store {path} is empty: 0 bytes, where calls were kept. Put a copy of it there, or remove it to "
-                "begin anew."
+                f"The store {path} is empty (0 bytes), although calls were stored. Restore it from a backup, or "
+                "remove it to start again."
             )
         return open_file(path)
     try:
@@ -290,7 +290,7 @@ def _version(connection: sa.Connection, engine: sa.Engine) -> int:
     version = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "version")).scalar()
     if version != str(schema.VERSION):
         raise UserError(
-            f"The store {shown(engine)} has version {version}; this ragrounds reads version {schema.VERSION} alone. "
+            f"The store {shown(engine)} has version {version}; this ragrounds reads only version {schema.VERSION}. "
             "Show or export its runs with the ragrounds that made it, or set RAGROUNDS_HOME to another folder."
         )
     return schema.VERSION

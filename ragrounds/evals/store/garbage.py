@@ -104,13 +104,13 @@ class Marks:
         """Check a row by itself, and mark what it refers to.
 
         Raises:
-            UNREADABLE: it is not what was written.
+            UNREADABLE: it does not match its checksum.
         """
         for name, known in _WORDS.items():
             if name in table.c and getattr(row, name) not in known:
                 raise ValueError(f"the {name.replace('_', ' ')} {getattr(row, name)!r} is none")
         if CHECKSUM in table.c and not is_whole_row(table, row):
-            raise ValueError(_NOT_WRITTEN.get(table.name, "a row is not what was written").format(row=row))
+            raise ValueError(_NOT_WRITTEN.get(table.name, "a row does not match its checksum").format(row=row))
         if table in (schema.gradings, schema.regradings):
             self.mark(self.calls, [bytes(row.key)])
         if table is schema.blobs:
@@ -179,8 +179,8 @@ class Marks:
 _WORDS: dict[str, tuple[str, ...]] = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
 """Columns that hold one of some words."""
 _NOT_WRITTEN = {
-    "attempts": "the attempt at {row.question_id!r} is not what was written",
-    "scores": "the score of {row.question_id!r} by {row.scorer} is not what was written",
+    "attempts": "the attempt at {row.question_id!r} does not match its checksum",
+    "scores": "the score of {row.question_id!r} by {row.scorer} does not match its checksum",
 }
 _READ_TABLES = "runs, questions, attempts, gradings, arenas, judgements, calls, blobs"
 UNREADABLE = (
@@ -193,7 +193,7 @@ UNREADABLE = (
     RecursionError,
     MemoryError,
 )
-"""What a row that is not what was written raises where it is read."""
+"""What a row that does not match its checksum raises where it is read."""
 
 
 class RowVolume(Struct, frozen=True):

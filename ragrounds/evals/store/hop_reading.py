@@ -107,7 +107,7 @@ def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
     with pages.connect() as connection:
         kept = connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).all()
     if not all(is_whole_row(schema.facts, row) for row in kept):
-        raise DamagedRecord(f"what is known of the searches of {run.id} is not what was written", SAVE)
+        raise DamagedRecord(f"what is known of the searches of {run.id} does not match its checksum", SAVE)
     rows += (dict(row._mapping) for row in kept)
     return {
         (row["question_id"], row["epoch"]): GoldHop(

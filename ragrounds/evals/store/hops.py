@@ -75,7 +75,7 @@ class Hop(Struct, frozen=True, kw_only=True):
 
 
 NOT_HEARD = "no_search_heard"
-NOT_HEARD_WORDS = "no search was heard, and one inside its own process may not be"
+NOT_HEARD_WORDS = "no search was recorded, and searches inside its own process may be missing"
 """The note of an attempt of a foreign system that told of no search, and in whose recorded calls none stood."""
 _BEGINNING = 80
 """Characters by which a passage that was cut is known again."""

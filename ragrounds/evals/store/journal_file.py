@@ -223,11 +223,11 @@ def read_journal_file(path: Path) -> tuple[JournalText, list[Arrived]]:
             if not _KEY.fullmatch(call.key) or call.kind not in ("model", "search", "tool"):
                 raise broken(path, f"{shown(call.key)} is no key of a recorded call", place)
             if call.key in calls:
-                raise broken(path, f"the call {call.key[:12]} stands twice in it", place)
+                raise broken(path, f"the call {call.key[:12]} is in it twice", place)
             calls[call.key] = _line(value)
             parsed.append((place, call))
     if head is None:
-        raise broken(path, "it holds nothing")
+        raise broken(path, "it is empty")
     arrived = []
     for place, call in parsed:
         try:

@@ -82,7 +82,7 @@ class Lease:
 
         Another process takes a run over from one that was suspended or cut off from the store for too long.
         """
-        return "another process has taken the run over, because this one was silent for too long" if self._lost else ""
+        return "another process continues the run, because this one did not respond for too long" if self._lost else ""
 
     def _take(self, run: str) -> None:
         mine = {"run": run, "owner": self._owner, **_here(), "beat": 0}
@@ -98,7 +98,7 @@ class Lease:
             if self._alive(run, held):
                 raise UserError(
                     f"The run {run} is being made by process {held.pid} on {held.host}. Wait until it has ended, or "
-                    "end it and give the same command again; --new starts another run beside it."
+                    "stop it and give the same command again; --new starts another run."
                 )
             # Only from the owner and count that was seen: one who takes it, or counts, in this moment wins.
             taken = sa.update(_leases).where(
@@ -110,8 +110,8 @@ class Lease:
         if held.machine == this_machine():
             return Process(held.pid, held.started).alive
         self._say(
-            f"The run {run} was begun by process {held.pid} on {held.host}: waiting up to {SILENCE:g} s to see whether "
-            "it still works."
+            f"The run {run} was begun by process {held.pid} on {held.host}: waiting up to {SILENCE:g} s to see "
+            "whether it is still running."
         )
         end = time.monotonic() + SILENCE
         while time.monotonic() < end:

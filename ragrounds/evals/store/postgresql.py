@@ -131,9 +131,7 @@ class _Reconnection:
                     ) from None
                 if not said:
                     said = True
-                    self._say(
-                        f"The store {self._place} does not answer; it is waited for, for up to {self._seconds:g} s."
-                    )
+                    self._say(f"The store {self._place} does not answer; waiting up to {self._seconds:g} s.")
                 self._over.wait(pause)
                 pause = min(_LONGEST, pause * _GROWTH)
 

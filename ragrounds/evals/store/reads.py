@@ -34,14 +34,14 @@ def reads_of(store: Store, run: Run) -> list[Read]:
     """What a run has read, by kind and name.
 
     Raises:
-        DamagedRecord: some of it is not what was written.
+        DamagedRecord: some of it does not match its checksum.
     """
     table = schema.reads
     with store.engine.connect() as connection:
         mine = sa.select(table).where(table.c.run == store.number(run)).order_by(table.c.kind, table.c.name)
         rows = connection.execute(mine).all()
     if any(row.kind not in _KINDS or not is_whole_row(table, row) for row in rows):
-        raise DamagedRecord(f"what {run.id} has read is not what was written")
+        raise DamagedRecord(f"what {run.id} has read does not match its checksum")
     return [Read(row.kind, row.name, row.value, row.size, row.at) for row in rows]
 
 
@@ -90,4 +90,4 @@ def changed_words(store: Store, run: Run) -> str:
     (held,) = _compared(store, run)
     named = [f"the {kind} {name}" for (kind, name), values in sorted(held.items()) if len(values) > 1]
     said = ", ".join(named[:3]) + (" …" if len(named) > 3 else "")
-    return f"{run.id}: {said} changed while it went on: its attempts rest on both." if named else ""
+    return f"{run.id}: {said} changed during the run: its attempts used both versions." if named else ""

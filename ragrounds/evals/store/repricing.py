@@ -45,7 +45,7 @@ def prices_of(models: Iterable[str]) -> dict[str, Price]:
         name, price = f"{options.provider}:{options.model}", options.serving.price
         if price is None:
             raise UserError(
-                f"--price {text!r} names no price. Give {name}[price_input=…,price_output=…] in dollars per "
+                f"--price {text!r} has no price. Give {name}[price_input=…,price_output=…] in dollars per "
                 "million tokens, or price_gpu_hour=…"
             )
         said[name] = msgspec.structs.replace(price, gpus=price.gpus or options.gpus)

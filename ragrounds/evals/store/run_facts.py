@@ -46,7 +46,7 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
     """The sums over a run's attempts.
 
     Raises:
-        DamagedRecord: an attempt is not what was written.
+        DamagedRecord: an attempt does not match its checksum.
     """
     mine = sa.select(*SUMMARY).where(schema.attempts.c.run == store.number(run))
     with autocommit(store.engine) as connection:
@@ -89,7 +89,7 @@ def reply_models(store: Store, runs: Sequence[Run]) -> dict[str, ReplyModels]:
             try:
                 told = msgspec.json.decode(models, type=list[tuple[str, str, int]])
             except (msgspec.MsgspecError, TypeError) as error:
-                raise DamagedRecord(f"which models answered in {run} is not what was written") from error
+                raise DamagedRecord(f"which models answered in {run} does not match its checksum") from error
             for asked, name, calls in told:
                 found[run].setdefault(asked, Counter())[name] += calls * attempts
     return {run: {asked: dict(names) for asked, names in counts.items()} for run, counts in found.items()}
@@ -176,8 +176,8 @@ def not_recorded_words(store: Store, run: Run) -> str:
         kinds.update(event.text for event in one.events if isinstance(event, Noted) and event.what == "not_recorded")
     what = ", ".join(name for name, _ in kinds.most_common(_NAMED)) + (" …" if len(kinds) > _NAMED else "")
     return (
-        f"{run.id}: {calls:,} calls of {attempts:,} attempts are not recorded ({what}): what they cost may be missing "
-        "here, they are made again where the run is, and --journal replay refuses it."
+        f"{run.id}: {calls:,} calls of {attempts:,} attempts are not recorded ({what}): their cost may be missing, a "
+        "resumed run makes them again, and --journal replay refuses the run."
     )
 
 
@@ -199,9 +199,9 @@ OPTIONS_SEARCHED = "options_in_query"
 MIXED = "question_of_another"
 """The note of a call that holds the question of another attempt in flight; its text is that question's id."""
 _NOTED = {
-    OPTIONS_SEARCHED: "its own searches held options of the question: its retrieval saw more than the question.",
-    MIXED: "a call held the question of another attempt: an object of the system keeps what it is asked, and answers "
-    "depend on what was answered beside them. `--concurrency 1 --new` makes them anew, one after the other.",
+    OPTIONS_SEARCHED: "its own queries contained options of the question: retrieval saw more than the question.",
+    MIXED: "a call contained the question of another attempt: the system shares state between questions, so answers "
+    "depend on each other. `--concurrency 1 --new` repeats them, one at a time.",
 }
 
 
@@ -211,7 +211,7 @@ def noted_words(store: Store, run: Run) -> Iterator[str]:
     found = [attempt.events for attempt in _some_attempts(store, run)] if _is_own(run) else []
     for what, said in _NOTED.items():
         if count := sum(any(isinstance(one, Noted) and one.what == what for one in each) for each in found):
-            yield f"{run.id}: in {count:,} of the {len(found):,} attempts that were looked at, {said}"
+            yield f"{run.id}: in {count:,} of the {len(found):,} attempts checked, {said}"
 
 
 def _some_attempts(store: Store, run: Run, *which: sa.ColumnElement[bool]) -> Iterator[Attempt]:
@@ -240,8 +240,8 @@ def was_heard(events: Iterable[Event]) -> bool:
 
 
 UNHEARD = (
-    "no call of it was seen, and what native code sends in this process can be neither heard nor held back. Without "
-    "--journal replay it is asked again"
+    "no call of it was recorded, and requests by native code in this process can be neither recorded nor blocked. "
+    "Without --journal replay its calls are made again"
 )
 """Why an attempt without a call that was seen is not replayed."""
 

@@ -124,8 +124,7 @@ def find_runs(
         if len(agents) > 1 and all(run.id.startswith(reference) for run in fitting):
             more = f" (of {len(agents)}: `ragrounds runs ls` has all)" if len(agents) > _NAMED else ""
             raise UserError(
-                f"{reference!r} is the beginning of several runs. Give one of these names: "
-                f"{', '.join(agents[:_NAMED])}{more}."
+                f"{reference!r} matches several runs. Give one of these names: {', '.join(agents[:_NAMED])}{more}."
             )
     return found
 
@@ -142,11 +141,11 @@ def run_among(reference: str, runs: Sequence[Run], where: str, names: Mapping[st
         return fitting[0]
     if fitting:
         ids = ", ".join(run.id for run in fitting)
-        raise UserError(f"{where} {reference!r} names several of the runs: {ids}. Name one by its id.")
+        raise UserError(f"{where} {reference!r} matches several of the runs: {ids}. Give an id.")
     called = [name for run in unique if (name := (names or {}).get(run.id))]
     near = nearest(reference, [*called, *(name for run in unique for name in (run.agent, run.id))])
     shown = ", ".join((names or {}).get(run.id) or run.id for run in unique[:_NAMED])
-    raise UserError(f"{where} {reference!r} names none of the runs that are shown ({shown}).{near}")
+    raise UserError(f"{where} {reference!r} matches none of the runs shown ({shown}).{near}")
 
 
 def best_fitting(fitting: Sequence[Sequence[Run]], made: Mapping[str, int]) -> list[Run]:

@@ -61,7 +61,7 @@ class SavedStore(Struct, frozen=True, kw_only=True):
     saved: dict[str, int]
     """Table → its rows in the new store."""
     dropped: dict[str, int]
-    """Table → rows that were read and are not what was written, or rest on something that is lost."""
+    """Table → rows that were read and do not match their checksums, or depend on something that is lost."""
     unread: int
     """Pages of the file that could not be read; how many rows were there is not known."""
 
@@ -70,11 +70,11 @@ class SavedStore(Struct, frozen=True, kw_only=True):
         kept = ", ".join(f"{count:,} {table}" for table, count in self.saved.items() if count) or "nothing"
         yield f"{'saved':10} {kept}"
         dropped = ", ".join(f"{count:,} {table}" for table, count in self.dropped.items() if count)
-        damaged = f"; {dropped} that are not what was written, or rest on what is lost" if dropped else ""
+        damaged = f"; {dropped} that do not match their checksums, or depend on what is lost" if dropped else ""
         yield f"{'lost':10} {self.unread:,} pages that cannot be read{damaged}"
         yield (
-            f"  Put {self.place} in the place of the damaged file, without what lies beside that (-wal, -shm), or set "
-            "RAGROUNDS_HOME to its folder. The commands that made runs make what is lost again, from recorded calls."
+            f"  Put {self.place} in the place of the damaged file, without its -wal and -shm, or set RAGROUNDS_HOME "
+            "to its folder. The commands of your runs rebuild what is lost from recorded calls."
         )
 
 
@@ -92,9 +92,9 @@ def save_store(damaged: Path, home: Path, old_home: Path, report: Progress = lam
         StopRun: the new store cannot be written.
     """
     if not damaged.is_file():
-        raise UserError(f"There is no file {damaged} to save anything from.")
+        raise UserError(f"The file {damaged} does not exist.")
     if (home / "store.sqlite").exists():
-        raise UserError(f"{home} holds a store already. Name a new folder.")
+        raise UserError(f"{home} already contains a store. Give a new folder.")
     with Store(home) as new, tempfile.TemporaryDirectory(prefix=".ragrounds-", dir=home) as beside:
         salvage = _Salvage(new, report)
         with closing(Pages(_merged(damaged, Path(beside)), _PAGE)) as pages:
@@ -195,7 +195,7 @@ class _Salvage:
         """What can rest on a row; ``None``: what it rests on itself is not there.
 
         Raises:
-            UNREADABLE: it is not what was written.
+            UNREADABLE: it does not match its checksum.
         """
         if "run" in table.c:
             run = self._runs[row.run]  # a KeyError is unreadable, too

@@ -40,7 +40,7 @@ def known_servers(engine: sa.Engine, server: str) -> list[KnownServer]:
     with engine.connect() as connection:
         rows = connection.execute(statement).all()
     if not all(is_whole_row(table, row) for row in rows):
-        raise DamagedRecord(f"what {server} told of itself is not what was written", SAVE)
+        raise DamagedRecord(f"what {server} told of itself does not match its checksum", SAVE)
     told = [msgspec.json.decode(row.facts, type=dict[str, str]) for row in rows]
     return [
         KnownServer(server=row.server, fingerprint=row.fingerprint, facts=facts, first=row.first, last=row.last)
@@ -89,7 +89,7 @@ def adopt_servers(engine: sa.Engine, runs: Iterable[Run], *, check: bool) -> Non
                 keep_server(engine, server, mark, facts)
             if known is not None and (names := differing(known.facts, facts)):
                 raise UserError(
-                    f"The run {run.id} was answered by another server than {shown(engine)} knows as {server}: it told "
-                    f"{described(facts, names)}, the one that is known {described(known.facts, names)}. Recorded calls "
-                    "of the two cannot be told apart, so nothing was written. Keep the run in a store of its own."
+                    f"The run {run.id} was answered by another server than {shown(engine)} knows as {server}: it "
+                    f"reported {described(facts, names)}, the known one {described(known.facts, names)}. Recorded "
+                    "calls of the two would mix, so nothing was written. Keep the run in a separate store."
                 )

@@ -115,7 +115,7 @@ class Sqlite:
                 if text != "ok":
                     yield "database", "integrity_check", text
             for table, *_, other, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
-                yield "reference", table, f"a row refers to one of {other} that is not there"
+                yield "reference", table, f"a row refers to a missing one of {other}"
 
     def reconnect(self, engine: sa.Engine, place: str, seconds: float, say: Say) -> Callable[[], None]:
         return lambda: None

@@ -288,7 +288,7 @@ class Store:
         epoch; hundreds at a time are in memory.
 
         Raises:
-            DamagedRecord: one is not what was written; with `skip_damaged` it is left out.
+            DamagedRecord: one does not match its checksum; with `skip_damaged` it is left out.
         """
         table = schema.attempts
         few = sa.true() if among is None else table.c.question_id.in_(among)

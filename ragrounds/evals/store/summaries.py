@@ -498,7 +498,7 @@ def _part(row: Any, part: str) -> dict[str, Any]:
 
 
 def _damaged(row: Any, parts: Mapping[str, Mapping[str, Any]]) -> str:
-    """In words, which part of a row of the list is not what was written."""
+    """In words, which part of a row of the list does not match its checksum."""
     part = next((name for name in parts if not parts[name] and getattr(row, f"{name}_question_id") is not None), "")
     return f"damaged {part}: ragrounds doctor --store" if part else ""
 

@@ -100,7 +100,7 @@ def terms_of(typed: str) -> tuple[TextTerm, ...]:
             found.append(TextTerm(tuple(words), opened))
     if not found:
         raise TextQueryError(
-            f"There is no word to find in {typed[:100]!r}. Expected words, a phrase in quotes, or the beginning of a "
+            f"{typed[:100]!r} contains no word to search for. Expected words, a phrase in quotes, or the start of a "
             'word: edema "upper limb" lymph*'
         )
     return tuple(dict.fromkeys(found))

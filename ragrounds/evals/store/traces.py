@@ -180,7 +180,7 @@ def traced_call(store: CallSource, call: Call) -> TracedCall:
     """A call with the request and response that the journal holds of it.
 
     Raises:
-        DamagedRecord: what it holds is not what was written.
+        DamagedRecord: what it holds does not match its checksum.
     """
     return traced_calls(store, [call], strict=True)[0]
 

@@ -128,7 +128,7 @@ def choose_runs(engine: sa.Engine, references: Sequence[str]) -> list[Run]:
     known = read_runs(engine)
     chosen = [fitting[-1] for fitting in find_runs(references, known, shown(engine))] or known
     if not chosen:
-        raise UserError(f"{shown(engine)} holds no runs.")
+        raise UserError(f"{shown(engine)} contains no runs.")
     return list({run.id: run for run in chosen}.values())
 
 
@@ -205,7 +205,7 @@ class _Source:
         for run in runs:
             self.at = f"run {run.id}"
             if run.id not in numbers:
-                raise ValueError("it is not there any more")
+                raise ValueError("it was removed meanwhile")
             owners.append(_Owner(schema.runs, numbers[run.id], run_row(run)))
             self._owned(owners[-1], run)
             self._marks.unfinished(numbers[run.id], run, self._final)
@@ -232,7 +232,7 @@ class _Source:
                 raise ValueError(f"the questions {name[:12]} are not in order")
         for run in runs:
             if not position + 1 == distinct == run.count:
-                raise ValueError(f"the run {run.id} has {run.count:,} questions, and {distinct:,} of them are here")
+                raise ValueError(f"the run {run.id} has {run.count:,} questions, and {distinct:,} of them are present")
 
     def _owned(self, owner: _Owner, run: Run | None = None) -> None:
         """Check and mark the rows of a run or an arena."""
@@ -335,9 +335,9 @@ def _is_there(owner: _Owner, reading: sa.Connection, there: sa.Connection, place
             differing = f"other {table.name}"
     if differing:
         kind = owner.table.name.removesuffix("s")
-        remedy = f" Remove one of them (`ragrounds runs rm {quote(owner.id)}`), or name the others alone."
+        remedy = f" Remove one of them (`ragrounds runs rm {quote(owner.id)}`), or give only the others."
         raise UserError(
-            f"{place} has {'a' if kind == 'run' else 'the'} {kind} {owner.id} already, and it is not the same: "
+            f"{place} already has {'a' if kind == 'run' else 'the'} {kind} {owner.id}, and it differs: "
             f"{differing}. Nothing was written.{remedy if kind == 'run' else ''}"
         )
     return True

@@ -24,7 +24,7 @@ from ragrounds.evals.store.leases import is_stale
 from ragrounds.records import Run
 
 Grade = Literal["damage", "note"]
-"""``damage``: something is not what was written, or is missing. ``note``: nothing is lost, and somebody should know."""
+"""``damage``: something does not match its checksum, or is missing. ``note``: nothing is lost; for information."""
 MOST = 200
 """Findings of one kind that are kept with their places; of all more only the number is."""
 
@@ -117,12 +117,12 @@ class Verification:
             except UNREADABLE as error:
                 self._findings.add("damage", kind, self._place(table, row), error)
             if stale(row):
-                held = f"held by process {row.pid} on {row.host}, which has ended; the next to make the run takes it"
+                held = f"held by process {row.pid} on {row.host}, which has ended; the same command resumes"
                 self._findings.add("note", "lease", row.run, held)
         if table is schema.questions:
             for run in self.runs.values():
                 if (here := self._asked[run.questions]) != run.count:
-                    lack = f"{run.count:,} questions were asked, and {here:,} are here"
+                    lack = f"{run.count:,} questions were asked, and {here:,} are present"
                     self._findings.add("damage", "question set", run.id, lack)
         if {"run", "question_id", "epoch"} <= set(table.c.keys()):
             for number, run in self.runs.items():
@@ -131,21 +131,21 @@ class Verification:
             marked = self._marks.calls if table is schema.calls else self._marks.blobs
             held_here = sa.exists().where(next(iter(keys)) == marked.c.mark)
             for (mark,) in stream(self._reading, sa.select(marked.c.mark).where(~held_here)):
-                self._findings.add("damage", kind, bytes(mark).hex(), f"{why}, and it is not there")
+                self._findings.add("damage", kind, bytes(mark).hex(), f"{why}, and it is missing")
 
     def _row(self, table: sa.Table, row: Any) -> None:
         """Check a run's row, or a question's, against others."""
         if table is schema.runs:
             run = run_of(row.body)
             if (run.id, run.fingerprint, run.created) != (row.id, row.fingerprint, row.created):
-                raise ValueError("its columns are not what was written")
+                raise ValueError("its columns do not match their checksums")
             self.runs[row.number] = run
         elif table is schema.questions:
             position = self._asked[row.set]
             self._asked[row.set] += 1
             item = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
             if item.question.id != row.question_id or row.position != position:
-                raise ValueError("its columns are not what was written, or one before it is missing")
+                raise ValueError("its columns do not match their checksums, or one before it is missing")
 
     def _of_run(self, table: sa.Table, kind: str, number: int, run: Run) -> None:
         """Rows of questions and epochs that a run does not have; attempts without a score, and scores without one."""
@@ -163,7 +163,7 @@ class Verification:
             bare = mine & (table.c.status == "completed") & ~has(scores)
             self._counted(table, bare, "note", "attempts without a score", run, f"`ragrounds score {quote(run.id)}`")
         elif table is scores:
-            self._counted(table, mine & ~has(attempts), "damage", kind, run, "are of attempts that are not there")
+            self._counted(table, mine & ~has(attempts), "damage", kind, run, "belong to missing attempts")
 
     def _counted(
         self, table: sa.Table, which: sa.ColumnElement[bool], grade: Grade, kind: str, run: Run, what: str

@@ -124,7 +124,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     assert (int(last[1]), int(last[2])) == (made.total(), made["failed"])
     for noise in ("NOISE of a print", "NOISE of a library", "NOISE of a child"):
         assert noise in history, "what others wrote is told afterwards"
-    assert "Finishing what is in flight" not in history, "the screen said it, when it was so"
+    assert "Finishing the calls in flight" not in history, "the screen said it, when it was so"
     assert history.count("── in flight") == 0, "nothing of a frame is left"
 
     terminal.tmux("resize-window", "-x", "200", "-y", "60")
@@ -159,7 +159,7 @@ def test_ctrl_z_gives_the_terminal_back_and_the_second_ctrl_c_stops(
     terminal.see("── in flight ", "Ctrl-C")
     terminal.type("C-c", "C-c")
     terminal.prompt()
-    assert "Interrupted. What is done is kept" in terminal.history().replace("\n", "")
+    assert "Interrupted. Finished work is saved" in terminal.history().replace("\n", "")
 
 
 def test_a_key_opens_the_viewer_while_the_run_goes_on(terminal: Terminal, slow_server: Running, tmp_path: Path) -> None:

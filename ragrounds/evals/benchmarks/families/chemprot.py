@@ -48,7 +48,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     for place, (pmid, group, first, second, *_) in _rows(source.path, split, "gold_standard", 4):
         one, other = (names.get((pmid, argument.partition(":")[2])) for argument in (first, second))
         if one is None or other is None:
-            raise broken(gold, "a relation names an entity that the abstract does not have", place)
+            raise broken(gold, "a relation has an entity that is not in the abstract", place)
         if group in GROUPS:
             triplets.setdefault(pmid, []).append((one, GROUPS[group], other))
     for _, (pmid, title, abstract, *_) in _rows(source.path, split, "abstracts", 3):

@@ -67,7 +67,7 @@ def _record(
     row: dict[str | Any, str | Any], mapping: dict[str, list[str]], number: int, place: str, source: BenchmarkSource
 ) -> dict[str, Any]:
     if None in row or None in row.values():
-        raise broken(source.path, "it has another number of fields than the heading", place)
+        raise broken(source.path, "it and the heading have different numbers of fields", place)
     record: dict[str, Any] = {"id": number}
     for field in _TEXT:
         for column in mapping[field]:

@@ -90,7 +90,7 @@ def interactions(document: Document, path: Path, place: str) -> Iterator[Triplet
         names = {entity.id: entity.text for entity in sentence.entities}
         for pair in sentence.pairs:
             if pair.e1 not in names or pair.e2 not in names:
-                raise broken(path, "a pair names an entity that its sentence does not have", place)
+                raise broken(path, "a pair has an entity that is not in its sentence", place)
             if pair.ddi == "true" and pair.type in TYPES:
                 yield names[pair.e1], pair.type, names[pair.e2]
 

@@ -124,7 +124,7 @@ def _worded(line: _Line, path: Path, place: str) -> _Line:
     if not wordings:
         return structs.replace(line, answer="") if isinstance(line.answer, list) else line
     if line.type == "choice" or line.options:
-        raise broken(path, "the answer of a choice is one option, not a list", place)
+        raise broken(path, "the answer must be one option, not a list", place)
     return structs.replace(line, answer=wordings[0], facts=line.facts or [wordings])
 
 
@@ -149,8 +149,8 @@ def _label(line: _Line, options: dict[str, str], first: int | None, path: Path, 
         other = next((label for label in same if label != answer), None)
         if other is not None:
             what = (
-                f"the answer {shown(answer)} is the label of {shown(options[answer])} and also the text of the option "
-                f"{shown(other)}; give the options labels that are no option's text"
+                f"the answer {shown(answer)} is the label of {shown(options[answer])} and also the text of the "
+                f"option {shown(other)}; use labels that are not the text of another option"
             )
             raise broken(path, what, place)
         return answer

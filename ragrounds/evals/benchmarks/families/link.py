@@ -130,7 +130,7 @@ def link_setting(source: BenchmarkSource) -> LinkSetting:
         raise UserError(f"A link prediction question needs 2 options or more, got {options}.")
     between = [part.strip() for part in source.text("between").split(",") if part.strip()]
     if len(between) not in (0, 2):
-        raise UserError(f'between={source.text("between")!r} names no two types; write between="Compound,Disease".')
+        raise UserError(f'between={source.text("between")!r} is not two types; write between="Compound,Disease".')
     content = source.text("seed") == "content"
     return LinkSetting(
         options=options,

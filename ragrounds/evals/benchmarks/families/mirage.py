@@ -43,7 +43,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
         raise broken(path, f"the dataset is not in the file, which has {', '.join(content)}", shown(dataset))
     for name, entries in content.items():
         if not entries:
-            raise broken(path, "the dataset holds no questions", name)
+            raise broken(path, "the dataset contains no questions", name)
         for key, value in entries.items():
             item = _item(name, key, value, splits[name], path)
             if dataset in ("", name):

@@ -61,7 +61,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     """
     name = source.dataset
     if not name:
-        raise UserError(f"Name a dataset of MRAG: `mrag/NAME:PATH`, where NAME is one of {', '.join(_READ)}.")
+        raise UserError(f"Give a dataset of MRAG: `mrag/NAME:PATH`, where NAME is one of {', '.join(_READ)}.")
     card = next(card for card in family_cards("mrag") if card.name == f"mrag/{name}")
     read = list(_READ[name](_inner(source, card.size)))
     if name in _DRAWN:

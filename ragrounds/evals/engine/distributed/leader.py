@@ -363,13 +363,11 @@ class Leader:
                 self._waiting_items.appendleft(replace(assigned.item, planned_runs=tuple(assigned.left)))
         worker.items.clear()
         alive = [other for other in self.workers if other.alive]
-        said = f"{worker.link.name} {how or 'ended before its work did'}"
+        said = f"{worker.link.name} {how or 'ended before its work was finished'}"
         if not alive:
-            self._ends.append(
-                StopRun(f"No worker is left: {said}. What is done is kept; the same command resumes from there.")
-            )
+            self._ends.append(StopRun(f"All workers ended: {said}. Finished work is saved; the same command resumes."))
             return
-        lost = f"others take up the {unfinished:,} questions that it had begun" if unfinished else "the others go on"
+        lost = f"other workers take its {unfinished:,} questions" if unfinished else "the others continue"
         self.say(f"{said}; {lost}.")
         self.divide()
         self.hand_out()

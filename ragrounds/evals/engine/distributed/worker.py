@@ -337,7 +337,7 @@ async def _main(incoming: int, outgoing: int) -> None:
     def drain() -> None:
         """Finish what is in flight, and begin nothing further; a second SIGTERM ends the process."""
         loop.remove_signal_handler(signal.SIGTERM)
-        asked.append("was asked to end (SIGTERM), and has finished what was in flight")
+        asked.append("got SIGTERM and finished the calls in flight")
         inbox.put_nowait(encode(EndOfWork(now=True)))
 
     with contextlib.suppress(NotImplementedError):  # Windows

@@ -141,7 +141,7 @@ class AttemptRecorder:
         """Calls that have failed so far."""
         self._redactors: dict[tuple[str, ...], Redactor] = {}
         self.ended = asyncio.Event()
-        """Set when nothing may leave any more: whatever the system does now, the attempt is over."""
+        """Set when nothing may leave any more: whatever the system does now, the attempt has ended."""
         self.stop: BaseException | None = None
         """Why."""
         self.over = False
@@ -210,7 +210,7 @@ class AttemptRecorder:
         sent = None if self.closed else partial(send, self._watched_size(call))
         answer = await self._mcp.greeted(call, journal, sent, self._redactor(request))
         if answer is None:
-            self.end(NotReplayed(f"Replay: {call.model} of {call.address} is not in the journal; nothing was sent."))
+            self.end(NotReplayed(f"Replay: {call.model} of {call.address} is not in the journal. Nothing was sent."))
         return answer
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
@@ -272,7 +272,7 @@ class AttemptRecorder:
         return self._journal.mode == "replay"
 
     def _watched_size(self, call: ModelCall) -> Grown:
-        """What an answer is read by: no more of it than is recorded, and nothing once the attempt is over."""
+        """What an answer is read by: no more of it than is recorded, and nothing once the attempt has ended."""
         longest = LONGEST_VECTORS if call.form.role == "embedding" else REPLY.size
         return Grown(longest, lambda: self.over)
 
@@ -289,7 +289,7 @@ class AttemptRecorder:
         host = parts.hostname or ""
         if any(host == one or host.endswith(f".{one}") for one in _TELEMETRY) or parts.path.endswith(_REPORTS):
             if self.closed:
-                raise NotThere(f"Nothing is sent to {host} in a replay.")
+                raise NotThere(f"A replay sends nothing to {host}.")
             return
         what = f"{request.method} {safe(address, 200)}"
         if self.closed:
@@ -313,13 +313,13 @@ class AttemptRecorder:
         if self.over:
             self._check_cut_off()
             if self.closed:
-                raise NotThere("Nothing is sent in a replay.")
-            _LOG.warning("%s was asked for after the attempt it belongs to was over: not recorded", request.url)
+                raise NotThere("A replay sends nothing.")
+            _LOG.warning("%s was requested after its attempt had ended: not recorded", request.url)
         return self.over
 
     def _check_cut_off(self) -> None:
         if self.cut_off:
-            raise Unsent("the attempt that this call belongs to was cut off")
+            raise Unsent("the attempt of this call was stopped")
 
     def _begin(self, request: WireRequest, call: ModelCall | None, mark: str) -> _Started | None:
         """Number a call to a server of that fingerprint; ``None``: it is none that is recorded, and passes.
