@@ -100,6 +100,21 @@ def check_known(spec: Spec, known: Sequence[str], called: str = "") -> None:
             raise UserError(f"{called or spec.name} has no parameter {key!r}.{nearest(key, known)} {takes}")
 
 
+def without_addresses(text: str) -> str:
+    """A spec's text without the parameters that are servers' addresses, to be shown; what is no spec stays."""
+    if "://" not in text:
+        return text
+    try:
+        return str(_shown(parse(text)))
+    except UserError:
+        return text
+
+
+def _shown(spec: Spec) -> Spec:
+    kept = {key: value for key, value in spec.parameters.items() if isinstance(value, Spec) or "://" not in str(value)}
+    return Spec(spec.name, {key: _shown(value) if isinstance(value, Spec) else value for key, value in kept.items()})
+
+
 def parse(text: str) -> Spec:
     """Read a spec.
 

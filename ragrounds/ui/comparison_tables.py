@@ -16,6 +16,7 @@ from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
+from ragrounds.specs import without_addresses
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_columns import TOTALS
@@ -271,7 +272,7 @@ def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
 def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str, str]:
     """Run id → its name, else its agent's text. Runs that are called alike are told apart by their agents, else by
     models, corpora and retrievers, as ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; where that is not enough,
-    by their ids. Safe to show.
+    by their ids. Safe to show; no server's address is in one.
 
     Args:
         comparison: of these runs.
@@ -279,7 +280,7 @@ def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str,
     """
     alike: dict[str, list[RunTotals]] = {}
     for row in comparison.rows:
-        alike.setdefault(row.name or row.agent, []).append(row)
+        alike.setdefault(row.name or without_addresses(row.agent), []).append(row)
     return {
         row.run: safe(called, longest and max(20, longest - len(apart))) + (safe(f" ({apart})") if apart else "")
         for called, rows in alike.items()
@@ -290,7 +291,7 @@ def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str,
 def _apart(rows: Sequence[RunTotals]) -> list[str]:
     if len(rows) == 1:
         return [""]
-    agents = [row.agent for row in rows]
+    agents = [without_addresses(row.agent) for row in rows]
     if len(set(agents)) == len(rows):
         return agents
     searched = corpora_apart([row.corpus for row in rows])

@@ -42,6 +42,16 @@ def test_different_agents_are_their_texts():
     ]
 
 
+def test_no_servers_address_is_in_a_name():
+    models = {"model": "a:m"}
+    one, other = (f'vanilla_rag[retriever=web[url="http://{host}:8000/v1"],top_k=8]' for host in ("one", "two"))
+    assert named((one, models)) == ["vanilla_rag[retriever=web,top_k=8]"]
+    assert named((one, models), (other, models)) == [
+        f"vanilla_rag[retriever=web,top_k=8] (run-{number})" for number in range(2)
+    ]
+    assert named(("./mine.py:ask://x", models)) == ["./mine.py:ask://x"]
+
+
 def test_one_agent_with_two_models_is_told_apart_by_the_short_texts():
     small, large = {"model": "openai:small[temperature=0]"}, {"model": "openai:large[temperature=0]"}
     assert named(("direct", small), ("cot", small), ("direct", large)) == [

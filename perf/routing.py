@@ -1,0 +1,102 @@
+"""Is routing called a gain where there is none, and found where there is one? Simulated agents of known chances.
+
+    python perf/routing.py [--repetitions 1000] [--write]
+
+*alike*: three agents, each right with the same chance whatever the question: no policy can gain. *skilled*: two agents,
+one right in 85 of 100 questions of one kind and 45 of the other, the other one the other way round, and a feature
+that says the kind in 9 of 10 questions: the best policy on that feature gains (.85 − .45) × (.9 − .5) = 16 points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)
+from ragrounds.evals.analyses.analysis import AnalysisOptions  # noqa: E402
+from ragrounds.evals.analyses.routing import Routing, routed  # noqa: E402
+from ragrounds.evals.routing.policies import Outcomes  # noqa: E402
+from ragrounds.records import Question  # noqa: E402
+
+PAGE = ROOT / "perf" / "routing.md"
+QUESTIONS, TRUE_GAIN = 500, 0.16
+
+
+def made(seed: int, skilled: bool) -> Routing:
+    """One repetition."""
+    generator = np.random.default_rng(seed)
+    kind = generator.random(QUESTIONS) < 0.5
+    if skilled:
+        chances = np.stack([np.where(kind, 0.85, 0.45), np.where(kind, 0.45, 0.85)], axis=1)
+    else:
+        chances = np.full((QUESTIONS, 3), 0.65)
+    seen = np.where(generator.random(QUESTIONS) < 0.9, kind, ~kind).astype(float)
+    noise = generator.normal(size=(QUESTIONS, 8))
+    scores = (generator.random((*chances.shape, 1)) < chances[:, :, None]).astype(float)
+    names = [f"q{place}" for place in range(QUESTIONS)]
+    outcomes = Outcomes(
+        scores=scores,
+        costs=np.tile(np.arange(1.0, chances.shape[1] + 1), (QUESTIONS, 1)),
+        known=np.column_stack([seen, noise]),
+        seen=generator.normal(size=(QUESTIONS, 4)),
+        texts=("",) * QUESTIONS,
+        clusters=tuple(names),
+        strata=("b",) * QUESTIONS,
+    )
+    questions = [Question(id=name, benchmark="b", text=name, options={"A": "a", "B": "b"}) for name in names]
+    agents = [f"agent {place}" for place in range(chances.shape[1])]
+    return routed(outcomes, questions, agents, AnalysisOptions(scorer="robust", seed=seed), "cost_uncached")
+
+
+def repetition(task: tuple[int, bool]) -> tuple[bool, bool, bool, float, float, float]:
+    """Whether a gain was called, by the control too, whether the router's interval covers the truth, and its gain."""
+    found = made(*task)
+    gain, control = found.router.gain, found.control.gain
+    truth = TRUE_GAIN if task[1] else 0.0
+    covers = gain.low is not None and gain.high is not None and gain.low <= truth <= gain.high
+    called = bool(found.gains), (control.low or 0.0) > 0
+    return (*called, covers, gain.difference or 0.0, control.difference or 0.0, found.oracle.gain.difference or 0.0)
+
+
+def main() -> None:
+    """Repeat both, and print or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repetitions", type=int, default=1000)
+    parser.add_argument("--write", action="store_true", help="write perf/routing.md")
+    options = parser.parse_args()
+    lines = [
+        "# Routing where the truth is known",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}. `python perf/routing.py --repetitions {options.repetitions} --write`: "
+        f"{QUESTIONS} questions a repetition, one epoch.",
+        "",
+        "| agents | a gain is called | by the control | the router's interval covers the truth | its gain, mean | the "
+        "control's | the oracle's |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    began = time.monotonic()
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for name, skilled in (("three alike: no gain is true", False), ("two skilled: 16 points are true", True)):
+            tasks = [(seed, skilled) for seed in range(options.repetitions)]
+            rows = np.array(list(pool.map(repetition, tasks, chunksize=10)))
+            means = rows.mean(axis=0)
+            shares = " | ".join(f"{100 * share:.1f} %" for share in means[:3])
+            lines.append(f"| {name} | {shares} | " + " | ".join(f"{100 * gain:+.1f}" for gain in means[3:]) + " |")
+    hindsight = "The best single agent is picked with hindsight: over agents that are alike the gain is negative."
+    lines += ["", f"{time.monotonic() - began:.0f} s. The oracle of one epoch takes luck for skill. {hindsight}", ""]
+    text = "\n".join(lines)
+    sys.stdout.write(text)
+    if options.write:
+        PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Which agent for which question: policies over runs that were made already."""

@@ -1,0 +1,155 @@
+"""Routing: oracle, mixture and learned policies, by outcomes whose truth is known, and over stored runs."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ragrounds as rr
+from ragrounds.errors import UserError
+from ragrounds.evals.routing.policies import Outcomes, chances, mixture_weights, oracle
+
+
+def outcomes(scores, costs, known=None, seen=None, clusters=None, strata=None):
+    count = len(scores)
+    return Outcomes(
+        scores=np.asarray(scores, dtype=float),
+        costs=np.tile(np.asarray(costs, dtype=float), (count, 1)),
+        known=np.zeros((count, 1)) if known is None else known,
+        seen=np.zeros((count, 1)) if seen is None else seen,
+        texts=("",) * count,
+        clusters=tuple(clusters or map(str, range(count))),
+        strata=tuple(strata or ("b",) * count),
+    )
+
+
+def skilled(seed, count=400, epochs=1):
+    """Two agents, each good at one kind of question; the feature says the kind."""
+    generator = np.random.default_rng(seed)
+    kind = generator.random(count) < 0.5
+    right = np.stack([np.where(kind, 0.9, 0.4), np.where(kind, 0.4, 0.9)], axis=1)
+    scores = generator.random((count, 2, epochs)) < right[:, :, None]
+    return kind, scores, np.column_stack([kind, generator.normal(size=(count, 5))])
+
+
+def test_a_router_finds_who_is_good_at_what():
+    kind, scores, known = skilled(1)
+    made = outcomes(scores, (1, 2), known)
+    routed = chances(made, 0).routed(made, math.inf)
+    assert np.mean(routed.choices == np.where(kind, 0, 1)) > 0.95
+    assert routed.values.mean() > made.means.mean(axis=0).max() + 0.15
+
+
+def test_the_worth_of_a_right_answer_decides_what_is_paid():
+    _, scores, known = skilled(2)
+    made = outcomes(scores, (1, 10), known)
+    learned = chances(made, 0)
+    spent = [learned.routed(made, worth).costs.mean() for worth in (0.1, 5, 25, 1000)]
+    assert spent == sorted(spent)
+    assert spent[0] == 1
+    assert spent[-1] > 4
+
+
+def test_a_cascade_pays_for_the_first_answer_too():
+    _, scores, known = skilled(3)
+    made = outcomes(scores, (1, 10), seen=known)
+    assert chances(made, 0).routed(made, math.inf).values.mean() < 0.75  # a router does not see it
+    routed = chances(made, 0, cascade=True).routed(made, math.inf)
+    assert routed.values.mean() > 0.8
+    assert set(routed.costs[routed.choices == 1]) == {11.0}
+    assert set(routed.costs[routed.choices == 0]) == {1.0}
+
+
+def test_no_question_is_routed_by_what_was_learned_from_its_duplicates():
+    generator = np.random.default_rng(4)
+    right = np.repeat(generator.random((60, 2, 1)) < 0.5, 8, axis=0)  # eight copies of each question
+    known = np.repeat(generator.normal(size=(60, 40)), 8, axis=0)  # that tell the question
+    clusters = [str(place // 8) for place in range(480)]
+    made = outcomes(right, (1, 2), known, clusters=clusters)
+    alone = outcomes(right, (1, 2), known)
+    apart, together = (chances(each, 0).routed(each, math.inf).values.mean() for each in (made, alone))
+    assert together > 0.65  # what cross-fitting by question alone would have called skill
+    assert apart < 0.6
+
+
+def test_the_control_learns_nothing():
+    _, scores, known = skilled(5)
+    made = outcomes(scores, (1, 2), known)
+    values = [chances(made, seed, shuffled=True).routed(made, math.inf).values.mean() for seed in range(5)]
+    assert np.mean(values) < made.means.mean(axis=0).max() + 0.03
+
+
+def test_of_two_epochs_an_oracle_takes_no_luck_for_skill():
+    scores = np.random.default_rng(6).random((4000, 3, 2)) < 0.5
+    assert oracle(outcomes(scores[:, :, :1], (1, 1, 1))).values.mean() > 0.85
+    assert abs(oracle(outcomes(scores, (1, 1, 1))).values.mean() - 0.5) < 0.03
+
+
+def test_an_oracle_takes_the_cheaper_of_equals():
+    assert oracle(outcomes([[[1], [1]], [[0], [0]], [[0], [1]]], (2, 1))).choices.tolist() == [1, 1, 1]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 10)), min_size=1, max_size=6),
+    st.floats(0, 1),
+)
+def test_a_mixture_keeps_to_its_budget_and_beats_every_agent_that_fits_it(agents, place):
+    accuracies, costs = np.array(agents).T
+    budget = costs.min() + place * (costs.max() - costs.min())
+    weights = mixture_weights(accuracies, costs, budget)
+    assert weights.sum() == pytest.approx(1)
+    assert (weights >= -1e-12).all()
+    assert weights @ costs <= budget + 1e-6
+    assert weights @ accuracies >= accuracies[costs <= budget].max() - 1e-9
+
+
+def test_datasets_count_alike():
+    made = outcomes(np.zeros((3, 1, 1)), (1,), strata=("a", "a", "b"))
+    assert made.weights.tolist() == [0.25, 0.25, 0.5]
+
+
+def first(question: str) -> str:
+    """Good at questions on the heart."""
+    return "A" if "heart" in question else "B"
+
+
+def second(question: str) -> str:
+    """Good at all others."""
+    return "B" if "heart" in question else "A"
+
+
+def third(question: str) -> str:
+    """The first again."""
+    return first(question)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    lines = [
+        {"id": str(i), "question": f"{'heart' if i % 2 else 'liver'} {i}?", "options": {"A": "yes", "B": "no"}}
+        | {"answer": "A", "group": "heart" if i % 2 else "liver"}
+        for i in range(60)
+    ]
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return rr.run(f"jsonl:{path}", [first, second, third], progress=False, home=tmp_path / "home").runs
+
+
+def test_over_stored_runs(runs, tmp_path):
+    found = rr.analyse("routing", [run.id for run in runs[:2]], home=tmp_path / "home")
+    record = found.result.record
+    assert record.router.score.value == 1.0
+    assert record.router.gain.low > 0.3
+    assert record.oracle.score.value == 1.0
+    assert found.result.table.title.startswith("Routing gains +50.0 (")
+    assert "takes luck for skill" in found.result.table.note
+    with pytest.raises(UserError, match="two runs or more"):
+        rr.analyse("routing", [runs[0].id], home=tmp_path / "home")
+
+
+def test_without_a_gain_it_says_so(runs, tmp_path):
+    found = rr.analyse("routing", [runs[0].id, runs[2].id], home=tmp_path / "home")
+    assert found.result.table.title.startswith("Routing gains nothing that can be shown over ")
