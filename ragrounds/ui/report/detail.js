@@ -29,7 +29,7 @@ async function showAttempt(attempt) {
   pane.append(el("h4", all.length > 1 ? `${agentOf(attempt)}: in detail` : "In detail"), drawFigures(attempt, one));
   if (one.cause !== "") pane.append(el("p", one.text(one.cause)));
   pane.append(scoreTable(one.scores, one.text));
-  if (all.length === 1) pane.append(el("h5", "Answer"), el("pre", one.text(one.text_of) || "(no text)"));
+  if (all.length === 1) pane.append(el("h5", "Answer"), drawReply(one.text(one.text_of)));
   if (one.steps.length) pane.append(el("h5", "Steps"));
   one.steps.forEach((step, place) => pane.append(drawStep(step, place, one)));
   pane.scrollTop = 0;
@@ -100,8 +100,21 @@ function drawCard({ attempt, one }) {
   if (figure("tokens", attempt) !== null) used.push(`${tokens(figure("tokens", attempt))} tokens`);
   if (one.hops.length) used.push(`${one.hops.length} ${one.hops.length === 1 ? "search" : "searches"}`);
   used.push(dollars(one.cost_uncached) === "unknown" ? "cost unknown" : dollars(one.cost_uncached));
-  card.append(head, el("p", used.join(" · "), "dim"), el("pre", one.text(one.text_of) || "(no text)"));
+  card.append(head, el("p", used.join(" · "), "dim"), drawReply(one.text(one.text_of)));
   return card;
+}
+
+// A reply: of a JSON object its names and values, and as it was written a click away; any other text as it is.
+function drawReply(reply) {
+  let value = null;
+  try { value = JSON.parse(reply.replace(/^\s*```(?:json)?\s*\n([^]*)\n\s*```\s*$/, "$1")); } catch { /* no JSON */ }
+  const parts = value && !Array.isArray(value) && typeof value === "object" ? Object.entries(value) : [];
+  if (!parts.length) return el("pre", reply || "(no text)");
+  const made = el("div");
+  const said = (part) => (typeof part === "string" ? part : JSON.stringify(part, null, 2));
+  made.append(...parts.map(([name, part]) => el("pre", `${name}: ${said(part)}`)));
+  made.append(fold("As it was written", (into) => into.append(el("pre", reply))));
+  return made;
 }
 
 function drawFigures(attempt, one) {
@@ -161,7 +174,7 @@ function drawCall(call, one) {
     }
     for (const [role, content] of call.messages || []) into.append(el("h5", role), el("pre", text(content)));
     if (call.reasoning !== undefined) into.append(el("h5", "reasoning"), el("pre", text(call.reasoning)));
-    if (call.reply !== undefined) into.append(el("h5", `reply (${call.finish})`), el("pre", text(call.reply)));
+    if (call.reply !== undefined) into.append(el("h5", `reply (${call.finish})`), drawReply(text(call.reply)));
   }, "call");
 }
 

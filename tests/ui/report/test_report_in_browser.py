@@ -46,6 +46,24 @@ def choose(browser, selector, value):
     )
 
 
+def test_a_reply_in_json_is_read_by_its_names(browser, written, store):
+    asked = questions(2)
+    reply = msgspec.json.encode({"why": f"Two\nlines. {HOSTILE}", "answer": "A", "sure": 0.5}).decode()
+    texts = {0: reply, 1: '{"why": "cut'}
+    run = add_run(store, "direct", asked, [1, 1], texts=texts)
+    browser.open(written([run]))
+    browser.run("location.hash = arguments[0]", attempt_link(run.id, asked[0].id))
+    browser.wait(lambda: browser.all("#title"))
+    read = browser.run("return [...document.querySelectorAll('#detail pre')].map(one => one.textContent)")
+    assert any(text.startswith("why: Two\nlines. </script>") for text in read)
+    assert {"answer: A", "sure: 0.5"} <= set(read)
+    assert reply not in read
+    folded = "[...document.querySelectorAll('#detail summary')].find(s => s.textContent.startsWith('As it'))"
+    browser.run(f"{folded}.click()")
+    browser.wait(lambda: browser.run(f"return {folded}.parentElement.querySelector('pre')?.textContent") is not None)
+    assert browser.run("return typeof window.planted") == "undefined"
+
+
 def test_opened_filtered_searched_and_unfolded(browser, written, two_runs):
     path = written(two_runs, group_by=["subject"])
     browser.open(path)
