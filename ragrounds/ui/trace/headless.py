@@ -92,7 +92,7 @@ def _title(node: Node, trace: Trace) -> str:
 def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> None:
     """Print blocks: on a terminal, and in columns, laid out as in the viewer; else each in lines as long as it has."""
     if console.is_terminal or any(block.beside for block in blocks):
-        for line in TextLayout(blocks, console.width, whole=full).lines:
+        for line in TextLayout(blocks, console.width, unfolds="" if full else "--full").lines:
             text = Text(line.text, _STYLES.get(line.style, ""), no_wrap=True)
             for begin, end, style in line.spans:
                 text.stylize(_STYLES.get(style, ""), begin, end)

@@ -19,6 +19,8 @@ from ragrounds.ui.text import safe
 
 MARKDOWN = 50_000
 """Characters of one page that are laid out as Markdown."""
+_END = 2
+"""Of the lines of a folded text those that are its last: what a question asks, what a reasoning comes to."""
 _PER_CELL = 4
 """Characters that a cell may hold at most: piled-up combining marks are cut."""
 
@@ -69,10 +71,10 @@ class TextLayout:
         blocks: what is laid out.
         width: cells of a line.
         raw: replies as they were written, not as they are read.
-        whole: nothing is folded.
+        unfolds: what shows folded texts whole: a key, an option; empty: nothing is folded.
     """
 
-    def __init__(self, blocks: Sequence[TextBlock], width: int, raw: bool = False, whole: bool = True) -> None:
+    def __init__(self, blocks: Sequence[TextBlock], width: int, raw: bool = False, unfolds: str = "") -> None:
         self.lines: list[LayoutLine] = []
         self._parts: list[tuple[str, list[tuple[int, int]]]] = []
         formatted = 0
@@ -80,14 +82,16 @@ class TextLayout:
             first = len(self.lines)
             if block.beside:
                 half = (width - 3) // 2
-                self._add_columns([TextLayout(side, half, raw, whole) for side in block.beside], half)
+                self._add_columns([TextLayout(side, half, raw, unfolds) for side in block.beside], half)
             else:
                 formatted += len(block.text) * block.markdown
                 if not (block.markdown and not raw and formatted <= MARKDOWN and self._add_markdown(block, width)):
                     self._add(block, width)
-            if not whole and block.fold and len(self.lines) - first > block.fold + 1:
+            if unfolds and block.fold and len(self.lines) - first > block.fold + 1:
+                end = self.lines[len(self.lines) - _END * (block.fold > _END) :]
                 hidden = len(self.lines) - first - block.fold
-                self.lines[first + block.fold :] = [LayoutLine(f"{' ' * block.indent}⋯ {hidden} more lines", "dim")]
+                fold = LayoutLine(f"{' ' * block.indent}⋯ {hidden} more lines ({unfolds})", "dim")
+                self.lines[first + block.fold - len(end) :] = [fold, *end]
 
     def _add(self, block: TextBlock, width: int) -> None:
         (text, spans), pad = _shown_spans(block), " " * block.indent

@@ -290,7 +290,8 @@ class Pager(Lines):
 
     def _lay_out(self) -> None:
         self._width = self.columns
-        self._page = TextLayout(self.blocks, max(10, self._width), self.raw, self.whole or bool(self.pattern))
+        unfolds = "" if self.whole or self.pattern else "o"
+        self._page = TextLayout(self.blocks, max(10, self._width), self.raw, unfolds)
         self.virtual_size = Size(self._width, len(self._page.lines))
         self.refresh()
 

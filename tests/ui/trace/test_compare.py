@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -59,7 +60,7 @@ def said(text: str) -> TracedCall:
     return TracedCall(call, asked=Request(messages=(Message("user", "?"),)), reply=Reply(text=text))
 
 
-def page(left: LoadedAttempt, right: LoadedAttempt, width: int = 80, **how: bool) -> str:
+def page(left: LoadedAttempt, right: LoadedAttempt, width: int = 80, **how: Any) -> str:
     blocks = parting_blocks((left, right), ["one", "two"], {"A": ["one", "two"]})
     return "\n".join(line.text.rstrip() for line in TextLayout(blocks, width, **how).lines)
 
@@ -69,7 +70,7 @@ def test_both_are_read_from_the_sentence_where_they_part(hunt_pages: Pages) -> N
     same = "The ankle is swollen. It was a flight. "
     left = made(left, said("First."), said(f"{same}So **rest** it.\n\nBoth say this."))
     right = made(right, said(json.dumps({"why": f"{same} So lift it.\n\nBoth say this.", "answer_choice": "B"})))
-    shown = page(left, right, whole=False)
+    shown = page(left, right, unfolds="o")
     assert "⋯ 2 sentences that both begin with: The" in shown.replace("\n", " ")
     assert f"{'So rest it.':38} │ So lift it." in shown
     assert f"{'':38} │ answer_choice: B" in shown

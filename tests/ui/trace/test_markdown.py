@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -42,7 +43,7 @@ PIECES = (
 )
 
 
-def lines(text: str, width: int = 60, **how: bool) -> list[str]:
+def lines(text: str, width: int = 60, **how: Any) -> list[str]:
     return [line.text for line in TextLayout([TextBlock(text, markdown=True, fold=4)], width, **how).lines]
 
 
@@ -85,7 +86,8 @@ def test_any_text_keeps_its_letters_and_its_width() -> None:
 
 
 def test_a_long_text_is_folded_and_what_is_searched_is_found_across_its_lines() -> None:
-    assert lines(REASONED, whole=False)[4:] == [f"⋯ {len(lines(REASONED)) - 4} more lines"]
+    whole = lines(REASONED)
+    assert lines(REASONED, unfolds="o") == [*whole[:2], f"⋯ {len(whole) - 4} more lines (o)", *whole[-2:]]
     layout = TextLayout([TextBlock(REASONED, markdown=True)], 60)
     assert [layout.lines[at].text for at in layout.find("does not fit into one")] == [
         " • first, a long line about platelets that does not fit into"
