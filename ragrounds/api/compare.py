@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, cast
+from urllib.parse import quote
 
 from msgspec import Struct
 from rich.console import Console
@@ -22,10 +23,10 @@ from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
     RunsGiven,
     chosen_settings,
+    made_beside,
     one_of,
     open_store,
     opened_runs,
-    replaced,
     run_names,
     texts,
     user_prices,
@@ -54,6 +55,8 @@ from ragrounds.ui.report.page import report_page
 from ragrounds.ui.run_tables import ledger_table
 from ragrounds.ui.tables import print_table
 
+MOST_SENT = 18_000_000
+"""Bytes of a report that a mail of 25 MB still takes, a third of which is its encoding."""
 _COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
 
 
@@ -362,9 +365,15 @@ class ReportArguments(_Compared, frozen=True):
     progress: arguments.Progressed = None
 
 
+def with_attempts(path: Path) -> Path:
+    """The file of a report with every attempt, where the report is sent without."""
+    return path.with_name(f"{path.stem}-attempts{path.suffix}")
+
+
 @takes(ReportArguments)
 def report(given: ReportArguments) -> Path:
-    """Write one self-contained HTML file about runs; gives its path.
+    """Write one self-contained HTML file about runs; gives its path. Where attempts make it too large to be sent, the
+    file with them is another beside it, ``report-attempts.html``.
 
         rr.report(rr.runs(), "report.html", force=True)
 
@@ -376,22 +385,34 @@ def report(given: ReportArguments) -> Path:
     chosen, named = chosen_settings(given.settings, given.home), _some(given.runs, given.baseline)
     with (
         opened_runs(named, chosen) as (store, opened),
-        replaced(path, given.force) as file,
+        made_beside(path, given.force) as page,
         counted(given.progress) as tell,
     ):
         tell("comparing", 0)
         found, comparison = _compared(store, opened, given)
-        for part in report_page(
-            store,
-            found,
-            comparison,
-            title=given.title,
-            scorers=texts(given.scorers),
-            attempts=given.attempts,
-            brief=given.brief,
-            analyses=texts(given.analyses),
-            seed=given.seed,
-            on_progress=lambda done: tell("attempts", done),
-        ):
-            file.write(part.encode("utf-8", "replace"))
+
+        def written(attempts: bool, beside: str = "") -> int:
+            """Write the page, and give its bytes."""
+            with page.open("wb") as file:
+                for part in report_page(
+                    store,
+                    found,
+                    comparison,
+                    title=given.title,
+                    scorers=texts(given.scorers),
+                    attempts=attempts,
+                    beside=beside,
+                    brief=given.brief,
+                    analyses=texts(given.analyses),
+                    seed=given.seed,
+                    on_progress=lambda done: tell("attempts", done),
+                ):
+                    file.write(part.encode("utf-8", "replace"))
+                return file.tell()
+
+        if written(given.attempts) > MOST_SENT and given.attempts:
+            whole = with_attempts(path)
+            with made_beside(whole, given.force) as beside:
+                page.replace(beside)
+            written(False, quote(whole.name))
     return path

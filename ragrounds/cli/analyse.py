@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
-from ragrounds.api.compare import AnalyseArguments, ReportArguments, analyse, report
+from ragrounds.api.compare import AnalyseArguments, ReportArguments, analyse, report, with_attempts
 from ragrounds.cli import options
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import at_work, draw_picture, print_json, say
@@ -82,6 +83,9 @@ def report_command(
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
+    began = time.time()
     out = report(**asdict(replace(given, names=parse_names(names or ()))))
-    size = out.stat().st_size
-    say(f"{out}: {size / 1e6:.1f} MB" if size >= 1e6 else f"{out}: {size / 1e3:.0f} kB")
+    for path, what in ((out, ""), (with_attempts(out), ", with every attempt")):
+        if not what or (path.is_file() and path.stat().st_mtime >= began):
+            size = path.stat().st_size
+            say(f"{path}: {f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.0f} kB'}{what}")

@@ -47,6 +47,7 @@ def report_page(
     title: str = "",
     scorers: Sequence[str] = (),
     attempts: bool = True,
+    beside: str = "",
     brief: bool = False,
     analyses: Sequence[str] = (),
     seed: int = 0,
@@ -63,6 +64,7 @@ def report_page(
         title: of the page.
         scorers: those to show, by default as in the terminal.
         attempts: also every attempt with its steps.
+        beside: the address of a page with them, where this one is without.
         brief: the conclusion, the table and the frontier alone, for one sheet of paper.
         analyses: names of analyses to make and show.
         seed: of the bootstraps of analyses and verdicts.
@@ -84,7 +86,7 @@ def report_page(
         behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
         limits = limitation_sentences(store, runs, comparison, scorers, labels)
         parts |= {
-            "Results": _results(store, runs, comparison, scorers, labels, attempts),
+            "Results": _results(store, runs, comparison, scorers, labels, "" if attempts else beside or None),
             "Behaviour": behaviour,
             "Judges": tables_and_remarks(verdict_parts(store, runs, seed, labels)),
             "Arena": tables_and_remarks(played_arenas(store, runs, labels)),
@@ -97,8 +99,9 @@ def report_page(
     heading = title or f"{comparison.benchmark}: {number_of(len(runs), 'system')} compared"
     if len(runs) == 1 and not title:
         heading = f"{names[runs[0].id]} on {comparison.benchmark}"
+    to = [*links, *([("Attempts", beside)] if beside else [])]
     yield head(
-        hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, links, hide(_subtitle(found))
+        hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, to, hide(_subtitle(found))
     )
     yield hide(incomplete_section(found, labels, much=True))
     for name, body in made.items():
@@ -114,7 +117,7 @@ def _results(
     comparison: Comparison,
     scorers: Sequence[str],
     labels: Mapping[str, str],
-    attempts: bool,
+    attempts: str | None,
 ) -> str:
     """What each agent does, of which questions figures are, the figures, and why answers are not right."""
     asked = {question.id for question in common_questions(store, runs, True)[0]}

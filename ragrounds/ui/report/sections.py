@@ -104,13 +104,13 @@ def citation_section(found: Iterable[Citation]) -> str:
 _KINDS = {"choice": "multiple choice", "long": "long answers", "extraction": "extraction"}
 
 
-def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attempts: bool) -> str:
+def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attempts: str | None) -> str:
     """A table of likely causes by agent; empty where there are none.
 
     Args:
         found: the most frequent first.
         names: run id → what the run is called, safe to show.
-        attempts: whether the page has the attempts, to which causes then lead.
+        attempts: the address of the page with the attempts, to which causes then lead; empty: this one.
     """
     if not found:
         return ""
@@ -119,9 +119,11 @@ def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attemp
         *(Column(name, lambda one, run=run: one.counts.get(run, 0)) for run, name in names.items()),  # type: ignore[misc]
         words("it means", lambda one: CAUSES[one.word]),
     )
-    links = {place: attempt_link(*one.first) for place, one in enumerate(found)} if attempts else {}
+    links = (
+        {place: attempts + attempt_link(*one.first) for place, one in enumerate(found)} if attempts is not None else {}
+    )
     table = table_of("causes", found, columns, title="attempts by likely cause")
-    led = "<p>A cause leads to the first such attempt.</p>" if attempts else ""
+    led = "<p>A cause leads to the first such attempt.</p>" if links else ""
     return f"<h3>Why answers are not right</h3>{led}{html_table(table, links)}"
 
 

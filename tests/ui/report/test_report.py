@@ -8,6 +8,7 @@ import re
 import pytest
 from msgspec import structs
 
+from ragrounds.api import compare as api
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.records import Score
 from ragrounds.ui.report.methods import methods
@@ -40,6 +41,16 @@ def test_all_attempts_are_inside_and_long_texts_once(written, store):
     chunk = found["chunk-0"]
     assert chunk["texts"].count(answer) == 1
     assert len(chunk["attempts"]) == 4
+
+
+def test_a_page_that_no_mail_takes_is_sent_without_attempts_and_whole_beside(store, tmp_path, monkeypatch):
+    add_run(store, "one", questions(5), [1, 0, 1, 0, 1])
+    monkeypatch.setattr(api, "MOST_SENT", 1000)
+    page = api.report("one-run", tmp_path / "my report.html", home=store.home)
+    whole = tmp_path / "my report-attempts.html"
+    assert (blocks(page), len(blocks(whole)["index"]["columns"]["question"])) == ({}, 5)
+    assert '<a href="my%20report-attempts.html">Attempts</a>' in page.read_text(encoding="utf-8")
+    assert '<a href="#attempts">Attempts</a>' in whole.read_text(encoding="utf-8")
 
 
 def test_the_index_points_at_the_right_attempts(written, store):
