@@ -17,7 +17,7 @@ from ragrounds.cli.options import FormOptions, PlotOptions, grouped
 from ragrounds.cli.output import at_work, draw_picture, exit_by, print_json, say, say_next, tell
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
-from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables, group_table
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, group_table
 from ragrounds.ui.one_screen import paper_table
 from ragrounds.ui.tables import latex, markdown, results_console
 
@@ -66,7 +66,7 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str, full: bool) 
         for note in comparison.notes:  # a table of rows has no place for them
             say(f"Note: {note}")
     elif form:
-        tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
+        tables = comparison_tables(comparison, scorers)
         if paper := form == "--latex" and not full:
             names, shown = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
             groups = (group_table(table, grouped, names) for table in shown for grouped in table.groups)

@@ -1,6 +1,6 @@
 """A comparison as tables of text: what the terminal, Markdown, LaTeX and the report all draw.
 
-Runs have a number in every table, and are called by their agents; where these are alike, also by what tells them apart.
+Runs are called by their agents; where these are alike, also by what tells them apart.
 """
 
 from __future__ import annotations
@@ -36,45 +36,21 @@ from ragrounds.ui.text import (
     safe,
 )
 
-
-def numbered(comparison: Comparison, sign: str = "") -> dict[str, str]:
-    """Run id → its number in the tables, from 1, behind a sign such as ``#``."""
-    return {row.run: f"{sign}{number}" for number, row in enumerate(comparison.rows, 1)}
+LABEL = 60
+"""Characters of a run's name beside another's."""
 
 
-def comparison_tables(
-    comparison: Comparison,
-    scorers: Sequence[str] = (),
-    *,
-    labels: Mapping[str, str] | None = None,
-) -> list[TextTable]:
-    """Scores by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone.
-
-    Args:
-        comparison: of any number of runs.
-        scorers: those to show; none: the headlines.
-        labels: run id → what a run is called beside others; by default its number: ``#1``.
-    """
-    numbers, names = numbered(comparison), agent_names(comparison)
-    labels = labels or numbered(comparison, "#")
-    tables = comparison.shown(scorers)
-    made = [score_table(table, numbers, names, beside) for table, beside in tables]
+def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
+    """Scores by each headline, outcomes and cost, paired differences, groups, the frontier of several runs; with
+    `scorers` by these alone."""
+    names, labels = agent_names(comparison), agent_names(comparison, LABEL)
+    tables = [table for table, _ in comparison.shown(scorers)]
+    made = [score_table(table, names, beside) for table, beside in comparison.shown(scorers)]
     made.append(outcome_table(comparison, scorers))
-    for table, _ in tables:
-        if table.pairs:
-            made.append(pair_table(table, labels))
-    return made + [group_table(table, grouped, labels) for table, _ in tables for grouped in table.groups]
-
-
-def cost_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
-    """The frontier's tables under each scorer; none where a single run is compared."""
-    numbers, agents = numbered(comparison), agent_names(comparison)
-    return [
-        costs
-        for table, _ in comparison.shown(scorers)
-        if table.frontier is not None and len(comparison.rows) > 1
-        for costs in frontier_tables(table.frontier, table.scorer, numbers, agents)
-    ]
+    made += [pair_table(table, labels) for table in tables if table.pairs]
+    made += [group_table(table, grouped, labels) for table in tables for grouped in table.groups]
+    placed = [(table, table.frontier) for table in tables if table.frontier is not None and len(comparison.rows) > 1]
+    return made + [costs for table, one in placed for costs in frontier_tables(one, table.scorer, names, labels)]
 
 
 def print_comparison(
@@ -92,37 +68,17 @@ def print_comparison(
         console.print(Text(line), soft_wrap="`" in line)  # a command is pasted whole
     for table in comparison_tables(comparison, scorers):
         print_table(table, console)
-    if len(comparison.rows) > 1:
-        _print_frontiers(comparison, scorers, console)
+    for placed, _ in comparison.shown(scorers) if len(comparison.rows) > 1 else ():
+        if placed.frontier is not None:
+            console.print()
+            console.print(draw(frontier_picture(placed.frontier, placed.scorer, names), min(console.width, 100)))
+            if left := left_out(placed.frontier, names):
+                console.print(Text(left), soft_wrap=True)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
 
 
-def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console) -> None:
-    numbers, agents = numbered(comparison), agent_names(comparison)
-    for table, _ in comparison.shown(scorers):
-        if table.frontier is None:
-            continue
-        for costs in frontier_tables(table.frontier, table.scorer, numbers, agents):
-            print_table(costs, console)
-        console.print()
-        picture = frontier_picture(table.frontier, table.scorer, agents)
-        console.print(draw(picture, min(console.width, 100)))
-        if left := left_out(table.frontier, numbered(comparison, "#")):
-            console.print(Text(left), soft_wrap=True)
-
-
-def _who(numbers: Mapping[str, str], names: Mapping[str, str]) -> tuple[Column, Column]:
-    """The columns that name a run of a row: its number and what it is called."""
-    return Column("#", lambda row: numbers[row.run]), words("agent", lambda row: names[row.run])
-
-
-def score_table(
-    table: ScorerTable,
-    numbers: Mapping[str, str],
-    agents: Mapping[str, str],
-    beside: Sequence[ScorerTable] = (),
-) -> TextTable:
+def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[ScorerTable] = ()) -> TextTable:
     """Every dataset, the average over them (the figure, with its interval) and over all questions (pooled), what the
     open attempts could still make of it; then the overall figures of the scorers beside the headline."""
     unit, datasets = table.unit, list(table.lines[0].datasets)
@@ -146,7 +102,7 @@ def score_table(
         "scores",
         table.lines,
         (
-            *_who(numbers, agents),
+            words("agent", lambda line: names[line.run]),
             *map(dataset, datasets),
             Column("average", lambda line: with_error(line.overall, unit, False)) if averaged else None,
             Column("pooled", lambda line: in_scale(line.overall.pooled, unit)) if averaged else None,
@@ -160,7 +116,7 @@ def score_table(
         scorer=table.scorer,
         title=f"{table.scorer}, {unit}{', lower is better' if table.direction == 'lower' else ''}",
     )
-    plain = any("±" in cell for row in made.rows for cell in row[2:])
+    plain = any("±" in cell for row in made.rows for cell in row[1:])
     named = "; ±: MIRAGE's sqrt(p(1-p)/n), no interval" if plain else ""
     return replace(made, about=f"{described(table.scorer).summary}{named}")
 
@@ -170,7 +126,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     judged = any(row.judging_calls for row in comparison.rows)
-    told = legend(name for name in used if name in OPEN | {"blocked", "empty"})
+    told, names = legend(name for name in used if name in OPEN | {"blocked", "empty"}), agent_names(comparison)
 
     def outcome(name: str) -> Column:
         """The column of an outcome's attempts."""
@@ -179,7 +135,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     return table_of(
         "outcomes",
         comparison.rows,
-        (*_who(numbered(comparison), agent_names(comparison)), *map(outcome, used), *TOTALS),
+        (words("agent", lambda row: names[row.run]), *map(outcome, used), *TOTALS),
         title="outcomes and cost",
         about="in, out: tokens; paid: really paid; uncached: with an empty journal; "
         + ("judging: paid for judges of these answers, in no other column; " if judged else "")

@@ -39,20 +39,17 @@ def _unit(measure: CostMeasure) -> Unit:
 def frontier_tables(
     frontier: Frontier,
     scorer: str,
-    numbers: Mapping[str, str],
     agents: Mapping[str, str],
-    labels: Mapping[str, str] | None = None,
+    labels: Mapping[str, str],
 ) -> list[TextTable]:
     """Every run by cost; then the prices between neighbours on the frontier.
 
     Args:
         frontier: what to show.
         scorer: named in the titles.
-        numbers: run id → number in the tables.
         agents: run id → what the run is called, safe to show.
-        labels: run id → what it is called beside another; by default its number: ``#1``.
+        labels: run id → what it is called beside another.
     """
-    labels = labels or {run: f"#{number}" for run, number in numbers.items()}
     measure = frontier.measure
     figure = figure_word(scorer)
     right = figure == "accuracy"
@@ -67,7 +64,6 @@ def frontier_tables(
         "frontier",
         frontier.points,
         (
-            Column("#", lambda point: numbers[point.run]),
             words("agent", lambda point: agents[point.run], text=str),
             Column(figure, "score.value", percent),
             Column("95 %", lambda point: ends(point.score.low, point.score.high)),

@@ -104,7 +104,7 @@ def last_counts(text: str) -> dict:
 def table_rows(text: str) -> tuple[list[str], list[str]]:
     """The headings and the first row of the first table that is printed."""
     lines = text.splitlines()
-    at = next(place for place, line in enumerate(lines) if line.startswith("#"))
+    at = next(place for place, line in enumerate(lines) if line.startswith("agent"))
     return tuple(re.split(r"\s{2,}", lines[place].strip()) for place in (at, at + 1))
 
 

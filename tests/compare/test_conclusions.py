@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.findings import conclusions, untested
 from ragrounds.ui.comparison_pictures import difference_picture
-from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables
 from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.frontier import frontier_picture
 from tests.compare.making import add_run, questions
@@ -146,12 +146,12 @@ def test_rouge_l_is_no_accuracy_and_its_answers_have_no_price(store):
     frontier = comparison.tables[0].frontier
     assert [point.per_correct for point in frontier.points] == [None, None]
     assert frontier.tradeoffs == ()
-    tables = [*comparison_tables(comparison, ["rouge-l"]), *cost_tables(comparison, ["rouge-l"])]
+    tables = comparison_tables(comparison, ["rouge-l"])
     words = " ".join([*(table.title for table in tables), *(one.name for table in tables for one in table.columns)])
     picture = frontier_picture(frontier, "rouge-l", {"one-run": "one", "two-run": "two"})
     words += f" {picture.title} {picture.words} {picture.x} {summary(comparison, ['rouge-l'])}"
     for word in ("accura", "correct", "right"):
         assert word not in words.lower(), words
     assert "rouge-l" in words.lower()
-    headings = [one.name for one in cost_tables(comparison, ["rouge-l"])[0].columns]
-    assert headings == ["#", "agent", "rouge-l", "95 %", "cost", "95 %", "on frontier", "resamples"]
+    headings = [one.name for one in tables[-1].columns]
+    assert headings == ["agent", "rouge-l", "95 %", "cost", "95 %", "on frontier", "resamples"]

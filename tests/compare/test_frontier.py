@@ -13,7 +13,7 @@ from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.chart_text import draw
-from ragrounds.ui.comparison_tables import agent_names, numbered
+from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.frontier import frontier_picture, frontier_tables
 from tests.compare.making import add_run, questions
 
@@ -102,7 +102,7 @@ def test_few_questions_have_figures_without_intervals(store):
         assert one.value > 0
         assert (one.low, one.high, one.few) == (None, None, True)
     assert [point.share for point in found.points] == [None, None]
-    shown, prices = frontier_tables(found, "strict", numbered(comparison), agent_names(comparison))
+    shown, prices = frontier_tables(found, "strict", *[agent_names(comparison)] * 2)
     assert [row.count("too few") for row in (*shown.rows, *prices.rows)] == [3, 3, 1]
 
 

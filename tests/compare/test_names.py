@@ -58,7 +58,7 @@ def test_a_name_stands_in_every_table_frame_and_picture(two, command, tmp_path):
     assert shown.returncode == 0, shown.stderr
     assert "\nNo search " in shown.stdout
     assert "\nGPT-3.5 + RAG " in shown.stdout
-    assert "1  No search " in command(*named, "--full").stdout
+    assert "\nNo search " in command(*named, "--full").stdout
     assert "top_k" not in shown.stdout
     assert "GPT-3.5 + RAG" in (tmp_path / "frontier.svg").read_text(encoding="utf-8")
     rows = json.loads(command(*named, "--json").stdout)["rows"]

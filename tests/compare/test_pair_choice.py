@@ -41,7 +41,9 @@ def test_each_against_a_baseline(home):
     found = rr.compare([f"run{n:02}" for n in (1, 3, 0)], baseline="run02")
     assert found.comparison.rows[0].run == "run02-run", "it joins the others where it was not named"
     assert told(found) == [("run02-run", f"run{n:02}-run") for n in (1, 3, 0)]
-    assert found.comparison.notes == ("Differences are those to the baseline #1; Holm's correction is over these.",)
+    assert found.comparison.notes == (
+        "Differences are those to the baseline run02-run; Holm's correction is over these.",
+    )
     assert told(rr.compare(["run01", "run03"], baseline="run03")) == [("run03-run", "run01-run")]
     grouped = rr.compare(["run01", "run03", "run04"], baseline="run03", group_by="dataset").comparison.tables[0]
     assert len(grouped.groups[0].groups[0].pairs) == 2

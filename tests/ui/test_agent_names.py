@@ -142,12 +142,12 @@ def test_everything_shown_tells_two_models_apart(store):
     ours = ["direct (a:m)", "direct (a:<n><U+001B>)"]
     for table in comparison_tables(found):
         if table.key in ("scores", "outcomes"):
-            assert [row[1] for row in table.rows] == ours
+            assert [row[0] for row in table.rows] == ours
     console = Console(width=200, file=io.StringIO(), record=True)
     print_comparison(found, console=console, full=True)
     text = console.export_text()
-    # Accuracy, outcomes, frontier, its picture, and in the line above them the one with the best figure.
-    assert [text.count(name) for name in ours] == [4, 5]
+    # Accuracy, outcomes, difference, frontier, price, the picture, and in the first line the one with the best figure.
+    assert [text.count(name) for name in ours] == [6, 7]
     assert "direct (a:m)" in markdown(comparison_tables(found))
     drawn = svg(frontier_picture(found.tables[0].frontier, "strict", agent_names(found)))
     told = [one.text for one in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]

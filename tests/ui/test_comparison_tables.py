@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.comparison_csv import as_csv
-from ragrounds.ui.comparison_tables import agent_names, comparison_tables, numbered, print_comparison
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, print_comparison
 from ragrounds.ui.frontier import frontier_tables
 from ragrounds.ui.tables import latex, markdown
 from tests.compare.making import add_run, questions
@@ -85,7 +85,7 @@ def test_markdown_has_a_cell_for_every_column(comparison):
     for block in markdown(comparison_tables(comparison)).split("\n\n"):
         lines = [line for line in block.splitlines() if line.startswith("|")]
         assert len({line.replace("\\|", "").count("|") for line in lines}) <= 1
-    assert "| 1 | one\\[a\\_b=1\\] | 40.00 ±15.49 |" in markdown(comparison_tables(comparison))
+    assert "| one\\[a\\_b=1\\] | 40.00 ±15.49 |" in markdown(comparison_tables(comparison))
 
 
 def test_latex_is_escaped_and_balanced(comparison):
@@ -119,8 +119,9 @@ def test_unknown_figures_are_dashes_and_empty_cells(store):
     assert next(row for row in rows if row["measure"] == "cost_uncached")["value"] == ""
 
 
-def test_frontier_tables_number_the_runs_as_the_tables_do(comparison):
+def test_frontier_tables_name_the_runs_as_the_tables_do(comparison):
     table = comparison.tables[0]
-    points, prices = frontier_tables(table.frontier, table.scorer, numbered(comparison), agent_names(comparison))
-    assert [row[:3] for row in points.rows] == [("1", "one[a_b=1]", "40.00"), ("2", "two", "70.00")]
-    assert prices.rows[0][0] == "#1 to #2"
+    names = agent_names(comparison)
+    points, prices = frontier_tables(table.frontier, table.scorer, names, names)
+    assert [row[:2] for row in points.rows] == [("one[a_b=1]", "40.00"), ("two", "70.00")]
+    assert prices.rows[0][0] == "one[a_b=1] to two"

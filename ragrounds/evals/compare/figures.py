@@ -485,7 +485,7 @@ def chosen_pairs(runs: Sequence[str], baseline: str = "") -> tuple[list[Pair], s
         baseline: one of them, that each other is set against; empty: each against each.
     """
     if baseline:
-        said = f"Differences are those to the baseline #{runs.index(baseline) + 1}; Holm's correction is over these."
+        said = f"Differences are those to the baseline {baseline}; Holm's correction is over these."
         return [(baseline, run) for run in runs if run != baseline], said * (len(runs) > 2)
     pairs = list(itertools.combinations(runs, 2))
     if len(pairs) <= MOST_PAIRS:

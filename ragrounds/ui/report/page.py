@@ -16,7 +16,7 @@ from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
-from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.comparison_tables import LABEL, agent_names
 from ragrounds.ui.comparison_warnings import limitation_sentences
 from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
@@ -25,7 +25,7 @@ from ragrounds.ui.report.html_tables import asset, page_script, prose, tables_an
 from ragrounds.ui.report.judges import played_arenas, verdict_parts
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.payload import attempt_part
-from ragrounds.ui.report.results import LABEL, figure, results_section
+from ragrounds.ui.report.results import figure, results_section
 from ragrounds.ui.report.sections import (
     abstract_section,
     causes_section,

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec.structs import replace
-
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
@@ -22,20 +20,17 @@ from ragrounds.ui.comparison_pictures import (
     score_picture,
 )
 from ragrounds.ui.comparison_tables import (
+    LABEL,
     agent_names,
     group_table,
-    numbered,
     outcome_table,
     pair_table,
     score_table,
 )
 from ragrounds.ui.frontier import frontier_tables, left_out
 from ragrounds.ui.report.html_tables import html_table, text
-from ragrounds.ui.tables import TextTable
 from ragrounds.ui.text import one_line
 
-LABEL = 60
-"""Characters of a run's name beside another's."""
 _OPEN_PAIRS = 15
 """Pairs up to which their table is open."""
 
@@ -57,26 +52,18 @@ def figure(picture: Picture | None, width: float = WIDE) -> str:
         return ""
 
 
-def unnumbered(table: TextTable) -> TextTable:
-    """A table without the numbers of its runs: a page calls them by their names."""
-    if not table.columns or table.columns[0].name != "#":
-        return table
-    return replace(table, columns=table.columns[1:], rows=tuple(row[1:] for row in table.rows))
-
-
 def _under(
     comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTable], several: bool, first: bool
 ) -> str:
     # The first headline's frontier is drawn on top of the page.
-    numbers, names = numbered(comparison), agent_names(comparison)
-    labels = agent_names(comparison, LABEL)
+    names, labels = agent_names(comparison), agent_names(comparison, LABEL)
     word = figure_word(table.scorer)
     level = "h4" if several else "h3"
     parts = [f"<h3>Under {text(one_line(table.scorer))}</h3>"] if several else []
     several_runs = len(comparison.rows) > 1
     parts += [f"<{level}>{text(word[:1].upper() + word[1:])}</{level}>"]
     parts += [figure(score_picture(comparison, table.scorer)) if several_runs else ""]
-    parts += [html_table(unnumbered(score_table(table, numbers, names, beside)))]
+    parts += [html_table(score_table(table, names, beside))]
     if table.pairs:
         drawn = figure(difference_picture(comparison, table.scorer))
         parts += [f"<{level}>Paired differences</{level}>", drawn, _pairs(table, labels)]
@@ -104,11 +91,11 @@ def _pairs(table: ScorerTable, labels: Mapping[str, str]) -> str:
 
 
 def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier, *, drawn: bool) -> Iterator[str]:
-    numbers, names, labels = numbered(comparison), agent_names(comparison), agent_names(comparison, LABEL)
+    names, labels = agent_names(comparison), agent_names(comparison, LABEL)
     if drawn:
         yield figure(comparison_frontier(comparison, table.scorer))
-    for costs in frontier_tables(placed, table.scorer, numbers, names, labels):
-        yield html_table(unnumbered(costs))
+    for costs in frontier_tables(placed, table.scorer, names, labels):
+        yield html_table(costs)
     if left := left_out(placed, labels):
         yield f"<p>{text(left)}</p>"
 
@@ -119,5 +106,5 @@ def _endings(comparison: Comparison, scorers: Sequence[str]) -> str:
     said = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
     endings = outcome_picture(comparison)
     drawn = figure(endings) if len({mark.name for mark in endings.marks}) > 1 else ""
-    table = html_table(unnumbered(outcome_table(comparison, scorers)))
+    table = html_table(outcome_table(comparison, scorers))
     return f"{said}<h3>How attempts ended, and what they took</h3>{drawn}{table}"
