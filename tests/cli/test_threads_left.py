@@ -26,5 +26,5 @@ def test_a_thread_at_work_is_not_waited_for(given: list[str], left: bool) -> Non
     ended = subprocess.run([sys.executable, "-c", _START, *given], capture_output=True, text=True, timeout=50)
     assert ended.returncode == 0
     assert time.monotonic() - began < 40
-    assert ("at work (1)" in ended.stderr) is left
+    assert ("running (1)" in ended.stderr) is left
     assert ended.stdout.count("flushed") == 1

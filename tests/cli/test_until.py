@@ -77,7 +77,7 @@ def test_the_first_questions_are_those_of_a_limit_with_the_same_seed(command: Cl
     [
         (["--until", "cost(direct) < 1 @ 95%"], "cost has no upper bound"),
         (["--until", "accuracy(direct) > 0.5"], "without a level"),
-        (["--until", "separated(direct, cot)"], "'cot' names none"),
+        (["--until", "separated(direct, cot)"], "'cot' matches none"),
         (["--until", "separated(direct"], "expected"),
         (["--until", CLAIM, "--seed", str(2**70)], "has at most 64 bits"),
         (["--max-questions", "5"], "--max-questions needs --until"),
@@ -121,4 +121,4 @@ def test_the_exit_code_says_what_came_of_the_claim(command: Cli) -> None:
         done = command("run", "--agent", "direct", "--until", claim, "--max-questions", "40", "--new", "--json")
         codes[json.loads(done.stdout)["until"]["state"]["decision"]] = done.returncode
     assert codes == {"fails": 1, "holds": 0, "cannot tell": 4}
-    assert "4 a claim cannot be told" in " ".join(command("--help").stdout.split())
+    assert "4 a claim is undecided" in " ".join(command("--help").stdout.split())

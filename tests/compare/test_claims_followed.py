@@ -113,7 +113,7 @@ def test_shares_can_be_watched(measure):
         (
             "accuracy(a) - cost(a) - tokens(a) > 0 @ 95%",
             "cost has no upper bound, so its interval is not valid during a run. Measures "
-            f"for --until: {', '.join(BOUNDED_MEASURES)}.",
+            f"for `until`: {', '.join(BOUNDED_MEASURES)}.",
         ),
         ("accuracy(a) > 0.5", "without a level the first question would decide. Add one, such as @ 95%."),
         ("accuracy(a) > accuracy(a) @ 95%", "it compares a run with itself."),
