@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -32,6 +32,9 @@ from ragrounds.ui.claim_text import against_lines, claim_lines
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import text_of
 from ragrounds.ui.text import number_of, one_line
+
+if TYPE_CHECKING:
+    from ragrounds.api.gate import GateResult
 
 CannotTell = Literal["fail", "skip", "pass"]
 """What a claim makes of a test that nobody can decide on so few questions."""
@@ -183,6 +186,39 @@ class EvaluationFixture:
             raise ClaimsFailed(failure_text(found))
         if found.decision == "cannot tell" and cannot_tell == "skip":
             raise unittest.SkipTest(failure_text(found).split("\n\n")[1])
+        return found
+
+    def gate(self, policy: str | Path, *, cannot_tell: CannotTell = "fail") -> GateResult:
+        """Decide a release by a policy (docs/how-to/gate.md), answered from the test's journal file.
+
+        Args:
+            policy: its file, from the folder of the test's file.
+            cannot_tell: what is made of a verdict that is not made.
+
+        Raises:
+            ClaimsFailed: NO-GO; or UNDECIDED, and `cannot_tell` is ``fail``.
+            unittest.SkipTest: UNDECIDED, and `cannot_tell` is ``skip``.
+            RunFailed: as :meth:`run`.
+        """
+        __tracebackhide__ = True
+        from ragrounds.api.gate import gate
+
+        try:
+            one_of("cannot_tell", cannot_tell, ("fail", "skip", "pass"))
+            self._open()
+            journal = "reuse" if self.place.record else "replay"
+            quiet = TerminalListener("none")
+            found = gate(self.place.folder / policy, journal=journal, settings=self._settings, listener=quiet)
+        except Interrupted as error:
+            raise KeyboardInterrupt(str(error)) from None
+        except UserError as error:
+            raise RunFailed(self._explained(error)) from None
+        if found.run is not None:
+            self._results.append(found.run)
+        if found.verdict == "NO-GO" or (found.verdict == "UNDECIDED" and cannot_tell == "fail"):
+            raise ClaimsFailed(str(found))
+        if found.verdict == "UNDECIDED" and cannot_tell == "skip":
+            raise unittest.SkipTest(found.why)
         return found
 
     def run_marked(self, claims: Sequence[str], options: Mapping[str, object]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.gate import GateArguments, gate
+from ragrounds.api.gate import GateArguments, PlanArguments, gate, gate_plan
 from ragrounds.api.workspace import replaced
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
@@ -24,6 +24,8 @@ app = typer.Typer()
 def gate_command(
     policy: Annotated[Path, typer.Argument(metavar="POLICY.toml", help="The rules: docs/how-to/gate.md.")],
     given: GateArguments,
+    planned: PlanArguments,
+    plan: Annotated[bool, typer.Option("--plan", help="How many questions it needs, from stored runs.")] = False,
     journal: Annotated[
         str, typer.Option(help="In place of the policy's: reuse, replay, fresh, or a journal file.")
     ] = "",
@@ -41,7 +43,13 @@ def gate_command(
     Examples:
 
       ragrounds gate policy.toml --journal replay --junit gate.xml
+
+      ragrounds gate policy.toml --plan --effect 0.05 --power 0.9
     """
+    if plan:
+        found = gate_plan(**asdict(replace(planned, policy=policy)))
+        print_json(found) if as_json else found.draw(results_console())
+        return
     named = replace(given, policy=policy, journal=journal, listener=RunDisplay(display))
     made = gate(**asdict(named))
     if junit is not None:

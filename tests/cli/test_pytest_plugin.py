@@ -412,3 +412,38 @@ def test_what_was_recorded_until_ctrl_c_is_kept(pytester: pytest.Pytester) -> No
         assert again.returncode == 0, again.stdout
         assert server.stats()["answered"] == 24  # none of them twice
         assert server.stats()["answered_twice"] == []
+
+
+@pytest.mark.slow
+def test_a_gate_is_a_test(pytester: pytest.Pytester) -> None:
+    policy = """
+        [runs]
+        new = "vanilla_rag[top_k=8]"
+        old = "direct"
+        [run]
+        limit = 40
+        [critical]
+        "not worse" = "accuracy(new) - accuracy(old) > %s"
+        """
+    for name, limit in (("good", "-30%"), ("bad", "95%"), ("open", "38%")):
+        (pytester.path / f"{name}.toml").write_text(policy % limit)
+    pytester.makepyfile(
+        test_gates="""
+        def test_good(ragrounds):
+            assert ragrounds.gate("good.toml").verdict == "GO"
+
+        def test_bad(ragrounds):
+            ragrounds.gate("bad.toml")
+
+        def test_open(ragrounds):
+            ragrounds.gate("open.toml", cannot_tell="skip")
+        """
+    )
+    first = run(pytester, "-k", "good")
+    first.assert_outcomes(failed=1, deselected=2)
+    first.stdout.fnmatch_lines(["*There is no journal file *"])
+    run(pytester, RECORD).assert_outcomes(passed=1, failed=1, skipped=1)
+    done = run(pytester, "-rs")
+    done.assert_outcomes(passed=1, failed=1, skipped=1)
+    done.stdout.fnmatch_lines(["*NO-GO after * of * questions: critical 'not worse' fails.*"])
+    done.stdout.fnmatch_lines(["*UNDECIDED after *"])

@@ -30,6 +30,7 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -193,18 +194,20 @@ class FollowedCondition:
         self._missing = self._cut = 0
         self.decision: Decision = "cannot tell"
 
-    def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
-        """Count a round, in its dataset or in all of them."""
+    def worth(self, drawn: QuestionRound, value: MeasureValue) -> list[float]:
+        """The least and the most that a round may be worth, 0 to 1; empty: it has no question of the rule's dataset."""
         parts = [part for part in drawn.parts if self._rule.dataset in ("", part[0].benchmark)]
-        if self.decision != "cannot tell" or not parts:
-            return
         sums = [[self._share(question.id, value) for question in part] for part in parts]
-        ends = [
-            sum(sum(end if one is None else one for one in part) / len(part) for part in sums) / len(sums)
-            for end in (0.0, 1.0)
-        ]
         self._missing += any(one is None for part in sums for one in part)
-        worst, best = (min(1.0, max(0.0, one)) for one in ends)
+        ends = [[[end if one is None else one for one in part] for part in sums] for end in (0.0, 1.0)]
+        means = [sum(sum(part) / len(part) for part in end) / len(end) for end in ends if end]
+        return [min(1.0, max(0.0, mean)) for mean in means]
+
+    def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
+        """Count a round."""
+        if self.decision != "cannot tell" or not (found := self.worth(drawn, value)):
+            return
+        worst, best = found
         self._worst.append(worst)
         self._best.append(best)
         holds = self._above.add(worst) >= reach(self._errors[0])
@@ -222,10 +225,16 @@ class FollowedCondition:
             total += term.factor * number
         return (total - self._least) / self._span
 
-    @property
-    def shares(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The values so far, 0 to 1; those that are not known as the worst."""
-        return np.array(self._worst)
+    def share_of(self, effect: float) -> tuple[float, float, float]:
+        """The share of a truth this far beyond the limit; that to which errors of a judge draw it; and the sum of the
+        squares of what a verdict changes it by."""
+        factors = [term.factor for term in self._up.terms]
+        middle, squares = self._up.constant + sum(factors) / 2, sum(one**2 for one in factors)
+        return (effect - self._least) / self._span, (middle - self._least) / self._span, squares / self._span**2
+
+    def effect_of(self, share: float) -> float:
+        """How far beyond the limit a share is, in the claim's units."""
+        return self._least + self._span * share
 
     def _figure(self, share: float) -> float:
         """What was measured, in the claim's own units, where the values have this mean."""
@@ -249,7 +258,7 @@ class FollowedCondition:
         )
         if not n:
             return verdict
-        worst, best = self.shares, np.array(self._best)
+        worst, best = np.array(self._worst), np.array(self._best)
         ends = lower_end(worst, reach(self._errors[0])), 1 - lower_end(1 - best, reach(self._errors[1]))
         low, high = sorted(map(self._figure, ends))
         return replace(verdict, value=self._figure(float((worst + best).mean() / 2)), low=low, high=high)
@@ -266,7 +275,7 @@ class FollowedCondition:
         """How many questions in all decide it, if the others are like those so far; ``None``: it is not near."""
         if not self._worst:
             return None
-        most, worst, best = _FURTHEST * len(self._worst), self.shares, np.array(self._best)
+        most, worst, best = _FURTHEST * len(self._worst), np.array(self._worst), np.array(self._best)
         found = [
             questions_to(worst, self.limit, reach(self._errors[0]), most),
             questions_to(1 - best, 1 - self.limit, reach(self._errors[1]), most),
@@ -402,7 +411,7 @@ class GateStop(ClaimStop):
         self.read(store)
         save_stop(store, self.record())
 
-    def read(self, store: Store, *, failed: bool = False) -> None:
+    def read(self, store: Store, *, failed: bool = False, count: bool = True) -> None:
         """Take what the runs have already; with `failed` attempts that failed, too, else they are made again."""
         for run in self.runs:
             scores = {(one.question_id, one.epoch): one for one in store.scores(run, self.scorer)}
@@ -410,7 +419,20 @@ class GateStop(ClaimStop):
             for attempt in store.summaries(run):
                 if (key := (attempt.question_id, attempt.epoch)) in kept:
                     self._take(run, attempt, scores.get(key))
-        self._count()
+        if count:
+            self._count()
+
+    def pilot(self, condition: FollowedCondition) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """What a condition was worth in the rounds that are there and were not counted, (rounds, epochs)."""
+        made = []
+        for drawn in filter(self._complete, self.rounds):
+            epochs = range(min(run.epochs for run in self.runs))
+            each = [condition.worth(drawn, partial(self._of_epoch, epoch)) for epoch in epochs]
+            made += [[one[0] for one in each]] if all(each) else []
+        return np.array(made)
+
+    def _of_epoch(self, epoch: int, measure: str, run: str, question: str) -> float | None:
+        return self._held[run, question][epoch][measure]
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Take an attempt that ended."""
