@@ -175,6 +175,7 @@ def head(
     )
     to = [*links, *((part, f"#{_anchor(part)}") for part in parts)]
     listed = "".join(f'<li><a href="{text(address)}">{text(label)}</a></li>' for label, address in to)
+    nav = f'<nav aria-label="Parts of this page"><ul>{listed}</ul></nav>' if links or len(parts) > 1 else ""
     below = f'<p class="subtitle">{prose(subtitle)}</p>' if subtitle else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -183,7 +184,7 @@ def head(
         '<meta name="referrer" content="no-referrer">\n'
         f'<meta name="generator" content="ragrounds {__version__}">\n'
         f"<title>{text(title)}</title>\n<style>{style}</style></head>\n<body><header>"
-        f'<h1>{text(title)}</h1>{below}<nav aria-label="Parts of this page"><ul>{listed}</ul></nav></header>\n<main>\n'
+        f"<h1>{text(title)}</h1>{below}{nav}</header>\n<main>\n"
     )
 
 
