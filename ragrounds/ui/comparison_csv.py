@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure, PairedFigure
@@ -26,27 +26,32 @@ Row = dict[str, object]
 
 def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
     """The whole comparison, under the scorers named or all."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
+    rows: list[Row] = []
     agents = {row.run: row.agent for row in comparison.rows}
     names = {row.run: row.name or row.agent for row in comparison.rows}
     for table in comparison.tables:
         if scorers and table.scorer not in scorers:
             continue
         for row in _rows(table):
-            named = {**row, "scorer": table.scorer, "agent": agents[str(row["run"])], "name": names[str(row["run"])]}
-            writer.writerow({name: _cell(value) for name, value in named.items()})
-    for row in _totals(comparison):
-        named = {**row, "name": names[str(row["run"])]}
-        writer.writerow({name: _cell(value) for name, value in named.items()})
+            run = str(row["run"])
+            rows.append({**row, "scorer": table.scorer, "agent": agents[run], "name": names[run]})
+    rows += [{**row, "name": names[str(row["run"])]} for row in _totals(comparison)]
+    return csv_text([COLUMNS, *([row.get(name) for name in COLUMNS] for row in rows)])
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV. ``None`` is empty; a text that a spreadsheet would take for a formula gets an apostrophe before
+    it."""
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows(map(_cell, row) for row in rows)
     return out.getvalue()
 
 
 def _cell(value: object) -> object:
-    """A value as it is written: a text that a spreadsheet would take for a formula gets an apostrophe before it."""
     if isinstance(value, float):
         return value + 0.0  # -0.0 is 0.0
+    if isinstance(value, list):
+        return guarded(safe(" ".join(map(str, value))))
     return "" if value is None else guarded(safe(value)) if isinstance(value, str) else value
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -14,11 +12,11 @@ from rich.text import Text
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell
-from ragrounds.files import guarded
 from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import print_analysis
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of
+from ragrounds.ui.comparison_csv import csv_text
 from ragrounds.ui.comparison_words import span_of_days
 from ragrounds.ui.tables import latex, markdown, print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
@@ -339,15 +337,11 @@ def study_latex(table: StudyTable) -> str:
 
 def study_csv(table: StudyTable) -> str:
     """A line for each cell, with everything that is known of it."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_CSV)
-    groups = {row.name: row.group for row in table.rows}
+    groups, rows = {row.name: row.group for row in table.rows}, list[Sequence[object]]([_CSV])
     for cell in table.cells:
         values = [getattr(cell, name) if name != "group" else groups[cell.row] for name in _CSV[:-1]]
-        shown = ["" if one is None else guarded(one) if isinstance(one, str) else f"{one}" for one in values]
-        writer.writerow([*shown, " ".join(cell.runs)])
-    return out.getvalue()
+        rows.append([*values, " ".join(cell.runs)])
+    return csv_text(rows)
 
 
 def list_table(rows: Sequence[tuple[str, str, int, int, str]]) -> TextTable:

@@ -5,17 +5,13 @@ CSV has every figure as it is, with readers' marks and notes; a table has what f
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import msgspec
 
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.summaries import AttemptFacts, AttemptSummary, UnknownFacts
-from ragrounds.files import guarded
 from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.comparison_csv import csv_text
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, safe, tokens
 from ragrounds.ui.trace.attempt_list import mark
 
@@ -129,13 +125,6 @@ def list_csv(summaries: Sequence[AttemptSummary]) -> str:
     return csv_text(rows)
 
 
-def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV. No cell is a formula to a spreadsheet; ``None`` is empty."""
-    out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows(map(_csv_cell, row) for row in rows)
-    return out.getvalue()
-
-
 def unknown_words(unknown: UnknownFacts) -> str:
     """Which attempts the conditions of a filter can say nothing of, in one line; empty: of each they say something."""
     parts = []
@@ -148,13 +137,3 @@ def unknown_words(unknown: UnknownFacts) -> str:
     if unknown.no_facts:
         parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps were not looked at yet")
     return f"Not judged by this filter: {', '.join(parts)}." if parts else ""
-
-
-def _csv_cell(value: object) -> object:
-    if isinstance(value, float):
-        return value + 0.0  # -0.0 is 0.0
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return guarded(safe(" ".join(map(str, value))))
-    return guarded(safe(value)) if isinstance(value, str) else msgspec.to_builtins(value)
