@@ -389,3 +389,39 @@ def test_the_command_names_the_first_that_differs(shown: Path, command) -> None:
 def test_published_again_the_bundles_of_before_are_removed(shown: Path) -> None:
     rr.publish(shown.parent, progress=False)
     assert not shown.exists()
+
+
+STRANGE = [None, 0, -1, 1e308, 10**30, "", "x", [], {}, True, "\x1b", 0.5, [1], {"a": 1}]
+
+
+def places(value, path=()):
+    """Where the values of a record stand."""
+    if not isinstance(value, dict | list) or not value:
+        yield path
+        return
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from places(one, (*path, key))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_value_of_any_kind_anywhere_ends_in_words(shown: Path, seed: int) -> None:
+    """Sealed again by who changed it: it is refused, found, or changes no figure; nothing breaks."""
+    draw = random.Random(seed)
+
+    def change(statement, records):
+        within = draw.choice(records)
+        *path, last = draw.choice(list(places(within)))
+        for key in path:
+            within = within[key]
+        within[last] = draw.choice(STRANGE)
+
+    with contextlib.suppress(rr.UserError):
+        assert check(forge(shown, change)).ended in ("holds", "fails", "cannot tell")
+
+
+def test_a_time_that_is_none_is_refused(shown: Path) -> None:
+    def change(statement, records):
+        attempts(records)[0]["attempt"]["at"] = 1e308
+
+    with pytest.raises(rr.UserError, match="values that no run has"):
+        check(forge(shown, change))

@@ -223,9 +223,14 @@ def _question(question: Question, gold: Gold, free: Collection[str]) -> Question
     line = QuestionLine(question=question, gold=gold, digest=digest, gold_digest=gold_digest(gold))
     if question.benchmark in free:
         return line
-    bare = replace(question, id=digest[:32], text=f"SHA-256 {digest}", options={}, metadata={}, cluster="")
-    cluster = hashlib.sha256(question.cluster.encode()).hexdigest()[:32] if question.cluster else ""
-    return replace(line, question=replace(bare, cluster=cluster), gold=None)
+    bare = replace(question, id=digest[:32], text=f"SHA-256 {digest}", options={}, metadata={})
+    return replace(line, question=replace(bare, cluster=hidden_cluster(question, True)), gold=None)
+
+
+def hidden_cluster(question: Question, hidden: bool) -> str:
+    """The name of a question's cluster, which may hold a question's id; `hidden`: as a digest."""
+    known = question.cluster
+    return hashlib.sha256(known.encode()).hexdigest()[:32] if known and hidden else known
 
 
 def gold_digest(gold: Gold) -> str:

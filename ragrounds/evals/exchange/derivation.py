@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -31,6 +32,7 @@ from ragrounds.evals.exchange.bundle import (
     Statement,
     check_runs,
     gold_digest,
+    hidden_cluster,
     records_of,
     seal_of,
     statement_of,
@@ -115,7 +117,10 @@ def verify_bundle(
     if (basis.merkle_root, basis.records) != (bundle.seal.root, bundle.seal.records):
         found.differs(f"merkleRoot: {basis.merkle_root[:16]}… is stated, the records give {bundle.seal.root[:16]}…")
     texts = None if benchmark is None else texts_of(benchmark.questions, benchmark.golds)
-    derive(bundle.records(), basis, bundle.seal, found, texts, benchmark, report)
+    try:
+        derive(bundle.records(), basis, bundle.seal, found, texts, benchmark, report)
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, sa.exc.SQLAlchemyError) as error:
+        raise UserError(f"{bundle.path} holds values that no run has ({str(error)[:200]}).") from error
     if found.statement is not None:
         _set_beside(stated, found.statement, found)
     return found
@@ -196,7 +201,7 @@ class _Derived:
 
     def questions(self, lines: Sequence[QuestionLine], texts: Texts | None, benchmark: Benchmark | None) -> None:
         """Take the questions, their texts from the benchmark where they are withheld."""
-        real = list[tuple[Question, Gold]]()
+        real, moved = list[tuple[Question, Gold]](), 0
         for line in lines:
             question, gold = line.question, line.gold
             known = texts.get(line.digest) if texts is not None else None
@@ -204,6 +209,7 @@ class _Derived:
                 self._found.differs(f"question {question.id}: not in the benchmark (another revision?)")
             elif known is not None and gold_digest(known[1]) != line.gold_digest:
                 self._found.differs(f"question {question.id}: what is right is another in the benchmark")
+            moved += known is not None and hidden_cluster(known[0], gold is None) != question.cluster
             if gold is None and known is not None:
                 question, gold = replace(known[0], id=question.id, cluster=question.cluster), known[1]
                 real.append(known)
@@ -215,6 +221,10 @@ class _Derived:
                 self._withheld.add(question.id)
             self._asked[question.id] = question
             self._golds[question.id] = replace(gold or Gold(question_id="", answer=""), question_id=question.id)
+        if moved:  # named by the first of a cluster, which another selection may lack
+            self._found.notes.append(
+                f"{moved:,} questions are in other clusters in the benchmark: intervals rest on them."
+            )
         if len(real) < len(lines):
             self._found.lacks("the hash of the questions, whose texts are withheld: --benchmark FILE")
             return
@@ -300,6 +310,7 @@ class _Derived:
         if made is None:
             return stated
         same = _close(made.value, stated.value) and made.answer_status == stated.answer_status
+        same = same and (stated.question_id, stated.epoch) == (attempt.question_id, attempt.epoch)
         if not same or made.prediction != stated.prediction:
             said = f"{stated.value} {stated.answer_status} {stated.prediction!r} is stated"
             self._found.differs(
