@@ -182,7 +182,7 @@ def export(
             for part in made.parts(wanted):
                 target = folder / part.name if part.name else folder
                 if part.name:
-                    make_folder(folder)
+                    make_folder(target.parent)
                 with made_beside(target, force) as path:
                     written = part.write(path)
                 lines.append(f"{target}: {written}")

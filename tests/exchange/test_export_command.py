@@ -65,11 +65,7 @@ def test_every_format_says_what_it_is():
         assert known.parts or known.send
 
 
-SERVERS = {
-    "phoenix": (),
-    "langfuse": ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"),
-    "langsmith": ("LANGSMITH_API_KEY",),
-}
+SERVERS = {"langsmith": ("LANGSMITH_API_KEY",)}
 
 
 @pytest.mark.parametrize("name", SERVERS)

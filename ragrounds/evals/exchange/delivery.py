@@ -29,8 +29,6 @@ _LONGEST = 60.0
 """Seconds that a server may ask to wait."""
 _IN_A_ROW = 100
 """Refused items, with none taken, after which it is the server or the export, and no single item."""
-_LOOK_AGAIN = 0.25
-"""Seconds between two looks for what is not there yet."""
 _ABOUT_ITEMS = (400, 409, 413, 422)
 _PASSING = (408, 429, 500, 502, 503, 504)
 
@@ -71,8 +69,6 @@ class Delivery(Generic[I]):
         progress: Is told how many have been sent.
         read: Reads an answer, and gives what was not wanted although the request was taken.
         at_once: Requests in flight.
-        patience: Seconds without any success in which a 404 means that what the items belong to is not there yet; then,
-            and not before, it is a refusal, and the next has a quarter of that. 0: a 404 is a wrong address.
         pause: Waits some seconds.
     """
 
@@ -87,7 +83,6 @@ class Delivery(Generic[I]):
         progress: Progress = lambda what, done: None,
         read: Callable[[HttpAnswer], Refusal | None] = lambda answer: None,
         at_once: int = 1,
-        patience: float = 0.0,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.url = url
@@ -102,8 +97,6 @@ class Delivery(Generic[I]):
         self._progress = progress
         self._read = read
         self._at_once = at_once
-        self._patience = self._left = patience
-        self._about_items = (*_ABOUT_ITEMS, 404) if patience else _ABOUT_ITEMS
         self._pause = pause
 
     def deliver(self, batches: Iterable[Sequence[I]]) -> None:
@@ -138,7 +131,6 @@ class Delivery(Generic[I]):
     async def _batch(self, items: Sequence[I]) -> None:
         answer = await self._answered(self._encode(items))
         if answer.status < 300:
-            self._left = self._patience
             refusal = self._read(answer)
             self._count(taken=len(items) - (refusal.count if refusal else 0), refusal=refusal)
         elif answer.status == 409:
@@ -156,13 +148,7 @@ class Delivery(Generic[I]):
         waits = iter(_WAITS)
         while True:
             answer, fault = await self._tried(body)
-            if answer is not None and answer.status == 404 and self._left > 0:
-                self._left -= _LOOK_AGAIN
-                self._patience /= 1 if self._left > 0 else 4
-                self._count()
-                await self._pause(_LOOK_AGAIN)
-                continue
-            if answer is not None and (answer.status < 300 or answer.status in self._about_items):
+            if answer is not None and (answer.status < 300 or answer.status in _ABOUT_ITEMS):
                 return answer
             wait = next(waits, None)
             asked = None

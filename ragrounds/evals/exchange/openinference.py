@@ -23,14 +23,9 @@ _KINDS = {
 }
 
 
-def openinference(trace: Trace, node: TraceNode, *, documents_as_output: bool = True) -> Attributes:
-    """The attributes of one node of a clean trace.
-
-    Args:
-        trace: which holds the node.
-        node: of it.
-        documents_as_output: Whether what a search found is its output, too: for servers that do not know documents.
-    """
+def openinference(trace: Trace, node: TraceNode) -> Attributes:
+    """The attributes of one node of a clean trace. What a search found is its output, too: not all servers know
+    documents."""
     made: Attributes = {
         "openinference.span.kind": _KINDS[node.kind],
         "session.id": trace.run.id,
@@ -57,8 +52,7 @@ def openinference(trace: Trace, node: TraceNode, *, documents_as_output: bool = 
         case "search":
             facts = {**facts, **node.parameters}
     if node.call is not None and node.call.passages:
-        if documents_as_output:
-            made |= _value("output", [retrieved(passage) for passage in node.call.passages])
+        made |= _value("output", [retrieved(passage) for passage in node.call.passages])
         for number, passage in enumerate(node.call.passages):
             at = f"retrieval.documents.{number}.document."
             made |= {

@@ -14,9 +14,9 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from ragrounds.evals.exchange.delivery import Delivery, I, Refusal, in_batches
-from ragrounds.evals.exchange.formats import Export, O, Progress, optional_module
-from ragrounds.evals.exchange.trace_nodes import TraceCleaner, TraceNode, node_digest, trace_digest, trace_nodes
+from ragrounds.evals.exchange.delivery import Delivery, Refusal, in_batches
+from ragrounds.evals.exchange.formats import Progress, optional_module
+from ragrounds.evals.exchange.trace_nodes import TraceNode, node_digest, trace_digest, trace_nodes
 from ragrounds.evals.store.traces import Trace
 from ragrounds.http import HttpAnswer
 from ragrounds.version import __version__
@@ -90,40 +90,6 @@ class OtlpExporter:
         )
         delivery.deliver(self.batches(traces))
         return delivery.words()
-
-    def send_runs(
-        self,
-        export: Export[O],
-        url: str,
-        headers: Mapping[str, str],
-        secrets: Iterable[str],
-        scored: Callable[[Trace], Iterable[I]],
-        scores: Delivery[I],
-        at_once: int = 1,
-    ) -> str:
-        """Send the spans of runs, and then what is said of each attempt's scores; returns what became of both.
-
-        Args:
-            export: of the runs.
-            url, headers, secrets: as of :meth:`send`.
-            scored: what is said of a clean attempt's scores.
-            scores: where that goes.
-            at_once: so many of them in a request.
-
-        Raises:
-            UserError: the server cannot be reached, or takes none of them.
-        """
-        held = list[I]()
-
-        def traces() -> Iterator[Trace]:
-            """All of them, clean; their scores are held until the spans that they belong to are there."""
-            for trace in TraceCleaner().traces(export.store, export.runs):
-                held.extend(scored(trace))
-                yield trace
-
-        said = self.send(url, traces(), headers, secrets, export.progress)
-        scores.deliver(in_batches(held, at_once))
-        return f"{said}; {scores.words()}"
 
     def batches(self, traces: Iterable[Trace]) -> Iterator[list[OtlpSpan]]:
         """The spans of clean traces, as many as a request may hold."""
