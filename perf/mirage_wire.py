@@ -71,7 +71,7 @@ def measure(options: argparse.Namespace, home: Path) -> dict[str, Any]:
         stats = server.stats()
         command += ["--new", "--journal", "fresh"]
         cost_uncached = _cpu(command, environment)
-    importing = [sys.executable, "-m", "ragrounds", "import", "mirage-predictions", *map(str, predictions)]
+    importing = [sys.executable, "-m", "ragrounds", "import", "--format", "mirage-predictions", *map(str, predictions)]
     _finished([*importing, "--benchmark", f"mirage:{mirage / 'benchmark.json'}", "--json"], environment)
     report = _checked(home, stats, options)
     attempts = 2 * (options.questions or 7663)

@@ -78,7 +78,7 @@ def imported(data: Path, home: Path) -> Options:
     """MIRAGE's own predictions."""
     predictions = sorted((data / "mirage/predictions").glob("*.jsonl.gz"))
     benchmark = f"mirage:{data / 'mirage/benchmark.json'}"
-    ragrounds(home, "import", "mirage-predictions", *map(str, predictions), "--benchmark", benchmark)
+    ragrounds(home, "import", "--format", "mirage-predictions", *map(str, predictions), "--benchmark", benchmark)
     return (*run_ids(home), "--group-by", "dataset")
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ragrounds.api.exchange import import_mirage_predictions as import_mirage_predictions
     from ragrounds.api.exchange import import_store as import_store
     from ragrounds.api.gate import gate as gate
+    from ragrounds.api.imports import import_runs as import_runs
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
@@ -57,6 +58,7 @@ _PLACES = {
     "score": "api.score", "judge": "api.score",
     "doctor": "api.doctor", "gate": "api.gate",
     "export": "api.exchange", "import_store": "api.exchange", "import_mirage_predictions": "api.exchange",
+    "import_runs": "api.imports",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",

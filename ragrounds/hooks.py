@@ -142,6 +142,21 @@ EXPORT = Hook(
     FORMAT = ExportFormat(name="mine", summary="…", writes="file", options=Options, parts=parts)
 """
 
+IMPORT = Hook(
+    noun="import format",
+    expected="an Importer",
+    folder="ragrounds.evals.exchange.importers",
+    listing="ragrounds import --help",
+    group="ragrounds.importers",
+    point="ragrounds.evals.exchange.importers.importer:IMPORTERS",
+)
+"""Reads answers of other systems out of files of one form::
+
+    def rows(file: ImportFile) -> Iterator[ImportedRow | BadRow]: ...
+
+    MINE = Importer(name="mine", summary="…", recognises=lambda file: "theirs" in file.first, rows=rows)
+"""
+
 VIEW = Hook(noun="view", expected="a View", folder="ragrounds.ui.trace.views")
 """A view of the attempts in the terminal viewer::
 
@@ -164,4 +179,18 @@ CLUSTER = Hook(noun="engine", expected="`open_cluster`", folder="ragrounds.evals
                            say: Callable[[str], None]) -> Sequence[Link]: ...
 """
 
-HOOKS = (SCORER, JUDGE_METHOD, AGENT, STRATEGY, FAMILY, RETRIEVER, DOCUMENT, ANALYSIS, EXPORT, VIEW, DATABASE, CLUSTER)
+HOOKS = (
+    SCORER,
+    JUDGE_METHOD,
+    AGENT,
+    STRATEGY,
+    FAMILY,
+    RETRIEVER,
+    DOCUMENT,
+    ANALYSIS,
+    EXPORT,
+    IMPORT,
+    VIEW,
+    DATABASE,
+    CLUSTER,
+)

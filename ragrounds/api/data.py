@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ragrounds.api.workspace import Progress, chosen_settings, unheard
+from ragrounds.api.workspace import Progress, chosen_settings, open_store, unheard
 from ragrounds.evals.benchmarks import (
     Benchmark,
     Card,
@@ -21,6 +21,7 @@ from ragrounds.evals.benchmarks import (
     all_cards,
     card,
     download,
+    known,
     known_card,
     load,
     register,
@@ -32,6 +33,7 @@ from ragrounds.evals.benchmarks.family import FAMILIES, installed_cards
 from ragrounds.evals.benchmarks.registry import unregister
 from ragrounds.evals.compare.question_values import answered_with
 from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.run_names import kept_names
 from ragrounds.records import Gold, Question
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import open_named
@@ -130,6 +132,18 @@ def audit(
     found = load(reference, folder)
     documents = None if corpus is None else ((document, text) for document, _, text in corpus_texts(corpus, folder))
     return audit_benchmark(found, documents, _read)
+
+
+def is_run(reference: str, *, home: str | Path | None = None, settings: Settings | None = None) -> bool:
+    """Whether a text names a stored run, and no benchmark."""
+    chosen = chosen_settings(settings, home)
+    if reference in known() or ":" in reference:
+        return False
+    with open_store(chosen) as store:
+        called = kept_names(store.engine).values()
+        return reference in called or any(
+            run.id.startswith(reference) or run.agent == reference for run in store.runs()
+        )
 
 
 def _read(question: Question, text: str) -> str:

@@ -105,6 +105,17 @@ def import_store(
     return moved
 
 
+def is_store(place: str) -> bool:
+    """Whether a place is a store: a file of SQLite, or a URL."""
+    if "://" in place:
+        return True
+    try:
+        with Path(place).open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except (OSError, ValueError):
+        return False
+
+
 def import_mirage_predictions(
     paths: str | Path | Iterable[str | Path],
     benchmark: str = "mirage",

@@ -17,12 +17,14 @@ from ragrounds.api.exchange import (
     export_runs,
     import_mirage_predictions,
     import_store,
+    is_store,
     list_formats,
     typed_format,
 )
+from ragrounds.api.imports import finding_line, import_lines, import_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Command, Group
-from ragrounds.cli.output import at_work, counting, print_json, say
+from ragrounds.cli.output import at_work, counting, print_json, say, tell
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.run_tables import transfer_lines
 from ragrounds.ui.text import number_of
@@ -52,14 +54,7 @@ app = typer.Typer()
 exports = typer.Typer(
     name="export", cls=ExportCommands, help="Runs written for other tools, or into another store.", no_args_is_help=True
 )
-imports = typer.Typer(
-    name="import",
-    help="Outputs of other systems become runs, scored, compared and traced like our own; runs of other stores come "
-    "with everything they depend on.",
-    no_args_is_help=True,
-)
 app.add_typer(exports)
-app.add_typer(imports)
 
 
 def _export_command(name: str, export_format: Any) -> Any:
@@ -117,40 +112,72 @@ def export_store(
         print_json(moved)
 
 
-@imports.command("store")
+@app.command("import")
 def import_command(
-    place: Annotated[
-        str, typer.Argument(metavar="FILE_OR_URL", help="A file of `export store`, a store.sqlite, or a URL.")
-    ],
-    runs: TransferredRuns = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Runs of another store, with all they rest on. A file is checked whole before anything is written.
-
-    Example: ragrounds import store runs.ragrounds
-    """
-    with counting() as progress:
-        moved = import_store(place, runs or (), progress=progress)
-    for line in transfer_lines(moved):
-        say(line)
-    if as_json:
-        print_json(moved)
-
-
-@imports.command("mirage-predictions")
-def import_mirage(
     paths: Annotated[
-        list[Path], typer.Argument(help="The authors' folder of per-question files, or JSON lines (.gz too).")
+        list[str],
+        typer.Argument(help="Files, or folders of them; a file of `export store`, a store.sqlite or its URL."),
     ],
     benchmark: Annotated[
-        str, typer.Option(help="The benchmark they answer: mirage, or mirage:PATH/benchmark.json.")
-    ] = "mirage",
+        str | None,
+        typer.Option(help="Which they answer: mirage, jsonl:FILE. [default: the questions that the files hold]"),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="What answered. [default: as the files say, else their names]")
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="table, medagentsbench, inspect, lm-eval, mirage-predictions, store. [default: recognised]"),
+    ] = None,
+    map: Annotated[
+        list[str] | None, typer.Option(help="Of a table: field=column, where the guess is wrong (repeatable).")
+    ] = None,
+    runs: Annotated[list[str] | None, typer.Option("--run", help="Of a store: only this run (repeatable).")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Import the MIRAGE authors' predictions, score them, print the table.
+    """Answers of other systems become runs, scored, audited, compared and traced like our own; runs of another store
+    come with everything they depend on.
 
-    Example: ragrounds import mirage-predictions MIRAGE/prediction --benchmark mirage:MIRAGE/benchmark.json
+    The form is recognised. Rows that could not be read are named; what is not there is unknown.
+
+    Examples:
+
+      ragrounds import theirs.csv --benchmark jsonl:questions.jsonl --agent theirs
+
+      ragrounds import logs/ --format inspect
+
+      ragrounds import runs.ragrounds
     """
+    if format == "store" or (format is None and is_store(paths[0])):
+        _import_store(paths, runs, as_json)
+        return
+    if format == "mirage-predictions":
+        _import_mirage(paths, benchmark or "mirage", as_json)
+        return
+    fields = dict(one.partition("=")[::2] for one in map or ())
+    with counting() as progress:
+        found = import_runs(paths, benchmark, agent=agent, format=format, fields=fields, progress=progress)
+    for line in import_lines(found):
+        say(line)
+    if as_json:
+        print_json(found)
+        return
+    for finding in found.findings:
+        tell(finding_line(finding))
+    print_comparison(found.comparison)
+
+
+def _import_store(places: list[str], runs: list[str] | None, as_json: bool) -> None:
+    for place in places:
+        with counting() as progress:
+            moved = import_store(place, runs or (), progress=progress)
+        for line in transfer_lines(moved):
+            say(line)
+        if as_json:
+            print_json(moved)
+
+
+def _import_mirage(paths: list[str], benchmark: str, as_json: bool) -> None:
     with at_work("importing"):
         found = import_mirage_predictions(paths, benchmark)
     for run, predictions, missing in found.runs:

@@ -30,7 +30,7 @@ CALLS = {
     **{f"data {word}": f"data.{word}" for word in ("add", "fetch", "verify", "audit")},
     "index build": "index.build", "index ls": "index.list_indexes", "index show": "index.describe",
     "index rm": "index.remove",
-    "export store": "export", "import store": "import_store", "import mirage-predictions": "import_mirage_predictions",
+    "export store": "export", "import": "import_runs",
     "build case-questions": "build.build", "build relevance-mining": "build.build",
     "build consensus-labels": "build.build", "build false-negatives": "build.build",
     "train care": "train.train", "train evaluate": "train.evaluate",

@@ -113,7 +113,7 @@ def test_the_published_figures_come_out_of_the_recorded_predictions(command: Cli
     mirage = data / "mirage"
     predictions = [str(mirage / "predictions" / f"gpt-35-turbo-16k_{name}.jsonl.gz") for name in ("cot", "rag_32")]
     benchmark = f"mirage:{mirage / 'benchmark.json'}"
-    done = command("import", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
+    done = command("import", "--format", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
     assert done.returncode == 0, done.stderr
     tables = {table["scorer"]: table for table in json.loads(done.stdout)["tables"]}
     order = [f"mirage/{name}" for name in ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq")]
@@ -132,7 +132,7 @@ def test_the_published_figures_come_out_of_the_recorded_predictions(command: Cli
     pair = tables["mirage"]["pairs"][0]["tests"]
     assert pair["difference"] > 0.09
     assert pair["p_mcnemar"] < 1e-10
-    again = command("import", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
+    again = command("import", "--format", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
     assert json.loads(again.stdout)["tables"] == json.loads(done.stdout)["tables"]
     assert len(json.loads(command("runs", "ls", "--json").stdout)["runs"]) == 2
 
@@ -151,7 +151,14 @@ def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path
     recorded = [['{"answer_choice": "A"}'], ['{"answer_choice": "C or D"}'], [], ["Connection error."], [filtered]]
     for i, replies in enumerate(recorded):
         (folder / f"test_anatomy-00{i}.json").write_text(json.dumps(replies))
-    arguments = ["import", "mirage-predictions", str(tmp_path), "--benchmark", f"mirage:{tmp_path / 'benchmark.json'}"]
+    arguments = [
+        "import",
+        "--format",
+        "mirage-predictions",
+        str(tmp_path),
+        "--benchmark",
+        f"mirage:{tmp_path / 'benchmark.json'}",
+    ]
     done = command(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     assert "1 question without a prediction" in done.stderr

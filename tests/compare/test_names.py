@@ -151,7 +151,7 @@ def test_names_move_with_their_runs_and_go_with_them(two, command, tmp_path, mon
     with Store(two) as store:
         assert kept_names(store.engine) == {"rag-run": "RAG"}
     monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "other"))
-    assert command("import", "store", str(file)).returncode == 0
+    assert command("import", "--format", "store", str(file)).returncode == 0
     with Store(tmp_path / "other") as store:
         assert kept_names(store.engine) == {"direct-run": "No search"}
 

@@ -78,7 +78,7 @@ def add_attempts(store, run, asked, scored):
 
 
 def test_no_command_imports_what_a_store_names(command: Cli, ran: Path, other: Path, tmp_path: Path) -> None:
-    assert command("import", "store", str(other)).returncode == 0
+    assert command("import", "--format", "store", str(other)).returncode == 0
     names = ("run-0", "run-1")
     for line in (
         ("runs", "ls"),
@@ -110,7 +110,7 @@ def test_no_command_imports_what_a_store_names(command: Cli, ran: Path, other: P
 
 @pytest.mark.parametrize("run", ["run-0", "run-1", "run-2", "run-3"])
 def test_resuming_runs_no_code_that_only_a_store_names(command: Cli, ran: Path, other: Path, run: str) -> None:
-    assert command("import", "store", str(other)).returncode == 0
+    assert command("import", "--format", "store", str(other)).returncode == 0
     done = command("runs", "resume", run)
     assert done.returncode == 2
     assert "which is code, and a store never starts code" in done.stderr

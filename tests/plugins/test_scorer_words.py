@@ -74,7 +74,7 @@ def test_they_travel_with_runs(command: Cli, tmp_path: Path) -> None:
     assert command("export", "store", "--out", "runs.ragrounds").returncode == 0
     forget()
     there = {"RAGROUNDS_HOME": str(tmp_path / "there")}
-    assert command("import", "store", "runs.ragrounds", **there).returncode == 0
+    assert command("import", "--format", "store", "runs.ragrounds", **there).returncode == 0
     shown = command("compare", "direct", "--full", **there)
     assert "brevity (words)" in shown.stdout
     assert "not here" not in shown.stdout + shown.stderr

@@ -70,7 +70,7 @@ def test_a_name_that_is_no_utf_8_is_a_name_too(tmp_path: Path) -> None:
 
 def test_a_path_longer_than_any_is_refused_in_one_line(command: Cli, tmp_path: Path) -> None:
     long = str(tmp_path / ("x" * 5000))
-    for line in (("runs", "ls"), ("export", "store", "--out", long), ("import", "store", long)):
+    for line in (("runs", "ls"), ("export", "store", "--out", long), ("import", "--format", "store", long)):
         home = {"RAGROUNDS_HOME": long} if line[0] == "runs" else {}
         done = command(*line, **home)
         assert done.returncode == 2, line

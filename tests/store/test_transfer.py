@@ -390,21 +390,21 @@ def test_the_commands_bring_a_run_with_equal_tables_and_no_call(
     table = command("compare", "direct", "vanilla_rag", "--json").stdout
     asked = server.stats()["asked"]
     there = {"RAGROUNDS_HOME": str(tmp_path / "there")}
-    done = command("import", "store", str(tmp_path / "x"), "--json", **there)
+    done = command("import", "--format", "store", str(tmp_path / "x"), "--json", **there)
     assert done.returncode == 0, done.stderr
     assert '"differing": 0' in done.stdout
     assert command("compare", "direct", "vanilla_rag", "--json", **there).stdout == table
     assert command("run", *options, "--journal", "replay", **there).returncode == 0
     assert command("run", *options, "--new", **there).returncode == 0
     assert server.stats()["asked"] == asked
-    assert "is there already, the same" in command("import", "store", str(tmp_path / "x"), **there).stderr
+    assert "is there already, the same" in command("import", "--format", "store", str(tmp_path / "x"), **there).stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["import", "store", "nowhere.sqlite"], "There is no file nowhere.sqlite"),
-        (["import", "store", "postgresql://me:very-secret@127.0.0.1:9/x"], "127.0.0.1"),
+        (["import", "--format", "store", "nowhere.sqlite"], "There is no file nowhere.sqlite"),
+        (["import", "--format", "store", "postgresql://me:very-secret@127.0.0.1:9/x"], "127.0.0.1"),
         (["export", "store", "--out", "x"], "contains no runs"),
         (["export", "store", "nothing", "--out", "x"], "There is no run 'nothing'"),
         (["export", "store", "--out", "nowhere/x"], "nowhere"),

@@ -101,7 +101,7 @@ FILES = {
     "home/prices.toml": (f"x = {DEEP}", ("run", "--agent", "direct", "--limit", "1", "--display", "none")),
     "p.jsonl": (
         f'{{"dataset": "d", "x": {DEEP}}}',
-        ("import", "mirage-predictions", "p.jsonl", "--benchmark", "sample"),
+        ("import", "--format", "mirage-predictions", "p.jsonl", "--benchmark", "sample"),
     ),
 }
 

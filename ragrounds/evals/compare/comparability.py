@@ -219,7 +219,7 @@ def _shared_scorers(
                 "questions."
             )
         lacking = [run.id for run in runs if _lacks(name, run, summaries, scores)]
-        if lacking and (wanted or not common):
+        if lacking and (wanted or not (common or described(name).elsewhere)):
             others = "" if wanted else ", or set --common to compare under the scorers that all runs have"
             raise UserError(
                 f"These runs were scored by different scorers: {', '.join(lacking)} has no scores under {name!r}. "

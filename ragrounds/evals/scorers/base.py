@@ -50,6 +50,8 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
     value where the question has nothing to score by."""
     on_request: bool = False
     """Whether it scores nothing unless it is asked for by name."""
+    elsewhere: bool = False
+    """Whether its scores were made by another tool: runs that have none are compared without it."""
     by_card: bool = False
     """Whether it leaves out questions of a benchmark whose card names other scorers and not this one."""
     accuracy: bool = False

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.data, pytest.mark.slow]
 def test_7663_attempts_are_inside_and_the_page_is_at_most_three_times_the_compressed_store(cli, home, data, tmp_path):
     predictions = data / "mirage/predictions/gpt-35-turbo-16k_cot.jsonl.gz"
     benchmark = f"mirage:{data / 'mirage/benchmark.json'}"
-    made = cli("import", "mirage-predictions", str(predictions), "--benchmark", benchmark, timeout=600)
+    made = cli("import", "--format", "mirage-predictions", str(predictions), "--benchmark", benchmark, timeout=600)
     assert made.returncode == 0, made.stderr
     page = tmp_path / "report.html"
     made = cli("report", "gpt", "--out", str(page), timeout=600)

@@ -1,0 +1,1 @@
+"""Importers: one file a form of others' files, found by scanning this folder."""

@@ -1,0 +1,199 @@
+"""``inspect``: logs of Inspect (UK AISI), ``.eval`` or ``.json``, log version 2.
+
+Each sample is an answer: its output's text, its first score, the tokens of its models, its working time, its events as
+steps. A sample without a score failed, with the log's reason. An ``.eval`` is a zip whose members are read one at a
+time, up to a largest size; those of newer versions are packed by zstd (method 93), which Python's zipfile does not know
+before 3.14. Python's zip reader finds the members, and never runs or extracts anything.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from ragrounds.evals.exchange.importers.importer import (
+    MOST_SECONDS,
+    BadRow,
+    ImportedRow,
+    ImportedStep,
+    Importer,
+    ImportFile,
+    Rows,
+    bounded,
+    labels_for,
+    number_of,
+    refuse,
+    text_of,
+    usage_of,
+)
+from ragrounds.evals.exchange.importers.records import LARGEST_RECORD, Record, parsed, records
+from ragrounds.records import Usage
+
+_ZSTD = 93
+_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Inspect's letters for correct, incorrect, partial and no answer."""
+
+
+def _recognises(file: ImportFile) -> bool:
+    packed = file.start.startswith(b"PK") and (b"_journal/start.json" in file.start or b"samples/" in file.start)
+    return packed or ("eval" in file.first and "version" in file.first and "status" in file.first)
+
+
+def _rows(file: ImportFile) -> Rows:
+    if file.start.startswith(b"PK"):
+        yield from _packed(file)
+        return
+    whole = next(records(file.path), None)
+    if whole is None or isinstance(whole, BadRow):
+        yield whole or BadRow("the file", "it is empty")
+        return
+    samples = whole[1].get("samples")
+    header = _header(whole[1])
+    for number, sample in enumerate(samples if isinstance(samples, list) else [], 1):
+        yield _row(sample, header, f"sample {number}")
+
+
+def _packed(file: ImportFile) -> Rows:
+    try:
+        with file.path.open("rb") as raw, zipfile.ZipFile(raw) as log:
+            names = {info.filename: info for info in log.infolist()}
+            about = names.get("header.json") or names.get("_journal/start.json")
+            if about is None:
+                raise refuse(file.path, "a log of Inspect")
+            read = _member(log, raw, about, "header.json")
+            if isinstance(read, BadRow):
+                yield read
+                return
+            header = _header(read[1])
+            for number, info in enumerate((one for name, one in names.items() if name.startswith("samples/")), 1):
+                place = f"sample {number}"
+                sample = _member(log, raw, info, place)
+                yield sample if isinstance(sample, BadRow) else _row(sample[1], header, place)
+    except (zipfile.BadZipFile, struct.error, EOFError, OSError) as error:
+        yield BadRow("the file", f"the archive is damaged or cut off ({error})"[:200])
+
+
+def _member(log: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo, place: str) -> Record:
+    """A member of the archive, as JSON."""
+    if info.file_size > LARGEST_RECORD:
+        return BadRow(place, f"it unpacks to {info.file_size:,} bytes, and at most {LARGEST_RECORD:,} are taken")
+    try:
+        with _zstd(raw, info) if info.compress_type == _ZSTD else log.open(info) as member:
+            data = member.read(LARGEST_RECORD + 1)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, _zstd_error()) as error:
+        return BadRow(place, f"it cannot be unpacked ({error})"[:200])
+    if len(data) > LARGEST_RECORD:
+        return BadRow(place, f"it unpacks to more than {LARGEST_RECORD:,} bytes")
+    return parsed(data.decode("utf-8", "surrogateescape"), place)
+
+
+def _zstd(raw: IO[bytes], info: zipfile.ZipInfo) -> Any:
+    import zstandard
+
+    raw.seek(info.header_offset)
+    header = raw.read(30)
+    name, extra = struct.unpack("<HH", header[26:30])
+    raw.seek(info.header_offset + 30 + name + extra)
+    packed = raw.read(min(info.compress_size, LARGEST_RECORD))
+    return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(packed)
+
+
+def _zstd_error() -> type[Exception]:
+    import zstandard
+
+    return zstandard.ZstdError
+
+
+def _header(log: Mapping[str, Any]) -> dict[str, str]:
+    spec = log.get("eval") if isinstance(log.get("eval"), dict) else {}
+    names = [text_of(spec.get(key)) for key in ("model", "solver")]  # type: ignore[union-attr]
+    return {"task": text_of(spec.get("task")), "model": " ".join(filter(None, names))}  # type: ignore[union-attr]
+
+
+def _row(sample: object, header: Mapping[str, str], place: str) -> ImportedRow | BadRow:
+    if not isinstance(sample, dict) or "id" not in sample:
+        return BadRow(place, "a sample has an id")
+    output = _dict(sample.get("output"))
+    choices = output.get("choices")
+    message = _dict(_dict(choices[0]).get("message")) if isinstance(choices, list) and choices else {}
+    answer = _words(message.get("content")) or text_of(output.get("completion"))
+    scores = _dict(sample.get("scores"))
+    named, first = next(iter(scores.items()), ("", None))
+    value = _dict(first).get("value")
+    score = _LETTERS.get(value) if isinstance(value, str) else None
+    score, odd = (score, "") if score is not None else bounded(value, 1, "score")
+    error = _dict(sample.get("error"))
+    usage, notes = _used(_dict(sample.get("model_usage")))
+    seconds, late = bounded(sample.get("working_time", sample.get("total_time")), MOST_SECONDS, "time")
+    target, epoch = sample.get("target"), number_of(sample.get("epoch"))
+    return ImportedRow(
+        place=place,
+        agent=header["model"],
+        dataset=header["task"],
+        id=text_of(sample["id"]),
+        question=_words(sample.get("input")),
+        options=labels_for(sample.get("choices")),
+        gold=text_of(target),
+        answer=answer,
+        epoch=max(0, int(epoch) - 1) if epoch else 0,
+        steps=tuple(_steps(sample.get("events"))),
+        usage=usage,
+        seconds=seconds,
+        score=score,
+        scored_by=str(named),
+        status="failed" if error else "completed",
+        reason=text_of(error.get("message"))[:300],
+        notes=tuple(filter(None, [notes, late, odd])),
+    )
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _words(value: object) -> str:
+    """A text; of a list of messages what the user said, of a list of parts their texts."""
+    if isinstance(value, list):
+        asked = [one for one in value if isinstance(one, dict) and one.get("role") == "user"] or value
+        return "\n".join(filter(None, (_words(_dict(one).get("content", _dict(one).get("text"))) for one in asked)))
+    return text_of(value)
+
+
+def _used(models: Mapping[str, Any]) -> tuple[Usage | None, str]:
+    total = Usage()
+    for counted in models.values():
+        usage, odd = usage_of(_dict(counted).get("input_tokens"), _dict(counted).get("output_tokens"))
+        if usage is None:
+            return None, odd
+        total += usage
+    return (total, "") if models else (None, "")
+
+
+def _steps(events: object) -> Iterator[ImportedStep]:
+    for event in events if isinstance(events, list) else []:
+        if not isinstance(event, dict):
+            continue
+        if event.get("event") == "model":
+            output = _dict(event.get("output"))
+            choices = output.get("choices")
+            message = _dict(_dict(choices[0]).get("message")) if isinstance(choices, list) and choices else {}
+            used = _dict(output.get("usage"))
+            usage, _ = usage_of(used.get("input_tokens"), used.get("output_tokens"))
+            seconds, _ = bounded(event.get("working_time"), MOST_SECONDS, "time")
+            yield ImportedStep(kind="model", name=text_of(event.get("model")), text=_words(message.get("content")),
+                               usage=usage, seconds=seconds)  # fmt: skip
+        elif event.get("event") == "tool":
+            asked = str(event.get("arguments"))[:2000]
+            name, text = text_of(event.get("function")), text_of(event.get("result"))
+            yield ImportedStep(kind="tool", name=name, asked=asked, text=text)
+
+
+INSPECT = Importer(
+    name="inspect",
+    summary="Logs of Inspect (UK AISI), .eval or .json.",
+    recognises=_recognises,
+    rows=_rows,
+)

@@ -1,0 +1,201 @@
+"""``table``: rows under column names, in CSV, JSON Lines or a JSON array. What each column is, is guessed by its name,
+said, and changed by ``--map field=column``. FlashRAG's ``intermediate_data.json``, and frames of ragas and DeepEval,
+are such files too: their names are among those known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.exchange.importers.importer import (
+    MOST_SECONDS,
+    BadRow,
+    ImportedRow,
+    ImportedStep,
+    Importer,
+    ImportFile,
+    Rows,
+    bounded,
+    labels_for,
+    number_of,
+    passages_of,
+    text_of,
+    usage_of,
+)
+from ragrounds.evals.exchange.importers.records import records
+
+KNOWN: dict[str, str] = {
+    "id": "id realidx question_id questionid qid sample_id doc_id case_id task_id test_case_id idx index name",
+    "question": "question input user_input query prompt stem problem question_text",
+    "options": "options choices",
+    "gold": "gold gold_answer golden_answers answer_idx correct_answer reference reference_answer ground_truth "
+    "ground_truths target expected_output expected label correct_option answer",
+    "answer": "predicted_answer predicted prediction pred model_answer response actual_output output.pred output "
+    "completion generated_answer model_output generation reply predictions answer",
+    "passages": "retrieved_contexts retrieval_context contexts passages retrieved_documents output.retrieval_result "
+    "retrieval_result documents docs context source_documents",
+    "input_tokens": "prompt_tokens input_tokens tokens_in usage.prompt_tokens usage.input_tokens "
+    "token_usage.prompt_tokens token_usage.input_tokens tokens.input",
+    "output_tokens": "completion_tokens output_tokens tokens_out usage.completion_tokens usage.output_tokens "
+    "token_usage.completion_tokens token_usage.output_tokens tokens.output",
+    "tokens": "tokens total_tokens usage.total_tokens token_usage.total_tokens",
+    "seconds": "seconds latency_s latency_seconds duration_s time_elapsed elapsed_seconds elapsed latency duration "
+    "completion_time run_duration",
+    "milliseconds": "latency_ms milliseconds duration_ms latencyms elapsed_ms",
+    "cost": "cost cost_usd total_cost price_usd token_cost evaluation_cost",
+    "steps": "steps trajectory messages",
+    "agent": "agent system model method model_name system_name experiment",
+    "dataset": "dataset benchmark subset dataset_name",
+    "epoch": "epoch trial repeat repetition",
+    "score": "score correct is_correct accuracy passed success exact_match output.metric_score.em "
+    "output.metric_score.acc em acc",
+    "error": "error error_message exception",
+}
+"""Field → the names it goes by, the first the most certain; a dot leads into an object."""
+_LOOKED_AT = 200
+_LEAST = 2
+
+
+def _plain(name: str) -> str:
+    return (
+        re.sub(r"\(?\b(?:s|sec|secs|usd)\)?$", "", re.sub(r"[\W_]+", "_", name.lower()).strip("_")).strip("_") or name
+    )
+
+
+def flat(record: Mapping[str, Any], before: str = "", deep: int = 3) -> Iterator[tuple[str, Any]]:
+    """The fields of a record; those of an object inside by both names, ``usage.input_tokens``."""
+    for key, value in record.items():
+        yield f"{before}{key}", value
+        if isinstance(value, dict) and deep > 1:
+            yield from flat(value, f"{before}{key}.", deep - 1)
+
+
+def guessed(columns: list[str]) -> dict[str, str]:
+    """Field → column, by the columns' names; each column is taken once, for what it says most certainly."""
+    plain = {name: ".".join(map(_plain, name.split("."))) for name in columns}
+    ranked = sorted(
+        (names.split().index(said), list(KNOWN).index(field), field, column)
+        for column, said in plain.items()
+        for field, names in KNOWN.items()
+        if said in names.split()
+    )
+    found: dict[str, str] = {}
+    for _, _, field, column in ranked:
+        if field not in found and column not in found.values():
+            found[field] = column
+    if "answer" not in found and found.get("gold") and plain[found["gold"]] == "answer":  # there is no other
+        found["answer"] = found.pop("gold")
+    return found
+
+
+def mapped(file: ImportFile, columns: list[str]) -> dict[str, str]:
+    """The map of fields: guessed, then as the user says.
+
+    Raises:
+        UserError: a field or a column that there is not; no column of answers.
+    """
+    for field, column in file.fields.items():
+        if field not in KNOWN:
+            raise UserError(f"--map {field}={column}: there is no field {field!r}.{nearest(field, KNOWN)}")
+        if column and column not in columns:
+            raise UserError(f"--map {field}={column}: {file.path} has no column {column!r}.{nearest(column, columns)}")
+    free = [column for column in columns if column not in file.fields.values()]
+    found = {field: column for field, column in guessed(free).items() if field not in file.fields}
+    found |= {field: column for field, column in file.fields.items() if column}
+    if "answer" not in found:
+        raise UserError(f"{file.path}: which column holds the answers? Its columns: {', '.join(columns[:30])}. "
+                        "Say --map answer=COLUMN.")  # fmt: skip
+    return found
+
+
+def _rows(file: ImportFile) -> Rows:
+    stream = records(file.path)
+    looked = list(islice(stream, _LOOKED_AT))
+    columns = list(dict.fromkeys(name for one in looked if not isinstance(one, BadRow) for name, _ in flat(one[1])))
+    if not columns:
+        yield from (one for one in looked if isinstance(one, BadRow))
+        return
+    fields = mapped(file, columns)
+    used = {column.partition(".")[0] for column in fields.values()} | set(fields.values())
+    left = [column for column in columns if "." not in column and column not in used]
+    said = ", ".join(f"{field} = {column}" for field, column in fields.items())
+    file.say(f"{file.path.name}: {said}" + (f"; not read: {', '.join(left[:12])}" if left else "") + ".")
+    for one in chain(looked, stream):
+        yield one if isinstance(one, BadRow) else row_of(one[1], fields, one[0])
+
+
+def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> ImportedRow | BadRow:
+    """The row of a record, by a map of fields."""
+    values = dict(flat(record)) if any("." in column for column in fields.values()) else record
+    given = {field: values.get(column) for field, column in fields.items()}
+    if fields["answer"] not in values:
+        return BadRow(place, f"it has no {fields['answer']}")
+    notes = []
+    usage, odd = usage_of(given.get("input_tokens"), given.get("output_tokens"))
+    if usage is None and not odd and given.get("tokens") not in (None, ""):
+        odd = "it gives tokens in all alone: how many were input and output is not known"
+    notes.append(odd)
+    seconds, odd = bounded(given.get("seconds"), MOST_SECONDS, "time")
+    notes.append(odd)
+    if seconds is None and not odd:
+        thousandth, odd = bounded(given.get("milliseconds"), MOST_SECONDS * 1000, "time")
+        seconds = None if thousandth is None else thousandth / 1000
+        notes.append(odd)
+    cost, odd = bounded(given.get("cost"), 1e6, "cost")
+    notes.append(odd)
+    score, odd = bounded(given.get("score"), 1, "score")
+    error = text_of(given.get("error"))
+    epoch = number_of(given.get("epoch"))
+    return ImportedRow(
+        place=place,
+        agent=text_of(given.get("agent"))[:200],
+        dataset=text_of(given.get("dataset"))[:200],
+        id=text_of(given.get("id")),
+        question=text_of(given.get("question")),
+        options=labels_for(given.get("options")),
+        gold=text_of(given.get("gold")),
+        answer=text_of(given["answer"]),
+        epoch=max(0, int(epoch)) if epoch is not None else 0,
+        passages=passages_of(given.get("passages")),
+        steps=steps_of(given.get("steps")),
+        usage=usage,
+        seconds=seconds,
+        cost=cost,
+        score=score,
+        scored_by=fields.get("score", ""),
+        status="failed" if error else "completed",
+        reason=error[:300],
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def steps_of(value: object) -> tuple[ImportedStep, ...]:
+    """Messages of a chat, or steps with a name and a text."""
+    made = []
+    for one in value if isinstance(value, list) else []:
+        if not isinstance(one, dict):
+            made.append(ImportedStep(kind="tool", text=text_of(one)))
+            continue
+        role = text_of(one.get("role") or one.get("type") or one.get("source"))
+        if role in ("system", "user", "human"):
+            continue
+        name = text_of(one.get("name") or one.get("tool") or role)
+        text = text_of(one.get("content", one.get("output", one.get("text"))))
+        made.append(
+            ImportedStep(kind="model" if role in ("assistant", "ai", "agent") else "tool", name=name, text=text)
+        )
+    return tuple(made)
+
+
+TABLE = Importer(
+    name="table",
+    summary="CSV, JSON Lines or a JSON array with any names; FlashRAG's intermediate_data.json, frames of ragas and "
+    "DeepEval.",
+    recognises=lambda file: file.many and len(list(flat(file.first))) >= _LEAST,
+    rows=_rows,
+    general=True,
+)
