@@ -20,7 +20,7 @@ from ragrounds.models.model_names import other_name
 from ragrounds.records import DRAWN, Call, Noted, Score, Step
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, percent, tokens
-from ragrounds.ui.trace.attempt_list import mark
+from ragrounds.ui.trace.attempt_list import agent_names, mark
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import exchange
@@ -59,9 +59,11 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     )
     yield TextBlock(question.text)
     default = summary.outcome == "unreadable"
-    yield from option_blocks(
-        summary, {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
-    )
+    chosen = {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
+    names = agent_names([summary.run, *(one.run for one in loaded.beside)])
+    for one in loaded.beside if question.options else ():
+        chosen.setdefault(one.prediction, []).append(names[one.run.id])
+    yield from option_blocks(summary, chosen)
     if not question.options:
         yield TextBlock(f"reference: {gold.answer}", "gold")
         for fact in gold.facts:

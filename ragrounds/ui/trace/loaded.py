@@ -37,7 +37,7 @@ class LoadedAttempt:
         """What is amiss with what the store holds of it; empty: nothing that was met."""
         self.root = _nothing(summary)
         self._events: tuple[Event, ...] = ()
-        self._store = pages.store if pages is not None else None
+        self._pages, self._store = pages, pages.store if pages is not None else None
         self._others: dict[str, TracedCall] = {}
         if pages is not None:
             try:
@@ -95,6 +95,15 @@ class LoadedAttempt:
         if call.key not in self._others or not call.key:
             self._others[call.key] = traced_call(self._store, call)
         return self._others[call.key]
+
+    @cached_property
+    def beside(self) -> list[AttemptSummary]:
+        """What the other runs of its pages answered to its question, in its epoch."""
+        if self._pages is None:
+            return []
+        place, runs = self.summary.question.id, range(len(self._pages.runs))
+        found = (self._pages.row_of(run, place, self.summary.epoch) for run in runs)
+        return self._pages.read([one for one in found if one is not None and one != self.summary.index])
 
     @cached_property
     def answer_verdicts(self) -> list[AnswerVerdict]:

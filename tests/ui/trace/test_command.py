@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -48,6 +49,15 @@ def test_an_attempt_in_every_format(trace: Trace) -> None:
     data = json.loads(trace("seeker[rounds=3]", "000", "--json", command="show").stdout)
     assert data["steps"][6]["calls"][0]["asked"]["messages"][1]["content"] == "Now **answer**."
     assert "try 1 failed: rate_limit (HTTP 429)" in text.stdout
+
+
+def test_two_answers_stand_beside_each_other(trace: Trace) -> None:
+    shown = trace("plain", "001", "--against", "seeker", command="show").stdout
+    assert "  B. Bed rest  ← plain" in shown
+    assert re.search(r"✗ plain: B +│ ✓ seeker: A", shown)
+    both = json.loads(trace("plain", "001", "--against", "seeker", "--json", command="show").stdout)["attempts"]
+    assert [one["run"]["agent"] for one in both] == ["plain", "seeker[rounds=3]"]
+    assert "There is no run 'x'" in trace("plain", "001", "--against", "x", command="show").stderr
 
 
 def test_lists_filter_sort_and_limit(trace: Trace) -> None:

@@ -105,12 +105,28 @@ def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
     terminal.type("Escape")
     terminal.see("2 of 12")
     terminal.type("c")
-    terminal.see("side by side", "plain | seeker[rounds=3]")
+    terminal.see("two answers", "plain | seeker", "✗ plain: B")
     terminal.type("Escape")
     terminal.see("2 of 12")
     terminal.type("q")
     shown = terminal.prompt()
     assert "quiz/001, plain" not in shown  # the screen from before is back
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="needs less")
+def test_what_is_longer_than_the_terminal_is_paged(terminal: Terminal) -> None:
+    """As git does; a pager of one's own is asked for by its variable."""
+    terminal.command("show", "seeker", "quiz/000", "--full")
+    assert "quiz/000 A ✓" in terminal.see("outcome")
+    terminal.type("G")
+    terminal.see("(END)")
+    terminal.type("q")
+    terminal.prompt()
+    terminal.type("export PAGER=cat", "Enter")
+    terminal.command("show", "plain", "001", "--against", "seeker")
+    terminal.prompt()
+    shown = terminal.history()
+    assert re.search(r"✗ plain: B +│ ✓ seeker: A", shown)
 
 
 def test_no_color_sends_no_colours(quiz: Path, tmp_path: Path) -> None:
