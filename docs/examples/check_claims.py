@@ -1,4 +1,4 @@
-"""Claims about agents: each holds, fails, or cannot be told from so few questions."""
+"""Claims about agents: each holds, fails, or is undecided with so few questions."""
 
 import ragrounds as rr
 

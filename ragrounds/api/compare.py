@@ -73,7 +73,7 @@ class CompareResult(ComparisonResult, frozen=True, kw_only=True):
 
     @property
     def decision(self) -> Decision:
-        """Whether all claims hold: ``fails`` where one fails, ``cannot tell`` where one cannot be told."""
+        """Whether all claims hold: ``fails`` where one fails, ``undecided`` where one is undecided."""
         return all_hold([claim.decision for claim in self.claims])
 
 
@@ -194,7 +194,7 @@ class CompareArguments(_Compared, frozen=True):
     claims: Annotated[
         str | Sequence[str],
         Arg(
-            "A claim to check: exit code 1 if it fails, 4 if it cannot be told (repeatable).",
+            "A claim to check: exit code 1 if it fails, 4 if it is undecided (repeatable).",
             option="--assert",
             many=True,
         ),

@@ -36,13 +36,13 @@ from ragrounds.ui.text import number_of, one_line
 if TYPE_CHECKING:
     from ragrounds.api.gate import GateResult
 
-CannotTell = Literal["fail", "skip", "pass"]
+Undecided = Literal["fail", "skip", "pass"]
 """What a claim makes of a test that nobody can decide on so few questions."""
 _SET_HERE = ("journal", "home", "settings", "listener", "progress")
 """Arguments of :func:`ragrounds.run` that a test does not choose."""
 
 
-_VERBS = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "cannot tell": ("cannot be told",) * 2}
+_VERBS = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
 
 
 class ClaimsFailed(AssertionError):
@@ -152,7 +152,7 @@ class EvaluationFixture:
         runs: RunsGiven | None = None,
         scorer: str | None = None,
         common: bool = False,
-        cannot_tell: CannotTell = "fail",
+        undecided: Undecided = "fail",
     ) -> CompareResult:
         """Check claims about runs: all must hold.
 
@@ -161,50 +161,50 @@ class EvaluationFixture:
             runs: which; ``None``: those of the last :meth:`run`.
             scorer: that scores are by; ``None``: the headline's.
             common: on the questions that all runs have, where they differ.
-            cannot_tell: what is made of a claim that cannot be decided on so few questions.
+            undecided: what is made of a claim that cannot be decided on so few questions.
 
         Returns:
             The comparison with the claims' decisions.
 
         Raises:
-            ClaimsFailed: a claim fails, or cannot be told and `cannot_tell` is ``fail``. The message has each claim
+            ClaimsFailed: a claim fails, or is undecided and `undecided` is ``fail``. The message has each claim
                 with what was measured, the questions that speak against it, and the table.
-            unittest.SkipTest: a claim cannot be told, and `cannot_tell` is ``skip``: pytest skips the test.
+            unittest.SkipTest: a claim is undecided, and `undecided` is ``skip``: pytest skips the test.
             RunFailed: a claim that cannot be read, or names another run.
         """
         __tracebackhide__ = True
         chosen = self.result if runs is None else runs
         try:
-            one_of("cannot_tell", cannot_tell, ("fail", "skip", "pass"))
+            one_of("undecided", undecided, ("fail", "skip", "pass"))
             if not claims:
                 raise UserError("check() needs a claim, such as 'accuracy(direct) >= 60% @ 95%'.")
             found = compare(chosen, claims=claims, scorers=scorer or (), common=common, settings=self._settings)
         except UserError as error:
             raise RunFailed(str(error)) from None
         self._checked.append(found)
-        if found.decision == "fails" or (found.decision == "cannot tell" and cannot_tell == "fail"):
+        if found.decision == "fails" or (found.decision == "undecided" and undecided == "fail"):
             raise ClaimsFailed(failure_text(found))
-        if found.decision == "cannot tell" and cannot_tell == "skip":
+        if found.decision == "undecided" and undecided == "skip":
             raise unittest.SkipTest(failure_text(found).split("\n\n")[1])
         return found
 
-    def gate(self, policy: str | Path, *, cannot_tell: CannotTell = "fail") -> GateResult:
+    def gate(self, policy: str | Path, *, undecided: Undecided = "fail") -> GateResult:
         """Decide a release by a policy (docs/how-to/gate.md), answered from the test's journal file.
 
         Args:
             policy: its file, from the folder of the test's file.
-            cannot_tell: what is made of a verdict that is not made.
+            undecided: what is made of a verdict that is not made.
 
         Raises:
-            ClaimsFailed: NO-GO; or UNDECIDED, and `cannot_tell` is ``fail``.
-            unittest.SkipTest: UNDECIDED, and `cannot_tell` is ``skip``.
+            ClaimsFailed: NO-GO; or UNDECIDED, and `undecided` is ``fail``.
+            unittest.SkipTest: UNDECIDED, and `undecided` is ``skip``.
             RunFailed: as :meth:`run`.
         """
         __tracebackhide__ = True
         from ragrounds.api.gate import gate
 
         try:
-            one_of("cannot_tell", cannot_tell, ("fail", "skip", "pass"))
+            one_of("undecided", undecided, ("fail", "skip", "pass"))
             self._open()
             journal = "reuse" if self.place.record else "replay"
             quiet = TerminalListener("none")
@@ -215,9 +215,9 @@ class EvaluationFixture:
             raise RunFailed(self._explained(error)) from None
         if found.run is not None:
             self._results.append(found.run)
-        if found.verdict == "NO-GO" or (found.verdict == "UNDECIDED" and cannot_tell == "fail"):
+        if found.verdict == "NO-GO" or (found.verdict == "UNDECIDED" and undecided == "fail"):
             raise ClaimsFailed(str(found))
-        if found.verdict == "UNDECIDED" and cannot_tell == "skip":
+        if found.verdict == "UNDECIDED" and undecided == "skip":
             raise unittest.SkipTest(found.why)
         return found
 
@@ -302,7 +302,7 @@ def failure_text(found: CompareResult) -> str:
     fails, of = sum(claim.decision == "fails" for claim in bad), number_of(len(found.claims), "claim")
     said = [f"{fails:,} of {of} {'does' if fails == 1 else 'do'} not hold"] if fails else []
     if untold := len(bad) - fails:
-        said.append(f"{untold:,} cannot be told" if said else f"{untold:,} of {of} cannot be told")
+        said.append(f"{untold:,} undecided" if said else f"{untold:,} of {of} undecided")
     parts = [f"{', '.join(said)}: {named}"]
     parts += ["\n".join(claim_lines([claim])) for claim in bad]
     parts += ["\n".join(against_lines([claim])) for claim in bad]

@@ -87,7 +87,7 @@ class GateResult(Result, frozen=True, kw_only=True):
             yield f"  {one.claim.decision:12}{one.tier:11} {one_line(one.name)}{where}: {_said(one.claim)}"
             if one.needs is not None:
                 yield f"{'':26}about {one.needs:,} questions in all decide it, if the others are like these"
-            elif one.claim.decision == "cannot tell":
+            elif one.claim.decision == "undecided":
                 yield f"{'':26}a hundred times as many questions would not decide it: it stands at its limit"
         yield self.basis
 

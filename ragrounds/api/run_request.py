@@ -111,7 +111,7 @@ class RunArguments(Struct, frozen=True):
         str | None,
         Arg(
             "Stop when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by `seed`. Exit "
-            "code 1 where it fails, 4 where it cannot be told.", group=HOW,
+            "code 1 where it fails, 4 where it is undecided.", group=HOW,
         ),
     ] = None  # fmt: skip
     max_questions: Annotated[int | None, Arg("With `until`: questions to ask at most.", 1, group=HOW)] = None

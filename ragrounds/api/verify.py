@@ -44,8 +44,8 @@ class VerifiedBundle(Result, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> str:
-        """``holds``; ``fails``: something differs; ``cannot tell``: something could not be derived."""
-        return "fails" if self.differing else "cannot tell" if self.derived < self.figures else "holds"
+        """``holds``; ``fails``: something differs; ``undecided``: something could not be derived."""
+        return "fails" if self.differing else "undecided" if self.derived < self.figures else "holds"
 
     def draw(self, console: Console) -> None:
         """Print what came of it, and the table that was derived."""

@@ -63,4 +63,4 @@ def gate_command(
         tell(made.markdown(), nl=False)
     else:
         made.draw(results_console())
-    exit_by({"GO": "holds", "NO-GO": "fails"}.get(made.verdict, "cannot tell"))
+    exit_by({"GO": "holds", "NO-GO": "fails"}.get(made.verdict, "undecided"))

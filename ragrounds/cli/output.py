@@ -45,11 +45,11 @@ def print_fields(record: object) -> None:
 
 
 FAILS, FAILED_ATTEMPTS, CANNOT_TELL = 1, 3, 4
-"""Exit codes: a claim fails; attempts failed; a claim cannot be told. 2 is bad input."""
+"""Exit codes: a claim fails; attempts failed; a claim is undecided. 2 is bad input."""
 
 
 def exit_by(decision: str) -> None:
-    """End the command by the decision of its claims: with 1 where one fails, with 4 where one cannot be told."""
+    """End the command by the decision of its claims: with 1 where one fails, with 4 where one is undecided."""
     if decision != "holds":
         raise typer.Exit(FAILS if decision == "fails" else CANNOT_TELL)
 

@@ -27,7 +27,7 @@ _FOLDER = "ragrounds_journal"
 """Beside a test's file: its journal files."""
 _PROPERTY = "ragrounds"
 """Of a test's report: what its runs and claims came to, as JSON."""
-_OF_CHECK = ("cannot_tell", "scorer", "common")
+_OF_CHECK = ("undecided", "scorer", "common")
 """Arguments of a marker that are for the claims, not for the run."""
 _MOST = 30
 """Tests that the terminal's summary names."""
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known, and the fixtures."""
     config.addinivalue_line(
         "markers",
-        "ragrounds(*claims, journal=None, cannot_tell='fail', scorer=None, **arguments): run agents as "
+        "ragrounds(*claims, journal=None, undecided='fail', scorer=None, **arguments): run agents as "
         "ragrounds.run(**arguments) does, answered from a journal file, and check the claims about them.",
     )
     config.pluginmanager.register(_hooks(config), "ragrounds-fixtures")

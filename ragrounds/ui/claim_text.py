@@ -26,7 +26,7 @@ def claim_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
                 yield f"  {said}, n = {one.questions:,}"
             if one.reason:
                 yield f"  {one.reason}"
-            elif one.decision == "cannot tell":
+            elif one.decision == "undecided":
                 yield f"  {WIDE}"
 
 

@@ -38,7 +38,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert "20/20" in shown["text/html"]  # the progress, in its place
     assert "<table" in result["text/html"]
     assert result["text/plain"].startswith("<RunResult, frames: figures, pairs, ")
-    assert last[2]["text/plain"] in ("'holds'", "'cannot tell'")
+    assert last[2]["text/plain"] in ("'holds'", "'undecided'")
     assert "difference" in last[3]["text/html"]
     assert last[6]["text/plain"] == "0"  # nothing is asked again
     assert "vanilla_rag[top_k=8]" in last[7]["text/html"]

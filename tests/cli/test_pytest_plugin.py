@@ -147,19 +147,19 @@ def test_a_claim_that_cannot_be_told(pytester: pytest.Pytester) -> None:
         @pytest.mark.ragrounds(CLAIM, **AGENTS)
         def test_fails(): ...
 
-        @pytest.mark.ragrounds(CLAIM, cannot_tell="skip", **AGENTS)
+        @pytest.mark.ragrounds(CLAIM, undecided="skip", **AGENTS)
         def test_is_skipped(): ...
 
-        @pytest.mark.ragrounds(CLAIM, cannot_tell="pass", **AGENTS)
+        @pytest.mark.ragrounds(CLAIM, undecided="pass", **AGENTS)
         def test_passes(): ...
         """
     )
     done = run(pytester, RECORD, "-rs")
     done.assert_outcomes(failed=1, skipped=1, passed=1)
-    said = "cannot tell: accuracy(vanilla_rag) - accuracy(direct) > 0.4 @ 95%"
+    said = "undecided: accuracy(vanilla_rag) - accuracy(direct) > 0.4 @ 95%"
     done.stdout.fnmatch_lines([f"{said}*", "  a claim with a level needs 10 questions or more"])
     done.stdout.fnmatch_lines([f"SKIPPED*{said}*"])
-    assert done.stdout.str().count(": 1 claim cannot be told; ") == 3
+    assert done.stdout.str().count(": 1 claim is undecided; ") == 3
 
 
 def test_a_wrong_argument_is_one_line(pytester: pytest.Pytester) -> None:
@@ -436,7 +436,7 @@ def test_a_gate_is_a_test(pytester: pytest.Pytester) -> None:
             ragrounds.gate("bad.toml")
 
         def test_open(ragrounds):
-            ragrounds.gate("open.toml", cannot_tell="skip")
+            ragrounds.gate("open.toml", undecided="skip")
         """
     )
     first = run(pytester, "-k", "good")

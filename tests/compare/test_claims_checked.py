@@ -33,7 +33,7 @@ def test_a_verdict_says_everything_that_decided_it(store):
     first, second = verdict.conditions
     assert verdict == ClaimVerdict(
         claim="accuracy(one) - 0.5 > 0 and failed(one) >= 0.1 @ 90%",
-        decision="cannot tell",
+        decision="undecided",
         scorer="strict",
         conditions=(first, second),
     )
@@ -44,7 +44,7 @@ def test_a_verdict_says_everything_that_decided_it(store):
     )  # fmt: skip
     low, high = share(0, 4, 0.9)
     assert second == ConditionVerdict(
-        decision="cannot tell", measured="failed(one)", claimed=">= 0.1", value=pytest.approx(0.0),
+        decision="undecided", measured="failed(one)", claimed=">= 0.1", value=pytest.approx(0.0),
         low=pytest.approx(low), high=pytest.approx(high), level=0.9, questions=4,
         reason="a claim with a level needs 10 questions or more",
         against=tuple(f"x/one/{place}" for place in range(4)), against_count=4,  # none of them failed
@@ -129,7 +129,7 @@ def test_costs_have_the_bootstrap_of_their_mean(store):
         (few, "model_calls(few) > 0 @ 90%"),
     ):
         even = checked(store, [one], claim)
-        assert (even.low, even.high, even.decision) == (None, None, "cannot tell")
+        assert (even.low, even.high, even.decision) == (None, None, "undecided")
         assert even.reason == "too few questions, or too little variation, for an interval"
         assert even.value > 0
     assert checked(store, [few], "cost(few) > 0.5").decision == "holds"  # no interval was asked for
@@ -244,7 +244,7 @@ def test_what_has_no_score_is_left_out_and_counted(store):
     none = add_run(store, "three", questions(2, "x/none"), [None, None])
     found = checked(store, [none], "accuracy(three) > 0 @ 95%")
     assert found == ConditionVerdict(
-        decision="cannot tell", measured="accuracy(three)", claimed="> 0", level=0.95, reason="no question has a score"
+        decision="undecided", measured="accuracy(three)", claimed="> 0", level=0.95, reason="no question has a score"
     )
 
 
@@ -254,7 +254,7 @@ def test_a_cost_that_is_not_known_decides_nothing(store):
     other = add_run(store, "two", asked, [1, 1])
     found = checked(store, [run, other], "cost(two) < cost(one) @ 90%")
     assert found == ConditionVerdict(
-        decision="cannot tell", measured="cost(two) - cost(one)", claimed="< 0", level=0.9,
+        decision="undecided", measured="cost(two) - cost(one)", claimed="< 0", level=0.9,
         reason="the cost of one-run is unknown",
     )  # fmt: skip
 
@@ -372,7 +372,7 @@ def test_how_attempts_ended_is_counted_over_every_kind_of_question(store):
     assert (condition.decision, condition.value, condition.questions) == ("fails", pytest.approx(0.2), 5)
     assert condition.against == (asked[4].id,)
     assert checked(store, [run], "capped(one) <= 0").questions == 5
-    assert checked(store, [run], "failed(one) <= 0.3 @ 95%").decision == "cannot tell"
+    assert checked(store, [run], "failed(one) <= 0.3 @ 95%").decision == "undecided"
     # A score is about the questions of its scorer, and so is what it is set against.
     assert checked(store, [run], "accuracy(one) > 0.5").questions == 3
     assert checked(store, [run], "accuracy(one) - failed(one) > 0.5").questions == 3
@@ -381,16 +381,16 @@ def test_how_attempts_ended_is_counted_over_every_kind_of_question(store):
 @pytest.mark.parametrize(
     ("claim", "decision"),
     [
-        ("accuracy(whole) - accuracy(killed) > 10% @ 95%", "cannot tell"),
-        ("separated(whole, killed) @ 95%", "cannot tell"),
-        ("accuracy(killed) < 50% @ 95%", "cannot tell"),
-        ("accuracy(killed) < 50%", "cannot tell"),
+        ("accuracy(whole) - accuracy(killed) > 10% @ 95%", "undecided"),
+        ("separated(whole, killed) @ 95%", "undecided"),
+        ("accuracy(killed) < 50% @ 95%", "undecided"),
+        ("accuracy(killed) < 50%", "undecided"),
         ("accuracy(killed) > 99% @ 95%", "fails"),  # whatever the open attempts come to
         ("accuracy(killed) > 95%", "fails"),  # 2 of 4 were wrong: at best 18 of 20
         ("accuracy(killed) >= 10%", "holds"),
-        ("failed(killed) <= 0", "cannot tell"),
+        ("failed(killed) <= 0", "undecided"),
         ("failed(killed) <= 80%", "holds"),
-        ("cost(killed) < 1", "cannot tell"),  # nothing bounds it
+        ("cost(killed) < 1", "undecided"),  # nothing bounds it
         ("accuracy(whole) > 50% @ 95%", "holds"),  # the other run's open attempts are not its own
     ],
 )
@@ -403,7 +403,7 @@ def test_open_attempts_keep_a_claim_open(store, claim, decision):
     (verdict,) = check_claims(store, runs, [claim])
     assert verdict.decision == decision
     said = r"16 of 20 attempts of killed-run are open: they could (reverse|decide) this"
-    assert bool(re.search(said, verdict.conditions[0].reason)) == (decision == "cannot tell")
+    assert bool(re.search(said, verdict.conditions[0].reason)) == (decision == "undecided")
 
 
 @pytest.mark.parametrize(
@@ -423,7 +423,7 @@ def test_where_nothing_is_told_yet_the_open_attempts_are_named(store, claim, rig
         add_run(store, "killed", asked, killed),
     ]
     verdicts = check_claims(store, runs, [claim])
-    assert verdicts[0].decision == "cannot tell"
+    assert verdicts[0].decision == "undecided"
     *_, line = claim_lines(verdicts)
     assert line.startswith(f"  {killed.count(...)} of 20 attempts of killed-run are open{said}"), line
 
@@ -446,7 +446,7 @@ def test_runs_are_not_apart_both_ways_round(store):
     asked = questions(200)
     runs = [add_run(store, "whole", asked, [1] * 100 + [0] * 100), add_run(store, "begun", asked, [...] * 200)]
     # Apart with every open attempt wrong, and with every one right, but not in between.
-    assert checked(store, runs, "separated(whole, begun) @ 95%").decision == "cannot tell"
+    assert checked(store, runs, "separated(whole, begun) @ 95%").decision == "undecided"
 
 
 def test_one_failed_attempt_of_many_turns_nothing(store):
@@ -455,7 +455,7 @@ def test_one_failed_attempt_of_many_turns_nothing(store):
     assert checked(store, [run], "accuracy(one) > 90% @ 95%").decision == "holds"
     assert checked(store, [run], "failed(one) < 2%").decision == "holds"  # it failed: nothing is open about that
     assert checked(store, [run], "cost(one) < 1").decision == "holds"
-    assert checked(store, [run], "accuracy(one) < 99.5%").decision == "cannot tell"
+    assert checked(store, [run], "accuracy(one) < 99.5%").decision == "undecided"
 
 
 def test_runs_are_apart_where_the_test_of_the_summary_says_so(store):
@@ -466,7 +466,7 @@ def test_runs_are_apart_where_the_test_of_the_summary_says_so(store):
     assert pair.tests.low < 0 < pair.tests.high  # and so the interval holds 0
     for claim in ("separated(one, two)", "accuracy(two) >= accuracy(one)", "accuracy(one) - accuracy(two) < 0"):
         found = checked(store, runs, f"{claim} @ 95%")
-        assert found.decision == "cannot tell"
+        assert found.decision == "undecided"
         assert found.low <= 0 <= found.high
     assert checked(store, runs, "separated(one, two) @ 80%").decision == "holds"
 
@@ -475,13 +475,13 @@ def test_runs_are_apart_where_the_test_of_the_summary_says_so(store):
 def test_fewer_than_ten_questions_decide_nothing(store, claim):
     nine, ten = (add_run(store, name, questions(count), [1] * count) for name, count in (("one", 9), ("two", 10)))
     found = checked(store, [nine], claim)
-    assert (found.decision, found.reason) == ("cannot tell", "a claim with a level needs 10 questions or more")
+    assert (found.decision, found.reason) == ("undecided", "a claim with a level needs 10 questions or more")
     assert found.low > 0.05  # it is shown all the same
-    assert checked(store, [ten], claim.replace("one", "two")).decision != "cannot tell"
-    assert checked(store, [nine], claim.rpartition(" @")[0]).decision != "cannot tell"
+    assert checked(store, [ten], claim.replace("one", "two")).decision != "undecided"
+    assert checked(store, [nine], claim.rpartition(" @")[0]).decision != "undecided"
 
 
 def test_ten_questions_of_which_two_are_duplicates_are_nine(store):
     asked = [replace(one, cluster="x") if place < 2 else one for place, one in enumerate(questions(10))]
     found = checked(store, [add_run(store, "one", asked, [1] * 10)], "accuracy(one) > 0.05 @ 95%")
-    assert found.decision == "cannot tell"
+    assert found.decision == "undecided"

@@ -38,18 +38,18 @@ def test_the_bounds_are_those_that_the_sum_can_reach():
         sequence.add(2 * first - second - 0.5)
     expected, state = sequence.interval, live.state
     (found,) = state.conditions
-    assert (state.claim, state.decision, state.questions) == (text, "cannot tell", 5)
+    assert (state.claim, state.decision, state.questions) == (text, "undecided", 5)
     ends = (expected.mean, expected.low, expected.high)
     assert (found.value, found.low, found.high) == pytest.approx([end + 0.5 for end in ends])
     assert (found.measured, found.claimed) == ("2 * accuracy(a) - accuracy(b)", "> 0.5")
     assert (found.level, found.p, found.rounds, found.missing) == (0.9, expected.p, 5, 0)
-    assert found.decision == live.decision == "cannot tell"
+    assert found.decision == live.decision == "undecided"
 
 
 def test_before_the_first_round_nothing_is_known():
     (found,) = followed("accuracy(a) > 0.5 @ 95%").state.conditions
     assert (found.value, found.low, found.high, found.p, found.rounds, found.missing) == (None, None, None, None, 0, 0)
-    assert (found.decision, found.level) == ("cannot tell", 0.95)
+    assert (found.decision, found.level) == ("undecided", 0.95)
 
 
 def test_a_round_counts_by_the_mean_of_its_datasets_of_the_mean_of_duplicates():
@@ -104,7 +104,7 @@ def test_what_is_decided_stays_decided():
 
 @pytest.mark.parametrize("measure", BOUNDED_MEASURES)
 def test_shares_can_be_watched(measure):
-    assert followed(f"{measure}(a) > 0.5 @ 95%").decision == "cannot tell"
+    assert followed(f"{measure}(a) > 0.5 @ 95%").decision == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,6 @@ def test_what_cannot_be_watched_is_said_with_the_claim(text, said):
 
 
 def test_terms_that_do_not_cancel_can_be_watched():
-    assert followed("accuracy(a) - failed(a) > 0 @ 95%").decision == "cannot tell"
-    assert followed("accuracy(a) - accuracy(b) > 0 @ 95%").decision == "cannot tell"
-    assert followed("2*accuracy(a) > accuracy(a) @ 95%").decision == "cannot tell"
+    assert followed("accuracy(a) - failed(a) > 0 @ 95%").decision == "undecided"
+    assert followed("accuracy(a) - accuracy(b) > 0 @ 95%").decision == "undecided"
+    assert followed("2*accuracy(a) > accuracy(a) @ 95%").decision == "undecided"

@@ -43,15 +43,15 @@ def test_a_value_at_the_border(relation, below, at, above):
     asked = Condition(terms=(), constant=0.0, relation=relation, level=0.95)
     assert decide(asked, 9.0, -0.2, -0.1) == below
     assert decide(asked, -9.0, 0.1, 0.2) == above
-    assert decide(asked, 0.0, -0.1, 0.1) == "cannot tell"
+    assert decide(asked, 0.0, -0.1, 0.1) == "undecided"
     assert decide(asked, 0.0, 0.0, 0.0) == at
-    assert decide(asked, 0.1, None, 0.2) == decide(asked, 0.1, 0.1, None) == "cannot tell"
+    assert decide(asked, 0.1, None, 0.2) == decide(asked, 0.1, 0.1, None) == "undecided"
 
 
 def test_decisions_joined():
     assert all_hold([]) == "holds"
-    assert all_hold(["cannot tell", "holds"]) == "cannot tell"
-    assert all_hold(["holds", "fails", "cannot tell"]) == "fails"
+    assert all_hold(["undecided", "holds"]) == "undecided"
+    assert all_hold(["holds", "fails", "undecided"]) == "fails"
 
 
 @pytest.mark.parametrize(
@@ -211,15 +211,15 @@ def test_resolved_names_every_run_by_its_id_and_changes_nothing_else():
 def test_an_interval_that_touches_zero_separates_nothing(store):
     apart = Condition(terms=(), constant=0.0, relation=">", level=0.95, apart=True)
     assert decide(apart, -0.1, -0.2, -0.05) == "holds"
-    assert decide(apart, 0.1, 0.0, 0.2) == "cannot tell"
-    assert decide(apart, -0.1, -0.2, 0.0) == "cannot tell"
+    assert decide(apart, 0.1, 0.0, 0.2) == "undecided"
+    assert decide(apart, -0.1, -0.2, 0.0) == "undecided"
     asked = questions(20)
     first = add_run(store, "one", asked, [0] * 20)
     second = add_run(store, "two", asked, [1] + [0] * 19)
     tests = compare(store, [first, second]).tables[0].pairs[0].tests
     assert tests.low < 0 < tests.high
     for claim in ("separated(one, two) @ 95%", "separated(two, one) @ 95%"):
-        assert check_claims(store, [first, second], [claim])[0].decision == "cannot tell"
+        assert check_claims(store, [first, second], [claim])[0].decision == "undecided"
 
 
 @given(

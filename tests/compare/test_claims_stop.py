@@ -106,7 +106,7 @@ def test_a_claim_about_how_attempts_end_is_about_every_kind_of_question(store):
     assert until.questions == order
     until.read(store)
     assert until.state.conditions[0].value > 0  # the long answer that reached its cap counts
-    save_stop(store, replace(until.record(), state=replace(until.state, decision="cannot tell")))
+    save_stop(store, replace(until.record(), state=replace(until.state, decision="undecided")))
     verdict = check_claims(store, [run], ["capped(one) < 0.01 @ 60%"])[0].conditions[0]
     assert (verdict.questions, verdict.value, verdict.against) == (15, pytest.approx(1 / 15), (asked[bad].id,))
     assert check_claims(store, [run], ["accuracy(one) > 0.1 @ 60%"])[0].conditions[0].questions == sum(
@@ -115,7 +115,7 @@ def test_a_claim_about_how_attempts_end_is_about_every_kind_of_question(store):
     # With a score beside it, the questions are those of the scorer; so are those of a run that was begun so.
     both = stop([run], asked, "capped(one) < 0.01 @ 95% and accuracy(one) > 0.1 @ 95%")
     assert {one.kind for one in both.questions} == {"choice"}
-    save_stop(store, replace(until.record(), every=False, state=replace(until.state, decision="cannot tell")))
+    save_stop(store, replace(until.record(), every=False, state=replace(until.state, decision="undecided")))
     until.begin(store)
     assert {one.kind for one in until.questions} == {"choice"}
     assert stop_records(store, run)[-1].every is False
@@ -377,7 +377,7 @@ def test_a_difference_of_such_runs_is_that_of_the_confidence_sequence(store):
 
 
 def test_an_undecided_claim_is_noted_as_such(store):
-    runs = ended_early(store, questions(8), 5, decision="cannot tell")
+    runs = ended_early(store, questions(8), 5, decision="undecided")
     (note,) = [note for note in compare(store, runs, common=True).notes if "depends on the results" in note]
     assert "it is undecided after 5 questions" in note
 
@@ -437,7 +437,7 @@ def test_a_draw_without_a_score_is_left_out_of_the_difference(store):
     (condition,) = verdict.conditions
     assert condition.value == pytest.approx(1.75 / 3)
     assert (condition.low, condition.high) == (pytest.approx(-expected.high), pytest.approx(-expected.low))
-    assert (condition.level, condition.questions, verdict.decision) == (0.95, 4, "cannot tell")
+    assert (condition.level, condition.questions, verdict.decision) == (0.95, 4, "undecided")
     assert condition.reason == (
         "the number of questions depends on the results: the interval is always valid; 1 have no score and are left out"
     )
@@ -468,7 +468,7 @@ def test_costs_of_such_runs_are_not_decided_with_confidence(store):
     claims = ["cost(one) < 1 @ 90%", "cost(one) < 1", "accuracy(one) > 0.5", "failed(one) < 0.1 @ 95%"]
     verdicts = check_claims(store, runs, claims, common=True)
     conditions = [verdict.conditions[0] for verdict in verdicts]
-    assert [one.decision for one in conditions] == ["cannot tell", "holds", "holds", "cannot tell"]
+    assert [one.decision for one in conditions] == ["undecided", "holds", "holds", "undecided"]
     assert conditions[0].reason == "the number of questions depends on the results: no interval is valid"
     assert conditions[0].level == 0.9
     assert (conditions[2].value, conditions[2].questions, conditions[2].reason) == (1.0, 5, "")
@@ -488,7 +488,7 @@ def test_a_run_against_itself_tells_nothing(store):
     for claim in ("accuracy(one) >= accuracy(one) @ 90%", "separated(two, two) @ 90%"):
         (verdict,) = check_claims(store, runs, [claim])
         (condition,) = verdict.conditions
-        assert (condition.decision, condition.level) == ("cannot tell", 0.9)
+        assert (condition.decision, condition.level) == ("undecided", 0.9)
         assert condition.reason == "it compares a run with itself"
 
 

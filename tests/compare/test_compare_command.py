@@ -67,7 +67,7 @@ def test_formats_claims_and_exit_codes(ran, tmp_path):
         r"accuracy\(direct\) = 0\.\d+, 95 % interval 0\.\d+ to 0\.\d+, claimed: > 0\.3, n = 89", unsure.stderr
     )
     assert "holds: accuracy(vanilla_rag)" in unsure.stderr
-    assert "cannot tell: accuracy(direct)" in unsure.stderr
+    assert "undecided: accuracy(direct)" in unsure.stderr
     both = ran("compare", *runs, "--json", "--csv")
     assert both.returncode == 2
     assert "choose one format" in both.stderr

@@ -86,7 +86,7 @@ async def test_equal_agents_end_at_the_most_questions_undecided(store: Store) ->
     planned_runs, asked, golds = pair(store, 60, worse=RIGHT)
     until = watching(planned_runs, asked, most=25)
     assert await played(store, planned_runs, until, golds) == ""
-    assert (until.state.decision, until.state.questions) == ("cannot tell", 25)
+    assert (until.state.decision, until.state.questions) == ("undecided", 25)
     assert until.last == "--max-questions is reached"
     assert watching(planned_runs, asked).last == "all questions are answered"
     assert until.state.conditions[0].p == 1.0
@@ -275,7 +275,7 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     save_stop(store, stopping())
     undecided = earlier_record(store, runs, CLAIM, 3)
     assert undecided == stopping()
-    assert undecided.state.decision == "cannot tell"
+    assert undecided.state.decision == "undecided"
     for question in until.questions:
         until.observe(finished(planned_runs[0], question, 1.0))
         until.observe(finished(planned_runs[1], question, 0.0))
@@ -309,7 +309,7 @@ async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> No
     assert any("depends on the results" in note for note in compared.notes)
     assert set(compared.stopped) == {run.id for run in runs}
     judged = check_claims(store, runs, [CLAIM, "cost(direct) < 1 @ 95%"], common=True)
-    assert [claim.decision for claim in judged] == ["holds", "cannot tell"]
+    assert [claim.decision for claim in judged] == ["holds", "undecided"]
     assert judged[0].conditions[0].low == pytest.approx(condition.low)
     assert "always valid" in judged[0].conditions[0].reason
 

@@ -63,7 +63,7 @@ interval all above it in 14 of 100 samples."""
 AGAINST = 50
 """Questions that a condition names."""
 WIDE = "the interval includes both sides of the claim: more questions make it narrower"
-"""Why a claim cannot be told where nothing else stands in its way."""
+"""Why a claim is undecided where nothing else stands in its way."""
 
 
 def check_claims(
@@ -153,11 +153,11 @@ class _Assertions:
             reasons.append("too few questions, or too little variation, for an interval")
         open_ = self._open(condition, asked)
         turned = self._turned(condition, kept, columns, open_, decision)
-        if decision == "cannot tell" and any(one.count for one in open_):
+        if decision == "undecided" and any(one.count for one in open_):
             wide = f"; whatever their results, {WIDE}" if not reasons else ""
             reasons = [_open_words(condition, open_) + (": they could decide this" if turned else wide), *reasons]
         elif turned:
-            decision, reasons = "cannot tell", [f"{_open_words(condition, open_)}: they could reverse this", *reasons]
+            decision, reasons = "undecided", [f"{_open_words(condition, open_)}: they could reverse this", *reasons]
         low, high = shown.interval(made.low, made.high)
         known = [one.id for one in kept]
         against, alike = ([], 0) if decision == "holds" else _against(condition, known, columns, open_)
@@ -184,7 +184,7 @@ class _Assertions:
         if made is None:
             return None
         if condition.level is not None and len({one.cluster or one.id for one in kept}) < FEWEST:
-            return made, "cannot tell", [f"a claim with a level needs {FEWEST} questions or more"]
+            return made, "undecided", [f"a claim with a level needs {FEWEST} questions or more"]
         return made, decide(condition, made.value, made.low, made.high), []
 
     def _turned(
@@ -368,7 +368,7 @@ def _followed(
 
 def _undecided(condition: Condition, shown: ClaimedSum, reason: str) -> ConditionVerdict:
     return ConditionVerdict(
-        decision="cannot tell", measured=shown.measured, claimed=shown.claimed, level=condition.level, reason=reason
+        decision="undecided", measured=shown.measured, claimed=shown.claimed, level=condition.level, reason=reason
     )
 
 

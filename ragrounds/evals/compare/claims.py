@@ -9,7 +9,7 @@
 
 A claim is one or more conditions joined by ``and``. A condition compares two sums of terms; a term is a number, or a
 measure of a run, or a number times one. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds where the
-whole two-sided interval of that level does, fails where no part of it does, and cannot be told otherwise. Without it
+whole two-sided interval of that level does, fails where no part of it does, and is undecided otherwise. Without it
 the point estimates decide.
 
 :class:`LiveClaim` takes rounds of questions one after the other and says how the claim stands, by intervals that are
@@ -33,7 +33,7 @@ from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.run_names import run_among
 from ragrounds.records import Run
 
-Decision = Literal["holds", "fails", "cannot tell"]
+Decision = Literal["holds", "fails", "undecided"]
 Relation = Literal[">", ">=", "<", "<="]
 MEASURES = (
     "accuracy",
@@ -169,16 +169,16 @@ def decide(condition: Condition, value: float, low: float | None, high: float | 
     if condition.level is None:
         return "holds" if _compares(value, condition.relation) else "fails"
     if low is None or high is None:
-        return "cannot tell"
+        return "undecided"
     if condition.apart:
-        return "holds" if low > 0 or high < 0 else "cannot tell"
+        return "holds" if low > 0 or high < 0 else "undecided"
     ends = {_compares(low, condition.relation), _compares(high, condition.relation)}
-    return "cannot tell" if len(ends) == 2 else "holds" if True in ends else "fails"
+    return "undecided" if len(ends) == 2 else "holds" if True in ends else "fails"
 
 
 def all_hold(decisions: list[Decision]) -> Decision:
     """Several decisions as one: all must hold, and one that fails decides."""
-    return "fails" if "fails" in decisions else "cannot tell" if "cannot tell" in decisions else "holds"
+    return "fails" if "fails" in decisions else "undecided" if "undecided" in decisions else "holds"
 
 
 def _compares(value: float, relation: Relation) -> bool:
@@ -440,7 +440,7 @@ class _LiveCondition:
         most = condition.constant + sum(max(0.0, factor) for factor in factors)
         self._sequence = ConfidenceSequence(least, most, level=self._level, null=0.0)
         self._missing = 0
-        self.decision: Decision = "cannot tell"
+        self.decision: Decision = "undecided"
 
     def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
         """Count a round; one without a score in some dataset is left out."""
@@ -454,7 +454,7 @@ class _LiveCondition:
             sums.append(sum(known) / len(known))
         self._sequence.add(sum(sums) / len(sums))
         interval = self._sequence.interval
-        if interval is not None and self.decision == "cannot tell":
+        if interval is not None and self.decision == "undecided":
             self.decision = decide(self._condition, interval.mean, interval.low, interval.high)
 
     def _sum(self, question: str, value: MeasureValue) -> float | None:

@@ -192,7 +192,7 @@ class FollowedCondition:
         self._worst: list[float] = []
         self._best: list[float] = []
         self._missing = self._cut = 0
-        self.decision: Decision = "cannot tell"
+        self.decision: Decision = "undecided"
 
     def worth(self, drawn: QuestionRound, value: MeasureValue) -> list[float]:
         """The least and the most that a round may be worth, 0 to 1; empty: it has no question of the rule's dataset."""
@@ -205,14 +205,14 @@ class FollowedCondition:
 
     def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
         """Count a round."""
-        if self.decision != "cannot tell" or not (found := self.worth(drawn, value)):
+        if self.decision != "undecided" or not (found := self.worth(drawn, value)):
             return
         worst, best = found
         self._worst.append(worst)
         self._best.append(best)
         holds = self._above.add(worst) >= reach(self._errors[0])
         fails = self._below.add(1 - best) >= reach(self._errors[1])
-        self.decision = "holds" if holds else "fails" if fails else "cannot tell"
+        self.decision = "holds" if holds else "fails" if fails else "undecided"
 
     def _share(self, question: str, value: MeasureValue) -> float | None:
         total = self._up.constant
@@ -341,7 +341,7 @@ class FollowedGate:
     @property
     def decision(self) -> Decision:
         """The verdict as that of a claim."""
-        made: dict[Verdict, Decision] = {"GO": "holds", "NO-GO": "fails", "UNDECIDED": "cannot tell"}
+        made: dict[Verdict, Decision] = {"GO": "holds", "NO-GO": "fails", "UNDECIDED": "undecided"}
         return made[self.verdict]
 
     @property
@@ -354,9 +354,7 @@ class FollowedGate:
         """How every rule stands."""
         for tier, name, rule, parts in self.rules:
             decision = all_hold([one.decision for one in parts])
-            needs = (
-                [one.wanted() for one in parts if one.decision == "cannot tell"] if decision == "cannot tell" else []
-            )
+            needs = [one.wanted() for one in parts if one.decision == "undecided"] if decision == "undecided" else []
             yield RuleVerdict(
                 name=name,
                 tier=tier,

@@ -166,7 +166,7 @@ class ClaimStop:
             StopRun: the store cannot be written.
         """
         earlier = earlier_record(store, self.runs, self.claim.text, self.seed)
-        if earlier is not None and earlier.state.decision != "cannot tell":
+        if earlier is not None and earlier.state.decision != "undecided":
             self._earlier = earlier.state
             return
         if earlier is not None and (earlier.scorer, earlier.every) != (self.scorer, self._every):
@@ -195,7 +195,7 @@ class ClaimStop:
     def reached(self) -> str:
         """Why no further question is to be begun; empty: go on."""
         state = self.state
-        if state.decision == "cannot tell":
+        if state.decision == "undecided":
             return ""
         return f"{state.claim!r} {state.decision} after {state.questions:,} questions"
 
@@ -226,7 +226,7 @@ class ClaimStop:
         self._held[run, question][epoch] = values
 
     def _count(self) -> None:
-        while self._next < len(self.rounds) and self._live.decision == "cannot tell":
+        while self._next < len(self.rounds) and self._live.decision == "undecided":
             drawn = self.rounds[self._next]
             if not self._complete(drawn):
                 return
@@ -300,7 +300,7 @@ class StoppedRuns:
             together[tuple(run for run in known.runs if run in self.by_run)] = known.state
         notes = []
         for runs, state in together.items():
-            how = "is undecided" if state.decision == "cannot tell" else state.decision
+            how = "is undecided" if state.decision == "undecided" else state.decision
             notes.append(
                 f"{', '.join(runs)}: the number of questions depends on the results, because of --until "
                 f"{state.claim!r}; it {how} after {state.questions:,} questions. Intervals of differences are valid "
