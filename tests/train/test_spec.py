@@ -44,7 +44,7 @@ def test_variables_are_filled_in(file, monkeypatch):
     monkeypatch.setenv("WEIGHTS", "/weights")
     assert read_training(file, ['query.model="$WEIGHTS/small"']).query.model == "/weights/small"
     assert read_training(file, ['query.model="${WEIGHTS}b"']).query.model == "/weightsb"
-    with pytest.raises(UserError, match=r"uses \$NOWHERE_SET.*set it"):
+    with pytest.raises(UserError, match=r"uses \$NOWHERE_SET.*is not set"):
         read_training(file, ['query.model="$NOWHERE_SET"'])
 
 
@@ -62,7 +62,7 @@ def test_variables_are_filled_in(file, monkeypatch):
         ("texts=[]", r"trains on texts: give \[\[texts\]\]"),
         ("texts=[{}]", "0 sources.*expected one of source, file"),
         ('pairs=[{file="a", benchmark="beir:b"}]', "2 sources"),
-        ('texts=[{file="a"}]', "say which fields"),
+        ('texts=[{file="a"}]', "give the fields"),
         ("stage.align.epochs=0", r"Expected `int` >= 1.*epochs"),
         ("stage.align.temperature=0", r"Expected `float` > 0.*temperature"),
         ("stage.align={kind='align', contrastive=0, mse=0}", "sum of the losses' weights is above 0"),
