@@ -204,6 +204,17 @@ def test_bad_rows_are_named_and_the_others_kept(tmp_path: Path) -> None:
     assert found.runs[0].matching.rows == 30
 
 
+def test_a_question_without_a_row_is_in_no_mean_and_is_said(tmp_path: Path) -> None:
+    asked = [{"id": f"q{i}", "question": f"{i}?", "options": {"A": "x", "B": "y"}, "answer": "A"} for i in range(4)]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, asked)), encoding="utf-8")
+    (tmp_path / "theirs.csv").write_text("id,answer\nq0,A\nq1,B\nq2,A\n", encoding="utf-8")
+    theirs, wanted = tmp_path / "theirs.csv", f"jsonl:{tmp_path / 'q.jsonl'}"
+    made = rr.import_runs(theirs, wanted, agent="theirs", home=tmp_path / "home")
+    (line,) = made.comparison.tables[0].lines
+    assert (line.overall.value, line.overall.n, line.overall.missing) == (pytest.approx(2 / 3), 3, 1)
+    assert any("has no answer to 1 questions; they are in no mean." in note for note in made.comparison.notes)
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"\0" * 5000, b"\x1f\x8b" + b"\0" * 50, b"PK\x03\x04_journal/start.json" + b"x" * 100, b"[" * 10**6,

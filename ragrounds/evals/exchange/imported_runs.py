@@ -242,9 +242,12 @@ def store_rows(store: Store, rows: RowFile, benchmark: Benchmark, form: str) -> 
     keep_names(store.engine, {one.run.id: name for name, one in made.items()})
     _write(store, rows, questions, benchmark.golds, made)
     for name, one in made.items():
-        absent = [(id, epoch) for id in (q.id for q in asked[name].questions) for epoch in range(one.run.epochs)
-                  if (id, epoch) not in groups[name].seen]  # fmt: skip
-        store.add_attempts(one.run, [_absent(one.run, id, epoch) for id, epoch in absent])
+        absent = [(question, epoch) for question in asked[name].questions for epoch in range(one.run.epochs)
+                  if (question.id, epoch) not in groups[name].seen]  # fmt: skip
+        attempts = [(_absent(one.run, question.id, epoch), question) for question, epoch in absent]
+        scores = [score_by(scorer, attempt, question, asked[name].golds[question.id])
+                  for attempt, question in attempts for scorer in scorers_for(question)]  # fmt: skip
+        store.add_attempts(one.run, [attempt for attempt, _ in attempts], scores)
     return list(made.values())
 
 

@@ -182,9 +182,9 @@ def _positions(choices: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
 def _usage(held: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
     n, without = len(held), sum(not one.usage for one in held)
     if without:
-        yield "usage", f"{without:,} of {n:,} answers have no tokens that can be believed: tokens are unknown"
+        yield "usage", f"the tokens of {without:,} of {n:,} answers are unknown"
     if odd := [text for one in held for text in one.odd]:
-        yield "impossible", f"{len(odd):,} figures are not believed; the first: {odd[0][:120]}"
+        yield "impossible", f"{len(odd):,} figures are impossible and count as unknown; the first: {odd[0][:120]}"
     for what, values in (("seconds", [one.seconds for one in held]), ("cost", [one.cost for one in held])):
         if n >= _LEAST and values[0] and len(set(values)) == 1:
             yield "constant", f"the {what} of all {n:,} answers are {values[0]:.4g}: an average, no measurement"
