@@ -13,6 +13,7 @@ from rich.text import Text
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.findings import Conclusion, conclusions, finding, untested
+from ragrounds.evals.scorers import described
 from ragrounds.records import OUTCOMES
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -289,7 +290,7 @@ def _trade(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[s
             score = in_scale(scores[run], found.unit)
             yield f"{names[run]} ({score}) takes {share} and is not significantly different."
             return
-        for one in frontier.tradeoffs:
+        for one in frontier.tradeoffs if described(table.scorer).accuracy else ():
             if one.dearer == found.best.run and one.price.value is not None:
                 price = amount(one.price.value, frontier.measure) + (" tokens" if frontier.measure == "tokens" else "")
                 yield f"One more right answer costs {price} with it, against {names[one.cheaper]}."
