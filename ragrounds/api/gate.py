@@ -300,6 +300,8 @@ def _arguments(policy: Policy, given: GateArguments, settings: Settings) -> RunA
             "listener": given.listener,
             "progress": given.progress,
             "settings": settings,
+            # The recording ended with the verdict: of questions behind it only those in flight were asked.
+            **({"concurrency": 1, "workers": 1} if file or journal == "replay" else {}),
         }
     )
     check(asked)
