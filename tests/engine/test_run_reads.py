@@ -84,7 +84,7 @@ def test_a_csv_that_only_a_later_question_reads(write: Any, ran: Any, tmp_path: 
     facts.write_text("a,c\n")
     second = ran()
     assert second.run != first.run
-    assert f"{second.run} is a new run: since {first.run}, the file data/facts.csv changed; models" in second.said
+    assert f"{second.run} is a new run: since {first.run}, the file data/facts.csv changed; only calls" in second.said
     assert second.asked == 1  # the other questions are answered from the journal
     facts.write_text("a,b\n")
     assert ran()[:2] == (first.run, 0)
@@ -234,4 +234,4 @@ def test_another_model_behind_the_same_address(write: Any, ran: Any, tmp_path: P
             found.append(ran(of=server))
     assert [one.asked for one in found] == [3, 3, 0]
     assert found[0].run == found[2].run != found[1].run
-    assert "told root /weights/one, tells root /weights/two now" in found[1].said
+    assert "reported root /weights/one, and now reports root /weights/two" in found[1].said

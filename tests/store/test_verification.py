@@ -60,10 +60,10 @@ DAMAGE = {
     "an attempt that is gone": (f"DELETE FROM attempts WHERE {FIRST}", "score", "belong to missing attempts"),
     "a score": (f"UPDATE scores SET prediction = 'B' WHERE {FIRST}", "score", "does not match its checksum"),
     "a text that is gone": ("DELETE FROM blobs", "text", "a record refers to it, and it is missing"),
-    "a call that is gone": ("DELETE FROM calls", "recorded call", "it is not there"),
+    "a call that is gone": ("DELETE FROM calls", "recorded call", "it is missing"),
     "a run's body": ("UPDATE runs SET body = substr(body, 2) WHERE number = 1", "run", "vanilla_rag-"),
     "a run's id": ("UPDATE runs SET id = 'other' WHERE number = 1", "run", "other"),
-    "a question that is gone": ("DELETE FROM questions WHERE position = 2", "question set", "5 are here"),
+    "a question that is gone": ("DELETE FROM questions WHERE position = 2", "question set", "5 are present"),
     "a question's id": ("UPDATE questions SET question_id = 'x' WHERE position = 2", "question", "its columns"),
 }
 
