@@ -99,7 +99,7 @@ def test_names_are_escaped_wherever_they_are_shown(two, command, tmp_path):
         ({"direct": "same", "rag-run": "same"}, "'same' to both direct-run and rag-run"),
         ({"direkt": "x"}, "matches none of the runs.*'direct'"),
         ({"direct": "x" * 121}, "at most 120"),
-        ({"direct": "x", "direct-run": "y"}, "direct-run twice"),
+        ({"direct": "x", "direct-run": "y"}, "the run direct-run two names"),
     ],
 )
 def test_names_that_cannot_be_shown_are_refused(two, names, told):

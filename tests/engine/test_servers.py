@@ -104,7 +104,9 @@ def test_servers_of_a_group_that_differ_stop_the_run(command: Cli) -> None:
         done = command(*RUN, "--base-url", f"{a.url},{b.url}", "--alias", "lab")
         assert done.returncode == 2
         (line,) = done.stderr.splitlines()
-        assert f"{a.url} reports root /weights/a, max_model_len 8192, {b.url} reports root /weights/b, max_model" in line
+        assert (
+            f"{a.url} reports root /weights/a, max_model_len 8192, {b.url} reports root /weights/b, max_model" in line
+        )
         assert asked(a, b) == 0
 
 

@@ -68,5 +68,5 @@ def test_a_file_without_its_form(name: str, form: str, tmp_path: Path, monkeypat
 
 
 def test_a_name_that_ships_cannot_be_taken(file: str) -> None:
-    with pytest.raises(UserError, match="is called 'mirage', the name of a benchmark that ships"):
+    with pytest.raises(UserError, match="has the name 'mirage', but a benchmark of this name ships"):
         typed_reference(f"{file}:TAKEN:x")

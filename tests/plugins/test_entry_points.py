@@ -104,7 +104,7 @@ def test_a_name_that_ships_cannot_be_taken(install: Install, tmp_path: Path) -> 
     assert find_analysis("flips") is ANALYSES.shipped()["flips"]
     assert ANALYSES.additions()[0].fault == "the name is that of an analysis that ships with ragrounds."
     assert not (tmp_path / "ran").exists()
-    with pytest.raises(UserError, match="is called 'flips', the name of an analysis that ships"):
+    with pytest.raises(UserError, match="has the name 'flips', but an analysis of this name ships"):
         ANALYSES.imported("plug_thief:MADE")
 
 
@@ -152,7 +152,7 @@ def test_a_file_and_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monke
         assert imported(path, Analysis, "an Analysis").name == "beside", path
     assert sys.path[-1] == str(tmp_path)  # behind everything that is installed
     (tmp_path / "json.py").write_text(ANALYSIS.format(name="json"))
-    with pytest.raises(UserError, match=r"'json' has no 'MADE'.*Say \./json\.py:MADE"):
+    with pytest.raises(UserError, match=r"'json' has no 'MADE'.*give \./json\.py:MADE"):
         imported("json:MADE", Analysis, "an Analysis")
     assert imported("./json.py:MADE", Analysis, "an Analysis").name == "json"
     with pytest.raises(UserError) as missed:

@@ -189,7 +189,9 @@ async def test_a_run_of_the_same_id_that_is_not_the_same_is_refused(store: Store
             connection.execute(sa.update(schema.scores).values(value=0.5).where(schema.scores.c.run == 1))
             sum_anew(connection, schema.scores)
         before = everything(other.engine)
-        with pytest.raises(UserError, match=f"has a run {run.id} already.*other scores.*Nothing was written"):
+        with pytest.raises(
+            UserError, match=f"already has a run {run.id}, and it differs: other scores.*Nothing was written"
+        ):
             moved(store.engine, other.engine)
         assert everything(other.engine) == before
 
@@ -285,7 +287,7 @@ BREAKING = {
     "a view": ("CREATE VIEW v AS SELECT 1", "view"),
     "a table of its own": ("CREATE TABLE stranger (x)", "stranger"),
     "no meta": ("DROP TABLE meta", "no 'meta'"),
-    "a newer version": ("UPDATE meta SET value = '999'", f"reads version {schema.VERSION} alone"),
+    "a newer version": ("UPDATE meta SET value = '999'", f"reads only version {schema.VERSION}"),
     "a call is missing": ("DELETE FROM calls WHERE key = (SELECT min(key) FROM calls)", "1 recorded calls"),
     "a text is missing": ("DELETE FROM blobs WHERE hash = (SELECT min(hash) FROM blobs)", "1 texts"),
     "a text is another": ("UPDATE blobs SET data = (SELECT max(data) FROM blobs)", "not what its hash says"),
