@@ -144,7 +144,7 @@ async def test_the_budget_stops_the_schedule_and_says_so(store):
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"), [({"max_tokens": 2_000}, "2,000 tokens"), ({"max_seconds": 0.0}, "time of")]
+    ("limit", "said"), [({"max_tokens": 2_000}, "2,000 tokens"), ({"max_seconds": 0.0}, "time budget of")]
 )
 async def test_tokens_and_time_have_limits_too(store, limit, said):
     judge = Scripted(by_strength)

@@ -195,7 +195,7 @@ def test_the_papers_hallucination_rate_stands_beside_our_share(judge, command, h
     assert (rate["unit"], rate["direction"], rate["lines"][0]["overall"]["n"]) == ("statements", "lower", 3)
     assert rate["lines"][0]["overall"]["value"] == pytest.approx(2 / 3)
     assert share["lines"][0]["overall"]["value"] == pytest.approx((1 + 1 / 4) / 3)
-    row = next(line for line in shown.stdout.splitlines() if line.startswith("1  direct"))
+    row = next(line for line in shown.stdout.splitlines() if line.startswith("direct"))
     assert re.search(r" 0\.6667 +41\.67", row), shown.stdout
     page = tmp_path / "report.html"
     assert command("report", "direct", "--out", str(page)).returncode == 0
@@ -492,7 +492,7 @@ def test_what_judging_cost_stands_beside_what_the_answers_cost(judge, command, h
     assert rows[0]["cost_judging"] == pytest.approx(float(paid), abs=0.01)
     shown = command("compare", "direct", "--full").stdout
     assert "judging: paid for judges of these answers, in no other column" in shown
-    row = next(line for line in shown.partition("outcomes and cost")[2].splitlines() if line.startswith("1  direct"))
+    row = next(line for line in shown.partition("outcomes and cost")[2].splitlines() if line.startswith("direct"))
     assert f"${float(paid):.2f}" in row
     ledger = json.loads(command("ledger", "direct", "--by", "role", "--json").stdout)["lines"]
     assert next(line for line in ledger if line["role"] == "judging")["cost_paid"] == rows[0]["cost_judging"]

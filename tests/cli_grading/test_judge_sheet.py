@@ -235,7 +235,7 @@ def test_statements_one_by_one(command, home, tmp_path):
         (("--kind", "ragas"), "gives numbers"),
         (("--epoch", "3"), "has no scores under"),
         (("--rater", "answer"), "cannot have a column"),
-        (("--out", "there.csv"), "is there already"),
+        (("--out", "there.csv"), "already exists"),
     ],
 )
 def test_what_cannot_be_written(command, home, tmp_path, arguments, said):

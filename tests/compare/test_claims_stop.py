@@ -390,7 +390,7 @@ def test_one_early_run_beside_a_whole_one_is_enough(store):
     assert tests.draws == 6
     assert tests.p_mcnemar is None
     (note,) = [note for note in compare(store, [runs[1], whole], common=True).notes if "depends on" in note]
-    assert note.startswith("two-run: how many")
+    assert note.startswith("two-run: the number of questions depends on the results")
     other = add_run(store, "other", asked, [1] * 9 + [0], scorer="robust")
     assert compare(store, [whole, other]).tables[0].pairs[0].tests.draws is None
 

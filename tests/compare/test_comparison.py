@@ -203,7 +203,7 @@ class TestRefusals:
             told = refused(scorer)
             assert judged.format(scorer, kind) in told
             assert ("--judge MODEL --embedder EMBEDDER`" in told) == (scorer == "ragas_answer_relevancy")
-        assert "`ragrounds score two-strict-run --scorer strict` makes them" in refused("strict")
+        assert "`ragrounds score two-strict-run --scorer strict` computes them" in refused("strict")
         nobody = refused("facts", "equivalent")
         assert "`ragrounds judge one-facts-run two-facts-run --kind equivalence --judge MODEL` makes them" in nobody
 

@@ -159,7 +159,7 @@ def test_cells_of_a_study_have_intervals_of_averages_and_differences(store):
 
 def test_a_scorer_that_is_not_here_cannot_be_added_up():
     gone = StoredScorer(name="gone", summary="s", method="m", kinds=("extraction",), ratio=True)
-    with pytest.raises(UserError, match="is not here"):
+    with pytest.raises(UserError, match="is not installed"):
         answered_with(gone, TEXTS[0], Gold(question_id=TEXTS[0].id, answer="[]"), "")
     with pytest.raises(ValueError, match="parts of each question"):
         figure(TEXTS, {one.id: 1.0 for one in TEXTS}, {}, 0, TRIPLETS)

@@ -221,7 +221,7 @@ async def test_conditions_joined_by_and(store: Store) -> None:
         ("cost(direct) < 0.01 @ 95%", "cost has no upper bound"),
         ("accuracy(direct) - accuracy(direct_cot) > 0", "without a level"),
         ("separated(direct, direct)", "compares a run with itself"),
-        ("separated(direct, nobody)", "'nobody' names none"),
+        ("separated(direct, nobody)", "'nobody' matches none"),
         ("separated(direct direct_cot)", "expected"),
     ],
 )

@@ -80,4 +80,4 @@ def test_the_failure_says_both() -> None:
         "9,000 tokens, the model's limit is 4,096: the server's words "
         "(Fewer or shorter passages, AGENT[top_k=…], or a model or server with a longer context.)",
     )
-    assert "does not tell" in TooLong(None, None).failed("x").message
+    assert "does not report" in TooLong(None, None).failed("x").message

@@ -187,7 +187,7 @@ async def test_servers_that_share_calls_agree_or_say_how_they_differ() -> None:
         assert (await ask_servers(model(three, one)))["root"] == "/w"
         with pytest.raises(UserError) as caught:
             await ask_servers(model(three, one, two))
-    assert f"{one} tells root /w, {two} tells root /elsewhere" in str(caught.value)
+    assert f"{one} reports root /w, {two} reports root /elsewhere" in str(caught.value)
 
 
 def test_servers_are_compared_by_what_both_times_told() -> None:

@@ -151,7 +151,7 @@ async def test_closing_gives_up_a_start(vllm: Seen, monkeypatch: pytest.MonkeyPa
     call = asyncio.create_task(model.complete(asked(), []))
     await begun(vllm)
     await model.close()
-    with pytest.raises(StopRun, match="given up"):
+    with pytest.raises(StopRun, match="was cancelled"):
         await call
     assert gone(vllm.all()[0]["pid"])
 

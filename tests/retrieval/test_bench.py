@@ -83,7 +83,7 @@ def test_runs_of_one_tag_are_one_row(sets, tmp_path):
 
 
 def test_two_sets_of_one_name_are_refused(sets):
-    with pytest.raises(UserError, match="called 'one'"):
+    with pytest.raises(UserError, match="have the name 'one'"):
         rr.retrieve([f"beir:{sets[0]}", f"beir:{sets[0]}/"], ["bm25"])
 
 

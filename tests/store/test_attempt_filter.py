@@ -185,7 +185,7 @@ def test_what_is_chosen(quiz: Pages, where: str, expected: str) -> None:
         ("score<1.5x", 6, "0.5 or 50%"),
         ("agent>3", 5, "no number: agent:direct"),
         ("agent:", 5, "needs a value: agent:direct"),
-        ("wrong=1", 5, "stands alone"),
+        ("wrong=1", 5, "takes no value"),
         ("time", 0, "time>10s"),
         ("gold", 0, "gold found, gold not seen, gold rank<=5"),
         ("gold rank", 5, "gold rank<=5"),

@@ -73,5 +73,5 @@ def test_also_where_it_never_stood_alone() -> None:
 
 def test_a_missing_text_is_an_error() -> None:
     body, _ = pack(asked("x" * LONG + "\n" + "y" * LONG))
-    with pytest.raises(DamagedRecord, match="lacks 2 texts"):
+    with pytest.raises(DamagedRecord, match="2 texts that a record refers to are missing"):
         unpack(body, Request, lambda hashes: {})

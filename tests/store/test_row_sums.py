@@ -122,7 +122,7 @@ def test_another_value_in_any_column_is_named(store: Store, table: sa.Table, col
     try:
         findings = Findings()
         Verification(store.engine, findings).walk()
-        assert any("not what was written" in one.what for one in findings.kept), findings.kept
+        assert any("does not match its checksum" in one.what for one in findings.kept), findings.kept
         look = shown(store).get(table.name)
         elsewhere = column.primary_key and table not in (schema.attempts, schema.scores)  # the row is not found
         if look and not elsewhere and column is not schema.facts.c.at:  # facts of another time are made again
@@ -150,7 +150,7 @@ def test_a_damaged_attempt_is_named_and_made_again(place: Path, store: Store, da
         where = f"run = {store.number(run)} AND question_id = 't/1'"
         before = connection.execute(sa.text(f"SELECT * FROM attempts WHERE {where}")).one()
         connection.execute(sa.text(f"UPDATE attempts SET {damage} WHERE {where}"))
-    with pytest.raises(UserError, match=r"the attempt of vanilla_rag-.* at the question 't/1', epoch 0, is not"):
+    with pytest.raises(UserError, match=r"the attempt of vanilla_rag-.* at the question 't/1', epoch 0, does not match"):
         rr.compare(run.id, home=place)
     assert ("t/1", 0) not in store.settled(run)
     assert len(store.settled(run)) == 5

@@ -158,7 +158,7 @@ def test_the_margin():
         ("margn", "Unknown verifier 'margn'. Did you mean 'margin'"),
         ("margin[shares=1]", "Unknown parameter of margin 'shares'"),
         ("margin[share=high]", "expected a number"),
-        ('model[name=""]', "names no model"),
+        ('model[name=""]', "has no model"),
     ],
 )
 def test_wrong_verifiers(tmp_path, spec, said):
