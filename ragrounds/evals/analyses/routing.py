@@ -23,7 +23,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Question, Run
 
-FEWEST = 20
+FEWEST = 10
 """Questions that a policy is learned from at least."""
 _MEASURES: dict[CostMeasure, tuple[str, Unit, float]] = {
     "cost_uncached": ("$ per 100 questions", "dollars", 100.0),
@@ -323,7 +323,7 @@ def _picture(made: Routing, options: AnalysisOptions) -> Picture:
 ROUTING: Analysis[Routing] = Analysis(
     name="routing",
     summary="what routing each question to one of the agents gains over the best of them",
-    needs="two runs or more of the same 20 questions or more, with scores and costs; scikit-learn",
+    needs="two runs or more of the same 10 questions or more, with scores and costs; scikit-learn",
     measure=_measure,
     table=_table,
     picture=_picture,
