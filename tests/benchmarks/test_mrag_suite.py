@@ -108,7 +108,7 @@ def test_the_suite_runs_over_what_is_registered_and_names_the_rest(
         assert name in choices
     assert "at best" not in choices  # nothing is open
     assert re.search(r"^triplets, percent  strict micro-F1", shown, re.MULTILINE)
-    extraction = next(line for line in shown.splitlines() if line.startswith("#") and "cmeie" in line)
+    extraction = next(line for line in shown.splitlines() if line.startswith("agent") and "cmeie" in line)
     assert "ddi" in extraction
     assert re.search(r"^rouge-l: ", shown, re.MULTILINE)
     (run,) = json.loads(command("runs", "ls", "--json").stdout)["runs"]

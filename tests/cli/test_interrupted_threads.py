@@ -36,7 +36,7 @@ def test_the_second_interrupt_ends_a_run_whose_threads_wait(tmp_path, home, monk
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        while b"Ctrl-C once more" not in (line := process.stderr.readline()):
+        while b"Ctrl-C again" not in (line := process.stderr.readline()):
             assert line
         process.send_signal(signal.SIGINT)
         # The server holds the calls back for 30 seconds, and the client would wait for a minute.

@@ -74,7 +74,7 @@ def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path:
     assert command("report", line["run"], "--out", "report.html").returncode == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\xa0", " ")  # no line ends before %
     summary = page[page.index('<section id="abstract">') :].partition("</section>")[0]
-    assert f"Under {scorer} (accuracy): direct has {shown} % (95 %: " in summary
+    assert f"{scorer}: direct has {shown} % (95 %: " in summary
     assert summary.count(pooled) == 0
     tables = page[page.index('<section id="results">') :].partition("</section>")[0]
     assert f">{shown} ±" in tables
@@ -235,7 +235,7 @@ def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
     assert command("report", line["run"], "--out", "report.html").returncode == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\xa0", " ")  # no line ends before %
     summary = page[page.index('<section id="abstract">') :].partition("</section>")[0]
-    assert f"Under triplets: direct has {shown} % (95 %: " in summary
+    assert f"triplets: direct has {shown} % (95 %: " in summary
     tables = page[page.index('<section id="results">') :].partition("</section>")[0]
     assert f">{shown}<" in tables
     found = rr.compare(line["run"])

@@ -105,7 +105,7 @@ def test_a_stopped_worker_is_ended_and_its_questions_go_to_others(
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     if how == signal.SIGSTOP:
-        assert f"did not answer for 1 s (process {stopped}, which is stopped) and was ended; others take up" in said
+        assert f"did not answer for 1 s (process {stopped}, which is stopped) and was ended; other workers take" in said
     assert not Path(f"/proc/{stopped}").exists()
     with Store(questions.parent / "home") as store:
         [run] = store.runs()

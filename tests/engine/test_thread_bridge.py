@@ -49,7 +49,7 @@ async def test_the_attempt_s_end_ends_what_its_threads_wait_for_and_takes_nothin
     waiting = asyncio.create_task(asyncio.to_thread(bridge.wait, call()))
     await asyncio.sleep(0.1)
     bridge.close()
-    with pytest.raises(AttemptEnded, match="ended while a node waited"):
+    with pytest.raises(AttemptEnded, match="ended while a node was waiting"):
         await waiting
     assert cancelled == [1]
     with warnings.catch_warnings():

@@ -25,6 +25,7 @@ ADDED = {
     ("retriever", "shortest_first", "ragrounds-shortest-first"),
     ("analysis", "answer_length", "ragrounds-answer-length"),
     ("export format", "answer_sheet", "ragrounds-answer-sheet"),
+    ("import format", "votes", "ragrounds-votes"),
 }
 CARDS = (
     "Which electrolyte is given first in severe hyperkalaemia?\tCalcium\tSodium\tMagnesium\n"
@@ -56,7 +57,7 @@ def checked(*command: str) -> None:
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Ragrounds:
-    """Ragrounds in an environment in which the six wheels are installed, over two runs of the sample."""
+    """Ragrounds in an environment in which the seven wheels are installed, over two runs of the sample."""
     pytest.importorskip("setuptools", reason="builds the wheels")
     pytest.importorskip("pip", reason="builds and installs the wheels")
     folder = tmp_path_factory.mktemp("wheels")

@@ -150,7 +150,9 @@ def test_a_damaged_attempt_is_named_and_made_again(place: Path, store: Store, da
         where = f"run = {store.number(run)} AND question_id = 't/1'"
         before = connection.execute(sa.text(f"SELECT * FROM attempts WHERE {where}")).one()
         connection.execute(sa.text(f"UPDATE attempts SET {damage} WHERE {where}"))
-    with pytest.raises(UserError, match=r"the attempt of vanilla_rag-.* at the question 't/1', epoch 0, does not match"):
+    with pytest.raises(
+        UserError, match=r"the attempt of vanilla_rag-.* at the question 't/1', epoch 0, does not match"
+    ):
         rr.compare(run.id, home=place)
     assert ("t/1", 0) not in store.settled(run)
     assert len(store.settled(run)) == 5
