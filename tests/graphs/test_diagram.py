@@ -8,15 +8,23 @@ from ragrounds.graphs import catalogue, diagram
 from tests.servers.process import ROOT
 
 PUBLISHED = (
+    "adaptive_rag",
+    "chain_of_note",
     "cot_refine",
+    "crag",
     "direct",
     "i_medrag",
+    "ircot",
+    "iter_retgen",
     "native_search",
     "oracle",
+    "plan_search",
     "query_generation",
     "reason_in_documents",
     "search_o1",
     "search_r1",
+    "self_ask",
+    "sure",
     "tool_agent",
     "vanilla_rag",
 )

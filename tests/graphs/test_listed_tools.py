@@ -124,6 +124,17 @@ async def test_arguments_of_another_form_are_answered_with_the_form():
     assert shelf.queries == []
 
 
+async def test_crag_searches_its_corpus_first_and_elsewhere_with_the_last_tool():
+    shelf, other = Shelf(), Elsewhere()
+    tools = opened(("corpus", "read", "web[provider=searxng]"), shelf, other)
+    script = ['{"scores": [-1, -1]}', "keywords", '{"scores": [1]}', ANSWER]
+    played = await play("crag[tools=[corpus,read,web[provider=searxng]],top_k=2]", script, shelf=shelf, tools=tools)
+    assert played.attempt.text == ANSWER
+    assert (len(shelf.queries), other.queries) == (1, ["keywords"])
+    assert "Heparin first." in played.shown(3)
+    assert "Text of passage" not in played.shown(3)
+
+
 async def test_a_strategy_without_calls_asks_all_and_takes_them_in_turn():
     shelf, other = Shelf(), Elsewhere()
     tools = opened(("corpus", "web[provider=searxng]"), shelf, other)

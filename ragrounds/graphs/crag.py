@@ -1,0 +1,172 @@
+"""`crag`: what was found is graded, and kept, corrected by another search, or both (CRAG: Yan et al., 2024, Section 4).
+
+Each passage that the question finds gets a score from -1 to 1 for how much it helps. One of at least `upper`: what was
+found is *correct*. All below `lower`: *incorrect*, and a query of at most three keywords is written and searched for
+elsewhere. Else *ambiguous*: both. What is used is refined: passages are cut to strips of `sentences` sentences, the
+strips are graded in the same way, and the best are read in their old order: `strips` of what was found first,
+`further_strips` of what was found elsewhere.
+
+Elsewhere is the last tool of two or more that search, ``crag[tools=[corpus,pubmed]]``, and the first one is searched
+before it; the paper's is the web. An agent without them searches its own corpus again. The numbers are those of the
+authors' code (HuskyInSalt/CRAG: ten passages, thresholds 0.592 and -0.995 for PopQA, strips of three sentences, six and
+five of them).
+
+Sees the options: `answer`. Differs: a model is asked for the scores, all in one call, where the authors train T5 for
+them; it is the reader (`reader=`) where the agent has one. Pages of the web are cut to strips as passages are, where
+theirs are to paragraphs. Scores that cannot be read count as 0: ambiguous. Without any strip the question is answered
+from what the model knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec.structs import replace
+from typing_extensions import TypedDict
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.answer_prompts import answer_prompt
+from ragrounds.graphs.documents import fitted, written
+from ragrounds.graphs.model_text import without_thought, written_query
+from ragrounds.graphs.shapes import answered, branch, number, read_object, sentences
+from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import State as Shared
+from ragrounds.records import Message, Passage, Query
+
+PROMPTS = (*ANSWERING, "crag/grade", "crag/rewrite")
+
+
+class Strip(TypedDict):
+    """A part of a passage."""
+
+    passage: str
+    number: int
+
+
+class State(Shared, total=False):
+    action: Literal["correct", "incorrect", "ambiguous"]
+    query: str
+    further: list[str]
+    """Ids of passages that were found elsewhere."""
+    strips: list[Strip]
+    """What is read."""
+
+
+def build() -> Graph:
+    """START → search → judge (→ rewrite → search_further) → refine → answer → END."""
+    corrected = [rewrite, search_further, refine]
+    ways = {"correct": [refine], "incorrect": corrected, "ambiguous": corrected}
+    return branch(State, search, judge, judged=lambda state, context: state["action"], ways=ways, answer=answer)
+
+
+async def search(state: State, runtime: Runtime[Context]) -> State:
+    """Search for the question's stem."""
+    return {"passages": await _found(runtime.context, Query.of(runtime.context.stem), 0)}
+
+
+async def judge(state: State, runtime: Runtime[Context]) -> State:
+    """Grade what was found, and choose what to do with it."""
+    context = runtime.context
+    scores = await _scores(context, [context.passage(id) for id in state["passages"]])
+    if any(score >= number(context, "upper", 0.592) for score in scores):
+        return {"action": "correct"}
+    lower = number(context, "lower", -0.995)
+    return {"action": "incorrect" if all(score < lower for score in scores) else "ambiguous"}
+
+
+async def rewrite(state: State, runtime: Runtime[Context]) -> State:
+    """Make keywords of the question."""
+    context, stem = runtime.context, runtime.context.stem
+    reply = await context.ask(
+        context.prompts.render("crag/rewrite", stem.language, question=stem.text), role="querying"
+    )
+    query = written_query(context, without_thought(reply.text)).text
+    if not query:
+        context.note("no_queries", "no keywords were written; the question itself is searched for")
+    return {"query": query or stem.text}
+
+
+async def search_further(state: State, runtime: Runtime[Context]) -> State:
+    """Search elsewhere, with the keywords."""
+    return {"further": await _found(runtime.context, Query(state["query"]), -1)}
+
+
+async def _found(context: Context, query: Query, place: int) -> list[str]:
+    """Ids of what the agent's first or last searching tool finds, or its corpus, where it lists no two of them."""
+    k = whole(context, "top_k", 10)
+    searching = [tool for tool in context.tools if "query" in str(tool.parameters.get("required"))]
+    if len(searching) > 1:
+        found = (await context.use(searching[place].name, {"query": query.text}, k=k)).passages
+    else:
+        found = await context.search(query, k)
+    return [passage.id for passage in found]
+
+
+async def refine(state: State, runtime: Runtime[Context]) -> State:
+    """Cut passages to strips, and keep the best."""
+    context = runtime.context
+    used = state["passages"] if state["action"] != "incorrect" else []
+    further = [id for id in state.get("further", []) if id not in used]
+    return {"strips": await _best(context, used, "strips", 6) + await _best(context, further, "further_strips", 5)}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
+    """Ask for the answer with the strips in place of documents."""
+    context = runtime.context
+    kept = [_cut(context, strip) for strip in state["strips"]]
+    if not kept:
+        context.note("nothing_found", "no strip was left; the question is answered without any")
+        return {"answer": (await context.ask(answer_prompt(context))).text}
+    return await answered(context, kept)
+
+
+async def _best(context: Context, ids: Sequence[str], most: str, default: int) -> list[Strip]:
+    strips: list[Strip] = [{"passage": id, "number": place} for id in ids for place in range(len(_texts(context, id)))]
+    scores = await _scores(context, [_cut(context, strip) for strip in strips])
+    best = sorted(range(len(strips)), key=lambda place: -scores[place])[: whole(context, most, default)]
+    return [strips[place] for place in sorted(best)]
+
+
+def _texts(context: Context, id: str) -> list[str]:
+    size, parts = whole(context, "sentences", 3), sentences(context.passage(id).text)
+    return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
+
+
+def _cut(context: Context, strip: Strip) -> Passage:
+    return replace(context.passage(strip["passage"]), text=_texts(context, strip["passage"])[strip["number"]])
+
+
+async def _scores(context: Context, texts: Sequence[Passage]) -> list[float]:
+    """A score for each text; those that did not fit the window get -1."""
+    if not texts:
+        return []
+    stem = context.stem
+
+    def prompt(documents: str) -> tuple[Message, ...]:
+        """With these documents."""
+        count = str(len(texts))
+        return context.prompts.render(
+            "crag/grade", stem.language, question=stem.text, documents=documents, number=count
+        )
+
+    kept = fitted(context, texts, prompt, role="reading")
+    reply = await context.ask(prompt(written(kept)), role="reading")
+    scores = read_scores(without_thought(reply.text))
+    if len(scores) != len(kept):
+        context.note("unreadable_scores", f"{len(scores)} scores for {len(kept)} texts; those that lack count as 0")
+    return ([*scores, *[0.0] * len(kept)])[: len(kept)] + [-1.0] * (len(texts) - len(kept))
+
+
+def read_scores(text: str) -> list[float]:
+    """The scores in a model's reply, each from -1 to 1; one that is no number counts as 0."""
+    listed: Any = read_object(text).get("scores")
+    return [_score(one) for one in listed] if isinstance(listed, list) else []
+
+
+def _score(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return 0.0
+    return float(max(-1, min(1, value)))

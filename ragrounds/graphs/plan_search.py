@@ -1,0 +1,107 @@
+"""`plan_search`: plan the searches, make them at the same time, write the answer: what deep-research agents do.
+
+The model breaks the question into at most `queries` parts and writes a query for each. Every query is searched for and
+what it finds is digested, all at the same time (LangGraph's `Send`). With `rounds` above 1 the next plan sees what is
+known and asks for what is lacking; a plan without new queries ends that. The answer is written from the digests. No one
+paper is followed.
+
+Sees the options: `answer`. Limits: `rounds` plans of `queries` queries; nothing runs beyond them.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated
+
+from typing_extensions import TypedDict
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
+from ragrounds.graphs.shapes import answered, read, read_object, vote
+from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import State as Shared
+from ragrounds.records import Message
+
+PROMPTS = (*ANSWERING, "plan_search/plan", "plan_search/digest")
+
+
+class Digest(TypedDict):
+    """A query and what its documents say."""
+
+    query: str
+    text: str
+
+
+class State(Shared, total=False):
+    planned: list[str]
+    """Queries of the last plan."""
+    query: str
+    """Of one search."""
+    findings: Annotated[list[Digest], operator.add]
+    rounds: int
+
+
+def build() -> Graph:
+    """START → plan → look_up, for each query → gather (→ plan) → answer → END."""
+    back = {"gather": (_again, ["plan", "answer"])}
+    return vote(State, plan, attempts=_attempts, attempt=look_up, after=[gather, answer], more=back)
+
+
+def _attempts(state: State, context: Context) -> list[State]:
+    return [{"query": query} for query in state["planned"]]
+
+
+def _again(state: State, runtime: Runtime[Context]) -> str:
+    over = not state["planned"] or state["rounds"] >= whole(runtime.context, "rounds", 1)
+    return "answer" if over else "plan"
+
+
+async def plan(state: State, runtime: Runtime[Context]) -> State:
+    """Have the queries written; those that were searched for before are left out and noted."""
+    context, stem, most = runtime.context, runtime.context.stem, whole(runtime.context, "queries", 4)
+
+    def prompt(known: str) -> tuple[Message, ...]:
+        """With what is known so far."""
+        values = {"question": stem.text, "number": str(most), "known": known}
+        return context.prompts.render("plan_search/plan", stem.language, **values)
+
+    known = ending(context, _written(state), context.room(prompt("-"), role="querying"), role="querying")
+    reply = await context.ask(prompt(known), role="querying")
+    listed = read_object(without_thought(reply.text)).get("queries")
+    asked = {folded(finding["query"]) for finding in state.get("findings", [])}
+    planned: list[str] = []
+    for text in listed if isinstance(listed, list) else []:
+        query = written_query(context, text).text if isinstance(text, str) else ""
+        if folded(query) in asked:
+            context.note("repeated_query", query[:200])
+        elif query and len(planned) < most:
+            planned.append(query)
+            asked.add(folded(query))
+    rounds = state.get("rounds", 0) + 1
+    if not planned:
+        context.note("no_queries", f"plan {rounds} gave no new query that could be read")
+        planned = [] if asked else [stem.text]
+    return {"planned": planned, "rounds": rounds}
+
+
+async def look_up(state: State, runtime: Runtime[Context]) -> State:
+    """Search for one query and have digested what it finds."""
+    context, query = runtime.context, state["query"]
+    found = await context.search(written_query(context, query), whole(context, "top_k", 5))
+    text = await read(context, "plan_search/digest", found, query=query) if found else ""
+    return {"findings": [{"query": query, "text": text or "(nothing found)"}]}
+
+
+async def gather(state: State, runtime: Runtime[Context]) -> State:
+    """Wait for all searches of a plan."""
+    return {}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
+    """Ask for the answer with the digests in place of documents."""
+    return await answered(runtime.context, _written(state))
+
+
+def _written(state: State) -> str:
+    return "\n\n".join(f"Query: {one['query']}\nFound: {one['text']}" for one in state.get("findings", []))

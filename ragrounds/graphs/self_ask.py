@@ -1,0 +1,107 @@
+"""`self_ask`: the model asks itself follow-up questions, and a search answers them (Self-ask: Press et al., 2023).
+
+The model says whether follow-up questions are needed, writes one, and stops where its answer is due; that answer is put
+in and the model continues, until it writes "So the final answer is:". With ``retrieval=false`` it answers its own
+follow-ups and writes on (the paper's Self-ask without a search engine). The paper's engine gives an answer in a few
+words, Google's answer box; here `reading=true` has the `top_k` passages read for a short one; ``reading=false`` puts
+the passages themselves in. Where nothing was found the model answers by itself, as in the paper.
+
+`follow_ups` bounds the questions (FlashRAG's five rounds; the paper's program has no limit).
+
+Sees the options: `answer`, which maps the final answer to one of them (a long question's answer is the final answer
+itself). Differs: the form is told in words and shown in one example of our own, where the paper gives four of its data
+set; over the limit the model is told to conclude.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Annotated
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
+from ragrounds.graphs.documents import written
+from ragrounds.graphs.model_text import written_query
+from ragrounds.graphs.shapes import loop, read
+from ragrounds.graphs.state import Graph, Runtime, switch, whole
+from ragrounds.graphs.state import State as Shared
+
+PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", "self_ask/ask", "self_ask/conclude")
+
+ASK, TOLD, FINAL = "Follow up:", "Intermediate answer:", "So the final answer is:"
+_ASKED = re.compile(rf"{ASK}([^\n]*)\n*{TOLD}\s*\Z")
+
+
+class State(Shared, total=False):
+    parts: Annotated[list[Part], operator.add]
+    """The text so far."""
+    query: str
+    """The follow-up question that waits for its answer; empty: there is none, the reasoning is finished."""
+    follow_ups: int
+
+
+def build() -> Graph:
+    """START → ask ⇄ look_up, ask → answer → END."""
+    return loop(State, ask, look_up, leave=ask, over=_over, answer=answer)
+
+
+def _over(state: State, context: Context) -> bool:
+    # Over the limit once more: `look_up` then asks the model to conclude.
+    return not state["query"] or state.get("follow_ups", 0) > whole(context, "follow_ups", 5, least=0)
+
+
+async def ask(state: State, runtime: Runtime[Context]) -> State:
+    """Have the text continued up to the next follow-up question, or to its end."""
+    context, stem, parts = runtime.context, runtime.context.stem, state.get("parts", [])
+    prompt = context.prompts.render("self_ask/ask", stem.language, question=stem.text)
+    messages, prefix = resumed(context, prompt, parts, lambda part: _written(context, part))
+    stops = (TOLD,) if switch(context, "retrieval", True) else ()
+    reply = await asked_within(context, messages, len(parts) + 1, prefix=prefix, stop=stops)
+    if reply is None:
+        return {"query": ""}
+    text = put_back(reply, {TOLD: ASK}) if stops else reply.text
+    found = _ASKED.search(text) if stops and FINAL not in text else None
+    if found and not found[1].strip():
+        context.note("malformed_query", "an empty follow-up question; the reasoning ends here")
+    return {"parts": [{"by": "model", "text": text}], "query": found[1].strip() if found else ""}
+
+
+async def look_up(state: State, runtime: Runtime[Context]) -> State:
+    """Search for the follow-up question and put its answer in; over the limit, ask for the conclusion."""
+    context, stem, asked = runtime.context, runtime.context.stem, state.get("follow_ups", 0) + 1
+    if asked > whole(context, "follow_ups", 5, least=0):
+        context.note("search_limit", f"all {asked - 1} follow-up questions were used: {state['query'][:200]}")
+        told = context.prompts.text("self_ask/conclude", stem.language)
+        return {"parts": [{"by": "search", "text": f"{told}\n"}], "follow_ups": asked}
+    query = written_query(context, state["query"])
+    found = await context.search(query, whole(context, "top_k", 3))
+    part: Part = {"by": "search", "passages": [passage.id for passage in found]}
+    if not found:
+        part = {"by": "search", "text": ""}
+    elif switch(context, "reading", True):
+        said = await read(context, "long/rag_direct", found, question=query.text)
+        part = {"by": "search", "text": " ".join(said.split()) + "\n"}
+    return {"parts": [part], "follow_ups": asked}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Map the final answer to an option; without one, ask for the answer directly."""
+    context, parts = runtime.context, state.get("parts", [])
+    said = whole_text([part for part in parts if part["by"] == "model"], lambda part: part["text"])
+    conclusion = said.rpartition(FINAL)[2].strip() if FINAL in said else ""
+    if not conclusion:
+        context.note("no_answer", "the reasoning reached no final answer; it is generated directly instead")
+        return {"answer": (await context.ask(answer_prompt(context))).text}
+    if not context.question.options:
+        return {"answer": conclusion}
+    text = whole_text(parts, lambda part: _written(context, part))
+    return {"answer": (await context.ask(conclude_prompt(context, text, conclusion))).text}
+
+
+def _written(context: Context, part: Part) -> str:
+    if "passages" in part:
+        return f"\n{written([context.passage(id) for id in part['passages']])}\n"
+    return part["text"] if part["by"] == "model" else f" {part['text']}"

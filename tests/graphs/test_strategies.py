@@ -1,0 +1,307 @@
+"""All strategies by one table: what each does on scripted replies, and what holds for every one of them."""
+
+import json
+from dataclasses import dataclass, field
+from itertools import chain, cycle, repeat
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace as other
+
+from ragrounds.errors import UserError
+from ragrounds.graphs import catalogue, diagram
+from ragrounds.graphs.crag import read_scores
+from ragrounds.graphs.shapes import read_object, sentences
+from ragrounds.models.faults import CallFailed
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Called, Left, Question, Reply, Usage
+from tests.graphs.playing import ANSWER, CHOICE, LONG, Shelf, passage, play, text_of
+from tests.graphs.test_any_model import PIECES, REPLIES
+
+STEM = CHOICE.text
+FINAL = "So the final answer is: Heparin."
+
+
+def follow_up(text):
+    return f"Are follow up questions needed here: Yes.\nFollow up: {text}\n"
+
+
+def said(**keys):
+    return json.dumps(keys)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An agent, what its model says, and what must come of it."""
+
+    agent: str
+    script: list
+    nodes: str
+    calls: str
+    """``m`` for a model call with the letter of its role, ``s`` for a search: ``ma s mr``."""
+    # Those that reach the retriever: the same search again comes from the journal.
+    queries: list = field(default_factory=list)
+    text: str = ANSWER
+    notes: list = field(default_factory=list)
+    question: Question = CHOICE
+    barren: tuple = ()
+
+
+ROWS = [
+    Row(
+        "ircot[top_k=2]", ["Clots are treated. More.", "So the answer is: heparin.", ANSWER],
+        "search reason search reason answer", "s ma s ma ma", [STEM, "Clots are treated."],
+    ),
+    Row(
+        "ircot[queries=published]",
+        ["Which drug is used for clots. X", "Thus it is that. X", "The answer is x.", ANSWER],
+        "search reason search reason search reason answer", "s ma s ma s ma ma",
+        ["drug given first?", "drug used for clots."],
+    ),
+    Row("ircot[steps=2]", ["One.", "Two.", ANSWER], "search reason search reason answer", "s ma s ma ma",
+        [STEM, "One."], notes=["step_limit"]),
+    Row("ircot", ["", ANSWER], "search reason answer", "s ma ma", [STEM], notes=["no_sentence"]),
+    Row("ircot", ["答案是肝素。", "It is heparin."], "search reason answer", "s ma ma", [LONG.text],
+        text="It is heparin.", question=LONG),
+    Row("iter_retgen", ["It may be heparin.", ANSWER], "search write search answer", "s ma s ma",
+        [STEM, f"It may be heparin. {STEM}"]),
+    Row("iter_retgen[rounds=1]", [ANSWER], "search answer", "s ma", [STEM]),
+    Row("iter_retgen[rounds=3]", ["<think>x", "b", ANSWER], "search write search write search answer",
+        "s ma s ma s ma", [STEM, f"b {STEM}"], notes=["nothing_generated"]),
+    Row("iter_retgen", ["a", "Heparin."], "search write search answer", "s ma s ma", [LONG.text, f"a {LONG.text}"],
+        text="Heparin.", question=LONG),
+    Row("self_ask", [follow_up("What is first?"), "Heparin.", FINAL, ANSWER], "ask look_up ask answer",
+        "ma s mr ma ma", ["What is first?"]),
+    Row("self_ask[reading=false]", [follow_up("q"), FINAL, ANSWER], "ask look_up ask answer", "ma s ma ma", ["q"]),
+    Row("self_ask[retrieval=false]", [f"{follow_up('q')}Intermediate answer: x\n{FINAL}", ANSWER], "ask answer",
+        "ma ma"),
+    Row("self_ask[follow_ups=1]", [follow_up("q"), "x", follow_up("r"), FINAL, ANSWER],
+        "ask look_up ask look_up ask answer", "ma s mr ma ma ma", ["q"], notes=["search_limit"]),
+    Row("self_ask", [follow_up("q"), FINAL, ANSWER], "ask look_up ask answer", "ma s ma ma", ["q"], barren=("q",)),
+    Row("self_ask", ["I do not know.", ANSWER], "ask answer", "ma ma", notes=["no_answer"]),
+    Row("self_ask", [FINAL], "ask answer", "ma", text="Heparin.", question=LONG),
+    Row("chain_of_note", ["Note 1. Conclusion: heparin.", ANSWER], "search take_notes answer", "s mr ma", [STEM]),
+    Row("chain_of_note", ["", "Heparin."], "search take_notes answer", "s mr ma", [LONG.text], text="Heparin.",
+        question=LONG),
+    Row("crag[top_k=2]", [said(scores=[-1, 0.9]), said(scores=[1, 0]), ANSWER], "search judge refine answer",
+        "s mr mr ma", [STEM]),
+    Row("crag[top_k=2]", [said(scores=[-1, -1]), "heparin, clots", said(scores=[0, 0]), ANSWER],
+        "search judge rewrite search_further refine answer", "s mr mq s mr ma", [STEM, "heparin, clots"]),
+    Row("crag[top_k=2]", ["It helps.", "", said(scores=[0, 0]), ANSWER],
+        "search judge rewrite search_further refine answer", "s mr mq s mr ma", [STEM],
+        notes=["unreadable_scores", "no_queries"]),
+    Row("crag", ["a", ANSWER], "search judge rewrite search_further refine answer", "s mq s ma", [STEM, "a"],
+        notes=["nothing_found"], barren=(STEM, "a")),
+    Row("sure", [said(candidates=["heparin", "aspirin", "x"]), "H.", "True", "A.", "False", "Passage 2", "Passage 2",
+                 ANSWER],
+        "search propose summarise summarise rank answer", "s mr mr mr mr mr mr mr ma", [STEM]),
+    Row("sure", [said(candidates=["heparin", " Heparin"]), "H.", "True"], "search propose summarise rank answer",
+        "s mr mr mr", [LONG.text], text="heparin", question=LONG),
+    Row("sure", ["None.", ANSWER], "search propose rank answer", "s mr ma", [STEM], notes=["no_candidates"]),
+    Row("adaptive_rag", ["A", ANSWER], "assess answer", "mr ma"),
+    Row("adaptive_rag", ["Class: B.", ANSWER], "assess retrieve answer", "mr s ma", [STEM]),
+    Row("adaptive_rag", ["C", "One.", "The answer is x.", ANSWER], "assess search reason search reason answer",
+        "mr s ma s ma ma", [STEM, "One."]),
+    Row("adaptive_rag", ["Because", "Heparin."], "assess retrieve answer", "mr s ma", [LONG.text], text="Heparin.",
+        notes=["no_class"], question=LONG),
+    Row("plan_search", [said(queries=["q1", "q2", "Q1"]), "d", "d", ANSWER], "plan look_up look_up gather answer",
+        "mq s s mr mr ma", ["q1", "q2"], notes=["repeated_query"]),
+    Row("plan_search[rounds=3,queries=1]", [said(queries=["q1"]), "d", said(queries=["q1"]), ANSWER],
+        "plan look_up gather plan gather answer", "mq s mr mq ma", ["q1"], notes=["repeated_query", "no_queries"]),
+    Row("plan_search", ["?", "d", "Heparin."], "plan look_up gather answer", "mq s mr ma", [LONG.text],
+        text="Heparin.", notes=["no_queries"], question=LONG),
+]  # fmt: skip
+MOST = {
+    "ircot": (11, 10), "ircot[steps=3,queries=published]": (4, 3), "iter_retgen[rounds=4]": (4, 4),
+    "self_ask": (13, 5), "self_ask[reading=false]": (8, 5), "self_ask[retrieval=false]": (2, 0),
+    "chain_of_note": (2, 1), "crag": (5, 2), "sure[candidates=3]": (14, 1), "adaptive_rag": (12, 10),
+    "plan_search[rounds=3]": (16, 12),
+}  # fmt: skip
+"""Agent → the most model calls and searches that its limits allow."""
+LOOKS = {
+    "ircot": "One more.", "iter_retgen": "One more.", "self_ask": follow_up("q"), "chain_of_note": "x",
+    "crag": said(scores=[-1] * 10), "sure": said(candidates=["a", "b"]), "adaptive_rag": "C",
+    "plan_search": said(queries=["q1", "q2"]),
+}  # fmt: skip
+"""Graph → a reply that has it search and go on."""
+
+
+def shelf(row):
+    return Shelf([passage(number) for number in range(1, 21)], barren=row.barren)
+
+
+def short(calls):
+    """``model reading@judge`` as ``mr``, a search as ``s``."""
+    parts = [call.partition("@")[0].split() for call in calls]
+    return " ".join("s" if kind == "search" else kind[0] + role[0] for kind, role in parts)
+
+
+def in_order(row):
+    """Attempts of one vote run at the same time: the order of their calls is no part of the strategy."""
+    return row.agent.startswith(("sure", "plan_search"))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}-{row.nodes.split()[-2]}-{len(row.script)}")
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_scripted_replies_give_this_sequence_of_nodes_calls_and_searches(row, language):
+    at_once = shelf(row)
+    played = await play(row.agent, row.script, other(row.question, language=language), shelf=at_once)
+    assert played.attempt.status == "completed", played.attempt.reason
+    assert played.attempt.text == row.text
+    assert " ".join(played.nodes) == row.nodes
+    assert played.shelf.queries == row.queries
+    assert short(played.calls) == row.calls if not in_order(row) else sorted(short(played.calls)) == sorted(row.calls)
+    assert played.notes == row.notes
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}-{row.nodes.split()[-2]}-{len(row.script)}")
+async def test_options_are_shown_by_the_answering_node_alone(row):
+    played = await play(row.agent, row.script, row.question, shelf=shelf(row))
+    calls = [event.call for event in played.attempt.events if isinstance(event, Called) and event.call.kind == "model"]
+    for call, request in zip(calls, played.model.requests, strict=True) if not in_order(row) else []:
+        assert ("zq" in text_of(request)) == (call.node == "answer" and bool(row.question.options))
+    assert sum("zq" in text_of(request) for request in played.model.requests) <= 1
+    assert "zq" not in " ".join(played.shelf.queries)
+    changes = str([event.changes for event in played.attempt.events if isinstance(event, Left)])
+    assert "Text of passage" not in changes, "states hold ids"
+
+
+@pytest.mark.parametrize("agent", MOST)
+@given(
+    replies=st.lists(REPLIES, min_size=1, max_size=6),
+    question=st.sampled_from([CHOICE, LONG]),
+    window=st.sampled_from([None, 300, 3000]),
+    continues=st.sampled_from(["prefix", "turns"]),
+    language=st.sampled_from(["en", "zh"]),
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+async def test_whatever_the_model_says_an_attempt_ends_within_its_limits(
+    agent, replies, question, window, continues, language
+):
+    texts = cycle(replies)
+    asked = other(question, language=language)
+    played = await play(agent, lambda request: next(texts), asked, window=window, continues=continues)
+    within(played, agent)
+
+
+def within(played, agent):
+    assert played.attempt.status == "completed", played.attempt.reason
+    models, searches = MOST[agent]
+    kinds = [event.call.kind for event in played.attempt.events if isinstance(event, Called)]
+    assert kinds.count("model") <= models
+    assert kinds.count("search") <= searches
+
+
+HOSTILE = [
+    "", " \n", "<think>never closed", "{" * 50_000, "[" * 50_000, '{"scores": [1e999, null, true, "1", [[]]]}',
+    '{"queries": [1, null, {"a": 1}, "\\ud83d", ""], "candidates": [1, null, [], ""]}', '{"queries": "a"}',
+    "Follow up:\nIntermediate answer:" * 500, "x" * 200_000, ". " * 50_000, "$question ${documents} $$", "\x00\x1b[2J",
+    "zq" * 3, "A B C", "{" + ", ".join(PIECES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("agent", LOOKS)
+@pytest.mark.parametrize("reply", HOSTILE, ids=lambda reply: repr(reply[:20]))
+async def test_hostile_replies_at_every_node(agent, reply):
+    """One call after the other gets the hostile reply, and the others one that goes on."""
+    for place in range(4):
+        replies = chain([LOOKS[agent]] * place, [reply], repeat(LOOKS[agent]))
+        played = await play(agent, lambda request, replies=replies: next(replies))
+        assert played.attempt.status == "completed", played.attempt.reason
+    played = await play(agent, lambda request: reply)
+    assert played.attempt.status == "completed", played.attempt.reason
+
+
+@pytest.mark.parametrize("agent", LOOKS)
+@pytest.mark.parametrize("question", [CHOICE, LONG], ids=lambda one: one.kind)
+async def test_a_model_that_never_ends(agent, question):
+    name = next(one for one in MOST if one.partition("[")[0] == agent)
+    within(await play(name, lambda request: LOOKS[agent], question), name)
+
+
+@pytest.mark.parametrize("agent", LOOKS)
+async def test_a_window_that_nobody_told_us_and_one_that_is_small(agent):
+    def script(request):
+        if len(text_of(request)) > 9000 and agent in ("ircot", "self_ask") and "zq" not in text_of(request):
+            raise CallFailed("context_too_long", "too long")
+        return LOOKS[agent]
+
+    long = Shelf([passage(number, "A word or two. " * 150) for number in range(1, 6)])
+    assert (await play(agent, script, shelf=long)).attempt.status in ("completed", "failed")
+    played = await play(agent, lambda request: LOOKS[agent], shelf=long, window=700)
+    assert played.attempt.status == "completed", played.attempt.reason
+
+
+@pytest.mark.parametrize("cap", ["calls=1", "tokens=15", "cost=0.001"])
+@pytest.mark.parametrize("agent", LOOKS)
+async def test_caps_end_an_attempt(agent, cap):
+    played = await play(
+        f"{agent}[limits.{cap}]", lambda request: Reply(text=LOOKS[agent], usage=Usage(input=10, output=5))
+    )
+    assert played.attempt.status == "capped"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}-{row.nodes.split()[-2]}-{len(row.script)}")
+async def test_what_was_paid_is_used_again(row):
+    """The journal gives a second attempt, such as one after a kill, every call that the first one made."""
+    played = await play([row.agent, row.agent], row.script, row.question, shelf=shelf(row))
+    assert played.attempt.status == "completed", played.attempt.reason
+    assert played.attempt.text == row.text
+    assert played.reused == played.made
+
+
+@pytest.mark.parametrize("stop", range(4))
+@pytest.mark.parametrize("agent", LOOKS)
+async def test_an_attempt_that_was_killed_pays_for_no_call_twice(agent, stop):
+    """The server dies at a call; the attempt made anew reaches that call from the journal."""
+    number, sent = iter(range(10_000)), []
+
+    def script(request):
+        if next(number) == stop:
+            raise CallFailed("server", "gone")
+        sent.append(request)
+        return LOOKS[agent]
+
+    whole = await play(agent, lambda request: LOOKS[agent])
+    played = await play([agent, agent], script)
+    assert played.attempt.status == "completed", played.attempt.reason
+    assert len(sent) == len(whole.model.requests), "nothing was paid twice"
+    assert played.attempt.text == whole.attempt.text
+    assert played.nodes == whole.nodes
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_pictures_prompts_and_words(name):
+    graph = catalogue.build(name)
+    assert diagram.tree(graph).startswith("start\n")
+    assert "answer --> __end__" in diagram.mermaid(graph)
+    about = catalogue.about(name)
+    assert "Sees the options: `answer`" in about
+    assert "Differs" in about or name == "plan_search"
+    folder = PromptFolder()
+    for prompt in catalogue.prompts_of(name):
+        if prompt.startswith(f"{name}/"):
+            assert folder.source(prompt, "zh") != folder.source(prompt, "en")
+
+
+@pytest.mark.parametrize("agent", ["ircot[queries=x]", "crag[upper=x]", "crag[lower=true]", "ircot[steps=0]"])
+async def test_a_parameter_that_cannot_be_is_refused(agent):
+    with pytest.raises(UserError, match=r"queries|number|steps"):
+        await play(agent, lambda request: LOOKS["crag"])
+
+
+def test_sentences_end_where_a_reader_ends_them():
+    first = "Given by Dr. Smith vs. X et al. at 5.5 mg, e.g. orally."
+    assert sentences(f"{first} It helps.") == [first, "It helps."]
+    assert sentences(" 甲是乙。丙") == ["甲是乙。", "丙"]
+    assert sentences("no mark\nnext") == ["no mark", "next"]
+    assert sentences('He said "yes." Then E. coli grew!') == ['He said "yes."', "Then E. coli grew!"]
+    assert sentences("") == []
+
+
+def test_objects_and_scores_are_read_leniently():
+    assert read_object('Sure: ```json\n{"a": 1}\n```') == {"a": 1}
+    assert read_object("[1]") == {}
+    assert read_scores('{"scores": [2, -3, 0.5, NaN, true, null]}') == [1.0, -1.0, 0.5, 0.0, 0.0, 0.0]
+    assert read_scores('{"scores": 1}') == []
