@@ -69,7 +69,7 @@ def test_a_stopped_actor_is_ended_and_all_questions_are_answered_once(
         _, said = process.communicate(timeout=120)
         stats = server.stats()
     assert process.returncode == 0, said
-    assert f"did not answer for 3 s (process {stopped}) and was ended; others take up" in said
+    assert f"did not answer for 3 s (process {stopped}) and was ended; other workers take" in said
     assert not Path(f"/proc/{stopped}").exists()
     with Store(tmp_path, url) as store:
         assert [Counter(store.done(run).values()) for run in store.runs()] == [Counter(completed=COUNT)] * 2
@@ -130,7 +130,7 @@ def test_one_of_two_nodes_is_killed_and_all_questions_are_answered_once(
     assert process.returncode == 0, said
     assert told.startswith("{"), "standard output is for results"
     assert "was lost with its node" in said
-    assert "others take up" in said
+    assert "other workers take" in said
     with Store(tmp_path, url) as store:
         runs = store.runs()
         assert [Counter(store.done(run).values()) for run in runs] == [Counter(completed=COUNT)] * 2
