@@ -102,7 +102,7 @@ def test_scorer_agent_and_retriever_in_tables_and_json(beside: Ragrounds) -> Non
     table = beside("compare", *RUNS, "--full").stdout
     assert "brevity (words)" in table
     for name in RUNS:
-        assert f"  {name} " in table
+        assert f"\n{name} " in table
     table = beside("compare", *RUNS, "--scorer", "brevity", "--full").stdout
     assert "brevity, words, lower is better  words of the answer" in table
     tables: dict[str, Any] = {
