@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -134,13 +133,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_verdict_and_replays_for_not
         for home, kill in (("whole", False), ("killed", True)):
             environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home), "OPENAI_API_KEY": "k"}
             if kill:
-                before = server.stats()["answered"]
-                begun = subprocess.Popen(gate, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                while server.stats()["answered"] < before + 6:
-                    assert begun.poll() is None
-                    time.sleep(0.02)
-                begun.kill()
-                begun.wait()
+                server.kills(gate, environment, after=6)
             done = subprocess.run(gate, env=environment, capture_output=True, text=True, timeout=120)
             assert done.returncode in (0, 1), done.stderr
             found.append(json.loads(done.stdout))

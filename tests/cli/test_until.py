@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -100,13 +99,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_decision(tmp_path: Path) ->
         for home, kill in (("whole", False), ("killed", True)):
             environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home), "OPENAI_API_KEY": "k"}
             if kill:
-                before = server.stats()["answered"]
-                begun = subprocess.Popen(run, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                while server.stats()["answered"] < before + 6:
-                    assert begun.poll() is None
-                    time.sleep(0.02)
-                begun.kill()
-                begun.wait()
+                server.kills(run, environment, after=6)
             done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stderr
             found.append(json.loads(done.stdout)["until"])

@@ -6,8 +6,9 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,16 @@ class Running:
         """What it was paid for until now."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/account", timeout=10) as answer:
             return Account(**json.load(answer))
+
+    def kills(self, command: Sequence[str], environment: Mapping[str, str], after: int) -> None:
+        """Begin a command, and end it with SIGKILL once this server has given so many answers more."""
+        before = self.stats()["answered"]
+        begun = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while self.stats()["answered"] < before + after:
+            assert begun.poll() is None
+            time.sleep(0.02)
+        begun.kill()
+        begun.wait()
 
 
 def openai_server(*arguments: str) -> contextlib.AbstractContextManager[Running]:

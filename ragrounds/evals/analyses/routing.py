@@ -193,7 +193,7 @@ def routed(
         cost = float(outcomes.weights @ found.costs)
         weights = mixture_weights(accuracies, prices, max(cost, float(prices.min())))
         values = _by_question(questions, found.values)
-        counts = np.bincount(found.choices, minlength=len(names)) / len(questions)
+        counts = np.bincount(found.choices, minlength=len(names)) / len(found.choices)
         return PolicyResult(
             name=name,
             score=figure(questions, values, {}, options.seed, scorer, epochs),

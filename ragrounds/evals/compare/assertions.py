@@ -37,7 +37,7 @@ from ragrounds.evals.compare.claims import (
 )
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import design, outcomes_in, ratio_estimate
-from ragrounds.evals.compare.frontier import CostMeasure, costs_of
+from ragrounds.evals.compare.frontier import CLAIMED_COSTS, costs_of
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
 from ragrounds.evals.engine.question_order import QuestionRound
@@ -47,13 +47,6 @@ from ragrounds.evals.stats.sign_flips import difference_and_test
 from ragrounds.evals.store.store import AttemptKey, Store
 from ragrounds.records import Question, Run, outcome
 
-_COSTS: Mapping[str, CostMeasure] = {
-    "cost": "cost_uncached",
-    "cost_paid": "cost_paid",
-    "tokens": "tokens",
-    "model_calls": "model_calls",
-    "seconds": "seconds",
-}
 _SCORES = ("accuracy", "score")
 
 
@@ -127,7 +120,7 @@ class _Assertions:
             columns.append((term.factor, values))
         named = [term.run for term in condition.terms]
         if condition.level is not None and self.stopped.concerns(*named):
-            if any(term.measure in _COSTS for term in condition.terms):
+            if any(term.measure in CLAIMED_COSTS for term in condition.terms):
                 return _undecided(
                     condition, shown, "the number of questions depends on the results: no interval is valid"
                 )
@@ -222,7 +215,7 @@ class _Assertions:
         """Whether a measure lies between 0 and 1."""
         if term.measure in _SCORES:
             return described(self.scorer).unit == "percent"
-        return term.measure not in _COSTS
+        return term.measure not in CLAIMED_COSTS
 
     def _rounds(self, condition: Condition, named: Sequence[str]) -> Sequence[QuestionRound]:
         """The draws of runs that ended early that a condition is about."""
@@ -278,8 +271,8 @@ class _Assertions:
         attempts = self.basis.summaries[run.id]
         if term.measure in _SCORES:
             return self.basis.values(self.scorer, run, asked)[0]
-        if term.measure in _COSTS:
-            costs = costs_of(run, attempts, _COSTS[term.measure], epochs)
+        if term.measure in CLAIMED_COSTS:
+            costs = costs_of(run, attempts, CLAIMED_COSTS[term.measure], epochs)
             return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
         read = self.basis.read[run.id].get(self.scorer, {})
         shares = dict.fromkeys((question.id for question in asked), 0.0)

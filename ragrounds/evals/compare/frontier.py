@@ -41,6 +41,8 @@ _ALIKE = 1e-9
 """Replicates nearer to each other than this share of the figure are equal but for rounding."""
 _LEAST = 1e-12
 """Smallest share of a price's variance that a resample's is taken to be."""
+CLAIMED_COSTS: dict[str, CostMeasure] = {"cost": "cost_uncached", **{name: name for name in get_args(CostMeasure)[1:]}}
+"""What a claim calls a cost → its measure."""
 _TRIED: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
 """What `auto` looks for, in this order."""
 
@@ -111,20 +113,21 @@ def cost_measure(name: str) -> CostMeasure | None:
 
 def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs: int) -> dict[str, float] | None:
     """Question id → mean cost over epochs; an attempt that was not made cost nothing. ``None``: a cost is unknown."""
-    if run.origin == "imported" and measure in ("model_calls", "seconds"):
-        return None
     costs: dict[str, float] = {}
     for attempt in attempts:
         if attempt.status == "not_run":
             continue
-        cost = _cost(attempt, measure)
+        cost = attempt_cost(run, attempt, measure)
         if cost is None:
             return None
         costs[attempt.question_id] = costs.get(attempt.question_id, 0.0) + cost / epochs
     return costs
 
 
-def _cost(attempt: Attempt, measure: CostMeasure) -> float | None:
+def attempt_cost(run: Run, attempt: Attempt, measure: CostMeasure) -> float | None:
+    """What an attempt cost; ``None``: it is unknown, as are calls and seconds of an import."""
+    if run.origin == "imported" and measure in ("model_calls", "seconds"):
+        return None
     if measure == "tokens":
         return attempt.usage.input + attempt.usage.output if attempt.usage else None
     value: float | None = getattr(attempt, measure)

@@ -54,6 +54,7 @@ from ragrounds.evals.compare.claims import (
     claimed_sum,
     parse_claim,
 )
+from ragrounds.evals.compare.frontier import CLAIMED_COSTS, attempt_cost
 from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, measured_value, save_stop
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
@@ -65,7 +66,6 @@ from ragrounds.text import parse_toml
 Tier = Literal["critical", "supporting", "advisory"]
 Verdict = Literal["GO", "NO-GO", "UNDECIDED"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
-_FIELDS = {"cost": "cost_uncached", "cost_paid": "cost_paid", "model_calls": "model_calls", "seconds": "seconds"}
 _FURTHEST = 100
 """How many times the questions so far a decision is looked for."""
 
@@ -450,12 +450,8 @@ class GateStop(ClaimStop):
 
 def _measured(measure: str, run: Run, attempt: Attempt, score: Score | None) -> float | None:
     """What an attempt brings to a measure; ``None``: it is not known."""
-    if measure == "tokens":
-        return attempt.usage.input + attempt.usage.output if attempt.usage else None
-    if measure in _FIELDS:
-        imported = run.origin == "imported" and measure in ("model_calls", "seconds")
-        cost: float | None = None if imported else getattr(attempt, _FIELDS[measure])
-        return cost
+    if measure in CLAIMED_COSTS:
+        return attempt_cost(run, attempt, CLAIMED_COSTS[measure])
     if measure in ("accuracy", "score") and score is None and attempt.status == "completed":
         return None  # nobody scored it, which is not the same as wrong
     return measured_value(measure, attempt.status, score)

@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 from msgspec import Struct, field
@@ -23,7 +23,7 @@ from ragrounds.evals.benchmarks import Benchmark, Card
 from ragrounds.evals.benchmarks.benchmark import Item, assemble, content_version
 from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, which no export needs
 from ragrounds.evals.exchange.importers.importer import ImportedRow, ImportedStep
-from ragrounds.evals.scorers import score_by, scorers_for
+from ragrounds.evals.scorers import usual_scores
 from ragrounds.evals.store.run_names import keep_names, new_run_id
 from ragrounds.evals.store.store import Store, now
 from ragrounds.records import Attempt, Call, Called, Entered, Event, Gold, Left, Noted, Question, Run, Score
@@ -196,7 +196,7 @@ class _Group(Struct):
     """Question and epoch → digest of the first answer."""
     twice: dict[tuple[str, int], bool] = field(default_factory=dict)
     """Those of them with several rows → whether answers differ."""
-    digest: object = field(default_factory=hashlib.sha256)
+    digest: Any = field(default_factory=hashlib.sha256)
     timed: bool = False
 
 
@@ -244,10 +244,11 @@ def store_rows(store: Store, rows: RowFile, benchmark: Benchmark, form: str) -> 
     for name, one in made.items():
         absent = [(question, epoch) for question in asked[name].questions for epoch in range(one.run.epochs)
                   if (question.id, epoch) not in groups[name].seen]  # fmt: skip
-        attempts = [(_absent(one.run, question.id, epoch), question) for question, epoch in absent]
-        scores = [score_by(scorer, attempt, question, asked[name].golds[question.id])
-                  for attempt, question in attempts for scorer in scorers_for(question)]  # fmt: skip
-        store.add_attempts(one.run, [attempt for attempt, _ in attempts], scores)
+        attempts = [_absent(one.run, question.id, epoch) for question, epoch in absent]
+        _flush(store, one.run, [
+            (attempt, usual_scores(attempt, questions[attempt.question_id], benchmark.golds[attempt.question_id]))
+            for attempt in attempts
+        ])  # fmt: skip
     return list(made.values())
 
 
@@ -271,7 +272,7 @@ def _matched(rows: RowFile, questions: Mapping[str, Question]) -> dict[str, _Gro
         match.rows += 1
         match.checked = match.checked and bool(row.question)
         match.scored_by = match.scored_by or row.scored_by
-        group.digest.update(msgspec.msgpack.encode(row))  # type: ignore[attr-defined]
+        group.digest.update(msgspec.msgpack.encode(row))
         group.timed = group.timed or row.seconds is not None
         if not id:
             match.unmatched += 1
@@ -299,7 +300,7 @@ def _run(agent: str, group: _Group, benchmark: Benchmark, form: str, taken: list
         "agent": agent,
         "benchmark": benchmark.name,
         "questions": benchmark.version,
-        "content": group.digest.hexdigest(),  # type: ignore[attr-defined]
+        "content": group.digest.hexdigest(),
         "epochs": 1 + max(epoch for _, epoch in group.seen),
         "matching": msgspec.to_builtins(group.matching),
         "timed": group.timed,
@@ -332,7 +333,7 @@ def _write(
             continue
         seen[name].add((id, row.epoch))
         attempt = attempt_of(row, made[name].run, questions[id])
-        scores = [score_by(one, attempt, questions[id], golds[id]) for one in scorers_for(questions[id])]
+        scores = usual_scores(attempt, questions[id], golds[id])
         if row.score is not None:
             status = scores[0].answer_status if scores else "answered"
             scores.append(Score(question_id=id, epoch=row.epoch, scorer=REPORTED, value=row.score,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, which no export needs
-from ragrounds.evals.scorers import score_by, scorers_for
+from ragrounds.evals.scorers import usual_scores
 from ragrounds.evals.scorers.answer_status import FILTER, failure
 from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.evals.store.codec import compress, decompress
@@ -205,6 +205,6 @@ def store_run(store: Store, imported: ImportedRun, benchmark: Benchmark) -> Run:
     scores: list[Score] = []
     for attempt in imported.attempts:
         question = questions[attempt.question_id]
-        scores += [score_by(one, attempt, question, benchmark.golds[question.id]) for one in scorers_for(question)]
+        scores += usual_scores(attempt, question, benchmark.golds[question.id])
     store.add_attempts(run, imported.attempts, scores)
     return run

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ _TOPICS, _WORDS = 12, 4000
 """Dimensions of the questions' words, and how many words count."""
 
 
-class Outcomes(Struct, frozen=True, kw_only=True):
+class Outcomes(Struct, frozen=True, kw_only=True, dict=True):
     """What each agent made of each question."""
 
     scores: Floats
@@ -45,18 +46,18 @@ class Outcomes(Struct, frozen=True, kw_only=True):
     clusters: tuple[str, ...]
     strata: tuple[str, ...]
 
-    @property
+    @cached_property
     def means(self) -> Floats:
         """Questions × agents: the mean score over epochs."""
         return np.asarray(self.scores.mean(axis=2))
 
-    @property
+    @cached_property
     def weights(self) -> Floats:
         """Of each question in a mean: datasets count alike, as in every table."""
         _, places, counts = np.unique(np.asarray(self.strata), return_inverse=True, return_counts=True)
         return np.asarray(1 / (counts[places] * len(counts)))
 
-    @property
+    @cached_property
     def prices(self) -> Floats:
         """Of each agent's attempt, on average."""
         return np.asarray(self.weights @ self.costs)
@@ -73,7 +74,7 @@ class Routed(Struct, frozen=True, kw_only=True):
     values: Floats
     costs: Floats
     choices: Choices
-    """The agent whose answer counts."""
+    """The agents whose answers count: one a question, or one a question and epoch."""
 
 
 def oracle(outcomes: Outcomes) -> Routed:
@@ -82,12 +83,13 @@ def oracle(outcomes: Outcomes) -> Routed:
     if epochs == 1:
         return _taken(outcomes, _best(scores[:, :, 0], outcomes.prices))
     rows = np.arange(len(scores))
-    values, costs = np.zeros(len(scores)), np.zeros(len(scores))
+    values, costs, choices = np.zeros(len(scores)), np.zeros(len(scores)), []
     for epoch in range(epochs):
         chosen = _best(np.delete(scores, epoch, axis=2).mean(axis=2), outcomes.prices)
         values += scores[rows, chosen, epoch] / epochs
         costs += outcomes.costs[rows, chosen] / epochs
-    return Routed(values=values, costs=costs, choices=chosen)
+        choices.append(chosen)
+    return Routed(values=values, costs=costs, choices=np.concatenate(choices))
 
 
 def mixture_weights(accuracies: Floats, costs: Floats, budget: float) -> Floats:

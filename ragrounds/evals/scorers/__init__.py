@@ -15,6 +15,7 @@ from ragrounds.evals.scorers.catalogue import (
     scorers_for,
     scores_by_default,
     typed_scorer,
+    usual_scores,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "scorers_for",
     "scores_by_default",
     "typed_scorer",
+    "usual_scores",
 ]

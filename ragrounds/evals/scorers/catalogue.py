@@ -176,6 +176,11 @@ def score_by(scorer: ScorerRecord, attempt: Attempt, question: Question, gold: G
     return replace(made, **place, value=value, code=scorer_code(scorer))
 
 
+def usual_scores(attempt: Attempt, question: Question, gold: Gold) -> list[Score]:
+    """The scores of an attempt by the scorers of its question."""
+    return [score_by(scorer, attempt, question, gold) for scorer in scorers_for(question)]
+
+
 @cache
 def _shipped_names() -> frozenset[str]:
     return frozenset(SCORERS.shipped())
