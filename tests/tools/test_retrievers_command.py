@@ -1,6 +1,9 @@
 """`ragrounds list retrievers`."""
 
 import json
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 from typer.testing import CliRunner
 
@@ -9,6 +12,9 @@ from ragrounds.tools.cards import cards
 
 
 def test_every_card_is_listed_with_what_is_missing(monkeypatch, tmp_path):
+    installed = ModuleType("sentence_transformers")  # as where the extra `local` is installed
+    installed.__spec__ = ModuleSpec("sentence_transformers", None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", installed)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
