@@ -5,6 +5,12 @@ The model thinks in ``<think>``, searches in ``<search>``, reads what was found 
 gets a fixed correction, which costs a turn. ``stops=false`` lets the model write on and cuts its text afterwards, and
 ``observation_cut=all`` counts the tags among an observation's tokens, as the authors' code does.
 
+``format=`` has it speak as models of two other papers were trained to: ``r1_searcher`` (Song et al., 2025: queries and
+documents in tokens of their own) and ``research`` (ReSearch: Chen et al., 2025: ``<result>``, and the answer in
+a box of LaTeX), each with an agent of its name. There a chunk that neither searches nor answers ends the reasoning,
+without a correction. Their programs do not cut what was found; R1-Searcher's gives up at the tenth chunk, ReSearch's at
+the end of the window; here the chunk after the last turn may still answer.
+
 `act` writes queries, so it sees the question's stem alone; `answer`, the only node that sees the options, maps what
 stands in ``<answer>`` to one of them (one call more than the paper, whose questions have no options). A long question's
 answer is what stands in the tag, or the last chunk where there is none.
@@ -14,20 +20,42 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, NamedTuple
 
 from ragrounds.contracts import Context
+from ragrounds.errors import UserError
 from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import written
-from ragrounds.graphs.model_text import written_query
+from ragrounds.graphs.model_text import boxed, written_query
 from ragrounds.graphs.state import Graph, Runtime, graph_of, switch, whole, word
 from ragrounds.graphs.state import State as Shared
 
-PROMPTS = (*CONCLUDE, "continuing/go_on", "search_r1/act", "search_r1/correction")
 
-_ACTION = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
-_STOPS = {"</search>": "<search>", "</answer>": "<answer>"}
+class Format(NamedTuple):
+    """What models of one paper write and are shown."""
+
+    prompt: str
+    query: tuple[str, str]
+    found: tuple[str, str]
+    document: str = ""
+    """How one is written out where `document_format` is plain; empty: in our own way."""
+
+
+FORMATS = {
+    "search_r1": Format("search_r1/act", ("<search>", "</search>"), ("\n\n<information>", "</information>\n\n")),
+    "r1_searcher": Format(
+        "search_r1/r1_searcher",
+        ("<|begin_of_query|>", "<|end_of_query|>"),
+        ("\n\n<|begin_of_documents|>\n", "\n<|end_of_documents|>\n\n"),
+        "({number}){title} {text}\n",
+    ),
+    "research": Format(
+        "search_r1/research", ("<search>", "</search>"), (" <result>\n", "\n</result>"), "{title}\n{text}\n\n"
+    ),
+}
+PROMPTS = (*CONCLUDE, "continuing/go_on", "search_r1/correction", *(form.prompt for form in FORMATS.values()))
 
 
 class State(Shared, total=False):
@@ -50,21 +78,31 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
     # The turn after the last one has search off: whatever it wrote, the answer follows.
     if state["action"] in ("answer", "none") or state["turns"] > whole(runtime.context, "turns", 4):
         return "answer"
-    return "search" if state["action"] == "search" else "correct"
+    if state["action"] == "search":
+        return "search"
+    return "correct" if _format(runtime.context) is FORMATS["search_r1"] else "answer"
+
+
+def _format(context: Context) -> Format:
+    name = word(context, "format", "search_r1")
+    if name not in FORMATS:
+        raise UserError(f"Unknown format {name!r}. Known: {', '.join(FORMATS)}.")
+    return FORMATS[name]
 
 
 async def act(state: State, runtime: Runtime[Context]) -> State:
     """Have the text continued up to the next action: a search or an answer."""
-    context, turn = runtime.context, state.get("turns", 0) + 1
-    prompt = context.prompts.render("search_r1/act", context.stem.language, question=context.stem.text)
+    context, turn, form = runtime.context, state.get("turns", 0) + 1, _format(runtime.context)
+    tags = {form.query[1]: form.query[0], "</answer>": "<answer>"}
+    prompt = context.prompts.render(form.prompt, context.stem.language, question=context.stem.text)
     messages, prefix = resumed(context, prompt, state.get("parts", []), lambda part: _written(context, part))
-    stops = tuple(_STOPS) if switch(context, "stops", True) else ()
+    stops = tuple(tags) if switch(context, "stops", True) else ()
     reply = await asked_within(context, messages, turn, prefix=prefix, stop=stops)
     if reply is None:
         return {"turns": turn, "action": "none", "content": ""}
-    text = put_back(reply, _STOPS) if stops else _cut_back(reply.text)
-    found = _ACTION.search(text)
-    action, content = first_action(text)
+    text = put_back(reply, tags) if stops else _cut_back(reply.text, tags)
+    found = _action(text, form)
+    action, content = first_action(text, form)
     if found and stops and text[found.end() :].strip():
         context.note("extra_text", "what followed the first action was left out")
     if action != "answer" and turn > whole(context, "turns", 4):
@@ -77,15 +115,26 @@ async def act(state: State, runtime: Runtime[Context]) -> State:
     }
 
 
-def first_action(text: str) -> tuple[str, str]:
+def _action(text: str, form: Format) -> re.Match[str] | None:
+    begin, end = map(re.escape, form.query)
+    return re.search(rf"{begin}(?P<search>.*?){end}|<answer>(?P<answer>.*?)</answer>", text, re.DOTALL)
+
+
+def first_action(text: str, form: Format = FORMATS["search_r1"]) -> tuple[str, str]:
     """The first complete action of a chunk, and what stands in its tag: ``search``, ``answer``, or ``invalid``."""
-    found = _ACTION.search(text)
-    return (found[1], found[2].strip()) if found else ("invalid", "")
+    found = _action(text, form)
+    if not found:
+        return "invalid", ""
+    action = str(found.lastgroup)
+    content = found[action]
+    if form is not FORMATS["search_r1"]:  # theirs take what follows the last beginning, and what stands in the box
+        content = content.rpartition(form.query[0])[2] if action == "search" else boxed(content) or content
+    return action, content.strip()
 
 
-def _cut_back(text: str) -> str:
+def _cut_back(text: str, tags: Iterable[str]) -> str:
     """The text up to the first end of a search, wherever it stands, else up to the first end of an answer."""
-    end = next((end for end in _STOPS if end in text), None)
+    end = next((end for end in tags if end in text), None)
     return text[: text.index(end) + len(end)] if end else text
 
 
@@ -127,8 +176,13 @@ def _written(context: Context, part: Part) -> str:
     if "passages" not in part:
         return f"\n{part['text']}\n"
     form, room = word(context, "document_format", "plain"), whole(context, "observation_tokens", 500)
-    documents = written([context.passage(id) for id in part["passages"]], form)
+    (begin, end), one = _format(context).found, _format(context).document
+    passages = [context.passage(id) for id in part["passages"]]
+    documents = written(passages, form)
+    if one and passages and form == "plain":
+        numbered = enumerate(passages, 1)
+        documents = "".join(one.format(number=n, title=each.title, text=each.text) for n, each in numbered).strip()
     if word(context, "observation_cut", "documents") == "documents":
-        return f"\n\n<information>{context.cut(documents, room)}</information>\n\n"
+        return f"{begin}{context.cut(documents, room)}{end}"
     # As the authors' code: the tags count too, and the closing one may be what is cut off.
-    return context.cut(f"\n\n<information>{documents.strip()}</information>\n\n", room)
+    return context.cut(f"{begin}{documents.strip()}{end}", room)

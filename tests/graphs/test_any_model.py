@@ -36,14 +36,15 @@ REPLIES = st.builds(
     Reply,
     text=TEXTS,
     finish=st.sampled_from(["stop", "length", "tool_calls"]),
-    stopped_at=st.sampled_from(["", ASKED, "</search>", "</answer>", "other"]),
+    stopped_at=st.sampled_from(["", ASKED, "</search>", "</answer>", "<|end_of_query|>", "other"]),
     calls=CALLS,
 )
 MOST = {
     "direct": (1, 0), "direct_cot": (1, 0), "vanilla_rag[query_generation=lamer]": (2, 2), "cot_refine_rag": (2, 1),
     # 15 turns, 10 readings, 1 answer
     "search_o1": (26, 10), "search_o1[reading=false,turns=4,search_limit=2]": (5, 2),
-    "search_r1": (6, 4), "i_medrag": (7 + 12 + 1, 12), "tool_agent": (11, 10), "oracle": (1, 0),
+    "search_r1": (6, 4), "r1_searcher": (11, 9), "research": (11, 9),
+    "i_medrag": (7 + 12 + 1, 12), "tool_agent": (11, 10), "oracle": (1, 0),
 }  # fmt: skip
 """Agent → the most model calls and searches that its limits allow."""
 

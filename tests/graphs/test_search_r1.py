@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragrounds.errors import UserError
 from ragrounds.records import Reply
 from tests.graphs.playing import ANSWER, LONG, Shelf, passage, play, text_of
 
@@ -102,3 +103,42 @@ async def test_tags_in_passages_are_text():
 async def test_chat_turns_where_the_server_cannot_continue():
     played = await play("search_r1", [look("x"), DONE, ANSWER], continues="turns")
     assert [message.role for message in played.model.requests[1].messages] == ["user", "assistant", "user"]
+
+
+def ask(text):
+    return f"<think>I lack something.</think> <|begin_of_query|>{text}<|end_of_query|>"
+
+
+async def test_r1_searcher_speaks_in_its_own_tokens():
+    played = await play("r1_searcher", [ask("old <|begin_of_query|> heparin"), DONE, ANSWER])
+    assert played.shelf.queries == ["heparin"], "what follows the last beginning"
+    assert played.model.requests[0].stop == ("<|end_of_query|>", "</answer>")
+    assert played.model.requests[1].prefix.endswith(
+        "<|end_of_query|>\n\n<|begin_of_documents|>\n(1)Title 1 Text of passage 1.\n(2)Title 2 Text of passage 2.\n"
+        "(3)Title 3 Text of passage 3.\n(4)Title 4 Text of passage 4.\n(5)Title 5 Text of passage 5.\n"
+        "<|end_of_documents|>\n\n"
+    )
+    assert "### Conclusion\nHeparin\n" in played.shown(2)
+    asked = await play("r1_searcher", lambda request: ask("again"))
+    assert asked.shelf.queries == ["again"]
+    assert asked.nodes == ["act", "search"] * 9 + ["act", "answer"]
+    assert asked.notes == ["turn_limit", "no_answer"]
+
+
+async def test_research_reads_results_and_answers_in_a_box():
+    boxed = "<think>Enough.</think> <answer> The final answer is \\[ \\boxed{Heparin} \\] </answer>"
+    played = await play("research[top_k=1]", [look("x"), boxed], LONG)
+    assert played.model.requests[1].prefix.endswith("</search> <result>\nTitle 1\nText of passage 1.\n</result>")
+    assert played.attempt.text == "Heparin"
+
+
+@pytest.mark.parametrize("agent", ["r1_searcher", "research"])
+async def test_in_the_other_formats_what_is_no_action_ends_the_reasoning(agent):
+    played = await play(agent, ["I just talk.", ANSWER])
+    assert played.nodes == ["act", "answer"]
+    assert played.notes == ["no_answer"]
+
+
+async def test_an_unknown_format_is_refused():
+    with pytest.raises(UserError, match="research"):
+        await play("search_r1[format=x]", [DONE, ANSWER])
