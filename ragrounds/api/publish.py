@@ -40,7 +40,7 @@ from ragrounds.evals.exchange.published_traces import TextMode, published_traces
 from ragrounds.evals.store.store import Store
 from ragrounds.settings import Settings
 from ragrounds.text import file_name
-from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.comparison_tables import agent_names, printed_figures
 from ragrounds.ui.leaderboard.board import (
     Board,
     BoardRanking,
@@ -179,7 +179,7 @@ def publish(given: PublishArguments) -> PublishedSite:
             writer.write(INDEX, index_page(board))
             for one in ranked.rankings if given.bundle else ():
                 file, free = site / f"{one.key}{SUFFIX}", text_free(given.attempts, one.licences)
-                make_bundle(file, store, one.runs, names, free, given.seed, user_prices(chosen))
+                make_bundle(file, store, one.runs, names, free, given.seed, user_prices(chosen), printed_figures)
                 writer.files[file.name] = file.stat().st_size
     return PublishedSite(
         folder=folder,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from html import escape
 from pathlib import Path
 
 from rich.console import Console
@@ -14,10 +16,13 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.exchange.bundle import read_bundle
-from ragrounds.evals.exchange.derivation import verify_bundle
+from ragrounds.evals.exchange.bundle import SUFFIX, read_bundle
+from ragrounds.evals.exchange.derivation import Derivation, verify_bundle
+from ragrounds.files import read_text
 from ragrounds.settings import Settings
-from ragrounds.ui.comparison_tables import print_comparison
+from ragrounds.ui.comparison_tables import agent_names, print_comparison, printed_figures
+from ragrounds.ui.leaderboard.index_page import figure_cells
+from ragrounds.ui.report.html_tables import breakable
 from ragrounds.ui.text import number_of, safe
 
 
@@ -32,6 +37,8 @@ class VerifiedBundle(Result, frozen=True, kw_only=True):
     figures: int
     derived: int
     """Figures that the attempts give again."""
+    printed: int
+    """Figures as text that were set beside those of the tables made anew: in the bundle, and on its page."""
     differing: tuple[str, ...]
     """What differs, the first first."""
     more: int
@@ -57,7 +64,10 @@ class VerifiedBundle(Result, frozen=True, kw_only=True):
     def lines(self) -> Iterator[str]:
         """What came of it, in words."""
         what = f"{number_of(len(self.runs), 'run')}, {number_of(self.attempts, 'attempt')}"
-        yield f"{self.bundle}: {what}; {self.derived:,} of {self.figures:,} figures derived; root {self.root[:16]}"
+        yield (
+            f"{self.bundle}: {what}; {self.derived:,} of {self.figures:,} figures derived, "
+            f"{self.printed:,} as printed; root {self.root[:16]}"
+        )
         for text in self.differing:
             yield f"Differs: {text}."
         if self.more:
@@ -72,6 +82,7 @@ def verify(
     bundle: str | Path,
     benchmark: str | None = None,
     *,
+    page: str | Path | None = None,
     home: str | Path | None = None,
     settings: Settings | None = None,
     progress: Progress | bool | None = None,
@@ -85,6 +96,8 @@ def verify(
         bundle: a file of ``rr.publish(…, bundle=True)``.
         benchmark: what it is of, as `ragrounds run --benchmark` takes it, or the benchmark's file: fills the texts that
             the bundle withholds, and every question is set beside it.
+        page: the leaderboard that the bundle was published with, whose printed figures are set beside it; by default
+            ``index.html`` beside the bundle, if it is there.
         home, settings: where registered benchmarks are; ``None``: the user's.
         progress: is told how many attempts are derived; ``False``: nothing is shown.
 
@@ -94,7 +107,10 @@ def verify(
     read = read_bundle(Path(bundle))
     own = _benchmark(benchmark, read.statement.predicate.suite.get("name", ""), chosen_settings(settings, home))
     with counted(progress) as tell:
-        found = verify_bundle(read, own, tell)
+        found = verify_bundle(read, printed_figures, own, tell)
+    beside = Path(page) if page else read.path.with_name("index.html")
+    if found.comparison is not None and (page or beside.is_file()):
+        _set_beside_page(beside, read.path.name.removesuffix(SUFFIX), found)
     return VerifiedBundle(
         bundle=read.path,
         root=read.seal.root,
@@ -102,12 +118,30 @@ def verify(
         attempts=found.attempts,
         figures=found.figures,
         derived=found.derived,
+        printed=found.printed,
         differing=tuple(found.differing),
         more=found.more,
         underived=found.underived,
         notes=tuple(found.notes),
         comparison=found.comparison,
     )
+
+
+def _set_beside_page(page: Path, key: str, found: Derivation) -> None:
+    """Set the rows of a published ranking beside those that were derived."""
+    if found.comparison is None:
+        return
+    _, ranking, rest = read_text(page).partition(f'<section class="ranking" id="{escape(key)}">')
+    if not ranking:
+        found.notes.append(f"{page} holds no ranking {key!r}: its printed figures were not looked at.")
+        return
+    rows, names = rest.partition("</section>")[0].split("<tr>"), agent_names(found.comparison)
+    for run, cells in figure_cells(found.comparison).items():
+        named = [row for row in rows if f">{breakable(names[run])}<" in row]
+        found.printed += len(re.findall(r"<td", "".join(cells)))
+        if not any(all(one in row for one in cells) for row in named):
+            shown = " ".join(re.sub(r"<[^>]*>", " ", "".join(cells)).split())
+            found.differs(f"{page.name}, {names[run]}: other figures than {shown}, which the attempts give")
 
 
 def _benchmark(given: str | None, name: str, settings: Settings) -> Benchmark | None:

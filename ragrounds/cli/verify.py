@@ -22,12 +22,17 @@ def verify_command(
         str | None,
         typer.Option(help="The benchmark, or its file: fills the texts that the bundle withholds, and is set beside."),
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="The published leaderboard. [default: index.html beside the bundle]", metavar="FILE"),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Derive every figure of a bundle again from its attempts, and name the first that differs.
 
-    Answers are scored anew, costs and tokens summed anew, and the comparison, its intervals and tests made anew. No
-    model is asked, and the store is left alone. Exit codes: 1 something differs; 4 something could not be derived.
+    Answers are scored anew, costs and tokens summed anew, and the comparison, its intervals and tests made anew; the
+    digits that its tables and the published page print are set beside these. No model is asked, and the store is left
+    alone. Exit codes: 1 something differs; 4 something could not be derived.
 
     Examples:
 
@@ -36,7 +41,7 @@ def verify_command(
       ragrounds verify results.bundle.jsonl --benchmark mirage:benchmark.json
     """
     with counting() as progress:
-        found = verify(bundle, benchmark, progress=progress)
+        found = verify(bundle, benchmark, page=page, progress=progress)
     if as_json:
         print_json({name: getattr(found, name) for name in found.__struct_fields__ if name != "comparison"})
     else:

@@ -5,6 +5,7 @@ Runs are called by their agents; where these are alike, also by what tells them 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -51,6 +52,17 @@ def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> li
     made += [group_table(table, grouped, labels) for table in tables for grouped in table.groups]
     placed = [(table, table.frontier) for table in tables if table.frontier is not None and len(comparison.rows) > 1]
     return made + [costs for table, one in placed for costs in frontier_tables(one, table.scorer, names, labels)]
+
+
+def printed_figures(comparison: Comparison) -> dict[str, str]:
+    """Every cell of the tables that holds a digit, by its table, row and column."""
+    return {
+        f"{table.title}, {row[0]}, {column.name}": cell
+        for table in comparison_tables(comparison)
+        for row in table.rows
+        for column, cell in zip(table.columns, row, strict=True)
+        if re.search(r"\d", cell) and column is not table.columns[0]
+    }
 
 
 def print_comparison(

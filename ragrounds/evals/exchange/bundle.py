@@ -105,6 +105,8 @@ class Basis(Struct, frozen=True, kw_only=True, rename="camel"):
     """Scorer → the digests of the code that made the scores: with prompts and parser, where a judge did."""
     figures: dict[str, Any] = {}
     """Every figure of the comparison by its place."""
+    printed: dict[str, str] = {}
+    """The same as text, with the digits that tables show."""
 
 
 class Predicate(Struct, frozen=True, kw_only=True, rename="camel"):

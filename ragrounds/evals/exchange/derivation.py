@@ -51,6 +51,7 @@ from ragrounds.records import TOKENS_APART, Attempt, Called, Gold, Question, Rep
 
 Texts = Mapping[str, tuple[Question, Gold]]
 """Digest of a question → the question and what is right."""
+Printed = Callable[[Comparison], dict[str, str]]
 _BATCH = 500
 _SHOWN = 20
 """Differences that are kept in full; the others are counted."""
@@ -65,6 +66,8 @@ class Derivation(Struct, kw_only=True):
     """Numbers that the statement holds."""
     derived: int = 0
     """Of these, those that the attempts gave again, digit by digit."""
+    printed: int = 0
+    """Texts of figures that the statement holds."""
     differing: list[str] = []
     """What differs, the first first."""
     more: int = 0
@@ -98,12 +101,16 @@ def texts_of(questions: Iterable[Question], golds: Mapping[str, Gold]) -> Texts:
 
 
 def verify_bundle(
-    bundle: Bundle, benchmark: Benchmark | None = None, report: Callable[[str, int], None] = lambda what, done: None
+    bundle: Bundle,
+    printed: Printed,
+    benchmark: Benchmark | None = None,
+    report: Callable[[str, int], None] = lambda what, done: None,
 ) -> Derivation:
     """Derive the figures of a bundle again, and name what differs.
 
     Args:
         bundle: of unknown origin.
+        printed: the figures of a comparison as tables print them.
         benchmark: that it is of: its texts take the place of digests, and every question is set beside it.
         report: is told how many attempts are derived.
 
@@ -121,8 +128,13 @@ def verify_bundle(
         derive(bundle.records(), basis, bundle.seal, found, texts, benchmark, report)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, sa.exc.SQLAlchemyError) as error:
         raise UserError(f"{bundle.path} holds values that no run has ({str(error)[:200]}).") from error
-    if found.statement is not None:
+    if found.statement is not None and found.comparison is not None:
         _set_beside(stated, found.statement, found)
+        mine, theirs = printed(found.comparison), basis.printed
+        for place in dict.fromkeys((*theirs, *mine)):
+            found.printed += place in theirs
+            if mine.get(place) != theirs.get(place):
+                found.differs(f"{place}: {theirs.get(place)} is printed, the attempts give {mine.get(place)}")
     return found
 
 
@@ -452,6 +464,7 @@ def make_bundle(
     free: Collection[str],
     seed: int,
     prices: Mapping[str, Price],
+    printed: Printed,
 ) -> None:
     """Write the bundle of some runs on the same questions, whose figures are those that its own records give.
 
@@ -463,6 +476,7 @@ def make_bundle(
         free: the datasets whose texts are shown.
         seed: of every bootstrap.
         prices: the user's.
+        printed: the figures of a comparison as tables print them.
 
     Raises:
         UserError: the store's scores or costs are not those that its answers and calls give.
@@ -480,8 +494,10 @@ def make_bundle(
         found, decoder = Derivation(), msgspec.json.Decoder(Line)
         with rows.open("rb") as file:
             derive(enumerate(map(decoder.decode, file), 2), basis, seal, found, texts_of(*store.questions(runs[0])))
-        if found.differing or found.statement is None:
+        if found.differing or found.statement is None or found.comparison is None:
             raise UserError(f"No bundle was written: {found.differing[0]}. `ragrounds doctor --store` looks at all.")
-        write_bundle(path, found.statement, rows)
+        made = found.statement.predicate
+        basis = replace(made.ragrounds, printed=printed(found.comparison))
+        write_bundle(path, replace(found.statement, predicate=replace(made, ragrounds=basis)), rows)
     finally:
         rows.unlink()

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 
 from ragrounds.evals.benchmarks.cards import TextLicence
-from ragrounds.evals.compare.comparison import ScorerTable
+from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.evals.store.traces import Trace
@@ -118,7 +118,7 @@ def _table(one: BoardRanking, names: Mapping[str, str]) -> str:
         for other in beside:
             heads.append(f'<th scope="col" class="right m">{_titled(other)}</th>')
     heads += [f'<th scope="col" class="m{more}">{name}</th>' for name, more in _LAST]
-    rows = _Rows(one, names, shown)
+    rows = _Rows(one, names)
     body = "".join(rows.row(run) for run in ranking.runs)
     return (
         f'<figure class="sheet board">'
@@ -144,15 +144,13 @@ class _Rows:
         self,
         one: BoardRanking,
         names: Mapping[str, str],
-        shown: Sequence[tuple[ScorerTable, list[ScorerTable]]],
     ) -> None:
-        self._one, self._names, self._shown = one, names, shown
+        self._one, self._names = one, names
         ranking = one.ranking
         self._totals = {row.run: row for row in ranking.comparison.rows}
         self._models, self._lacks = asked_models(ranking), lacks_of(ranking)
         self._places = next(iter(ranking.places.values()), {})
-        every = (table for headline, beside in shown for table in (headline, *beside))
-        self._figures = {table.scorer: {line.run: line.overall for line in table.lines} for table in every}
+        self._cells = figure_cells(ranking.comparison)
 
     def row(self, run: Run) -> str:
         """A run's row."""
@@ -168,12 +166,8 @@ class _Rows:
         )  # in place of columns, on telephones
         cells = [self._place(run.id)] if self._one.ranking.places else []
         cells.append(f'<th scope="row" data-p="{brief}">{called}{warned}</th>')
-        for headline, beside in self._shown:
-            cells += self._headline(headline, run.id)
-            cells += [self._value(other, run.id, " m") for other in beside]
-        cells.append(f'<td class="m">{text(models)}</td>')
-        cells += [f'<td class="m right">{cost}</td>' for cost in (paid, uncached)]
-        cells.append(f'<td class="m">{date}</td>')
+        figures, costs = self._cells[run.id]
+        cells += [figures, f'<td class="m">{text(models)}</td>', costs, f'<td class="m">{date}</td>']
         return f"<tr>{''.join(cells)}</tr>"
 
     def _place(self, run: str) -> str:
@@ -183,15 +177,26 @@ class _Rows:
             words += f"–{found.last}"
         return f"<td>{words}</td>"
 
-    def _headline(self, table: ScorerTable, run: str) -> list[str]:
-        figure = self._figures[table.scorer][run]
-        return [
-            self._value(table, run),
-            f"<td>{_bar(figure, table)}<small>{text(interval(figure, table.unit))}</small></td>",
-        ]
 
-    def _value(self, table: ScorerTable, run: str, more: str = "") -> str:
-        return f'<td class="right{more}">{text(in_scale(self._figures[table.scorer][run].value, table.unit))}</td>'
+def figure_cells(comparison: Comparison) -> dict[str, tuple[str, str]]:
+    """Run id → the cells of its figures, and those of its costs, in a ranking's table."""
+    found = {
+        row.run: [
+            "",
+            "".join(f'<td class="m right">{dollars(cost)}</td>' for cost in (row.cost_paid, row.cost_uncached)),
+        ]
+        for row in comparison.rows
+    }
+    for headline, beside in comparison.shown():
+        for table in (headline, *beside):
+            for line in table.lines:
+                more = "" if table is headline else " m"
+                shown = text(in_scale(line.overall.value, table.unit))
+                found[line.run][0] += f'<td class="right{more}">{shown}</td>'
+                if table is headline:
+                    ends = text(interval(line.overall, table.unit))
+                    found[line.run][0] += f"<td>{_bar(line.overall, table)}<small>{ends}</small></td>"
+    return {run: (figures, costs) for run, (figures, costs) in found.items()}
 
 
 def _bar(figure: Figure, table: ScorerTable) -> str:

@@ -1,0 +1,214 @@
+"""Bundles of published rankings, and frauds that are planted in them."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+import ragrounds as rr
+from ragrounds.evals.benchmarks.benchmark import content_version
+from ragrounds.evals.engine.plan import fingerprint
+from ragrounds.evals.exchange import bundle as bundles
+from ragrounds.evals.exchange.bundle import SUFFIX, seal_of
+from ragrounds.evals.exchange.derivation import Derivation, derive
+from ragrounds.evals.judges.attempts import LabelJudge
+from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.models.prices import listed_price
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Attempt, Call, Called, Gold, Question, Run, Usage
+from ragrounds.ui.comparison_tables import printed_figures
+from tests.compare.making import add_run, questions
+from tests.judges.doubles import Scripted
+
+MODEL = "openai:gpt-4o-mini"
+QUESTIONS = 40
+
+
+def own_questions(path: Path, right: str = "A") -> Path:
+    """A benchmark of one's own: its texts are nobody's to give on."""
+    rows = [
+        {"id": f"q{n}", "question": f"Which of the two is number {n}?",
+         "options": {"A": f"left {n}", "B": f"right {n}"}, "answer": right if n % 2 else "A"}
+        for n in range(QUESTIONS)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def weak(question) -> str:
+    """Right twice of three times."""
+    return f"The answer is {'B' if int(question.text.split()[-1][:-1]) % 3 == 0 else 'A'}."
+
+
+def shown_bundle(home: Path, site: Path) -> Path:
+    """The bundle of two runs on questions whose texts stand in it."""
+    agents = ["direct", "vanilla_rag[top_k=4]"]
+    rr.run("sample", agents, model="baseline:extractive", progress=False, limit=30, home=home)
+    return published_in(site, home)
+
+
+def published_in(site: Path, home: Path, **more) -> Path:
+    rr.publish(site, bundle=True, progress=False, home=home, **more)
+    (found,) = site.glob(f"*{SUFFIX}")
+    return found
+
+
+def lines_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def forge(path: Path, change, *, figures: bool = False) -> Path:
+    """A bundle after a fraud, sealed again as its publisher could; with `figures` the statement's are made anew too."""
+    folder = path.parent / "forged"
+    folder.mkdir(exist_ok=True)
+    statement, *records, _ = lines_of(path)
+    change(statement, records)
+    rows = [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for one in records]
+    seal = seal_of(rows)
+    statement["subject"][0]["digest"]["sha256"] = seal.sha256
+    statement["predicate"]["ragrounds"] |= {"merkleRoot": seal.root, "records": seal.records}
+    made = msgspec.convert(statement, bundles.Statement)
+    part, forged = folder / "part", folder / path.name
+    part.write_bytes(b"".join(rows))
+    if figures:
+        decoded = enumerate(map(msgspec.json.Decoder(bundles.Line).decode, rows))
+        found = Derivation()
+        derive(decoded, made.predicate.ragrounds, seal, found, None)
+        basis = replace(found.statement.predicate.ragrounds, printed=printed_figures(found.comparison))
+        predicate = replace(found.statement.predicate, harness=made.predicate.harness, ragrounds=basis)
+        made = replace(made, predicate=predicate)
+    bundles.write_bundle(forged, made, part)
+    return forged
+
+
+def attempts(records):
+    return [one for one in records if one["record"] == "attempt"]
+
+
+def check(path: Path, **more):
+    return rr.verify(path, progress=False, **more)
+
+
+def answer_edited(statement, records):
+    golds = {one["question"]["id"]: one["gold"] for one in records if one["record"] == "question"}
+    wrong = next(one for one in attempts(records) if one["scores"][0]["value"] == 0 and one["scores"][0]["prediction"])
+    wrong["attempt"]["text"] = f"The answer is ({golds[wrong['attempt']['question_id']]['answer']})."
+
+
+def score_edited(statement, records):
+    wrong = next(one for one in attempts(records) if any(score["value"] == 0 for score in one["scores"]))
+    for score in wrong["scores"]:
+        score["value"] = 1.0
+
+
+def attempt_dropped(statement, records):
+    records.remove(next(one for one in attempts(records) if any(score["value"] == 0 for score in one["scores"])))
+
+
+def cost_lowered(statement, records):
+    for one in attempts(records):
+        one["attempt"]["cost_uncached"] = 0.0
+
+
+def rounded(statement, records):
+    figures = statement["predicate"]["ragrounds"]["figures"]
+    place = next(name for name, value in figures.items() if name.endswith("overall.value") and value)
+    figures[place] = round(figures[place] + 0.004, 2)
+
+
+def printed_rounded(statement, records):
+    """The figures are right; the last digit of one in the table is rounded up."""
+    printed = statement["predicate"]["ragrounds"]["printed"]
+    place = next(name for name, cell in printed.items() if name.endswith("95 %") and "to" in cell)
+    printed[place] = rounded_up(printed[place])
+
+
+def rounded_up(cell: str) -> str:
+    """A cell whose first figure is 0.1 higher."""
+    first, _, more = cell.partition(" ")
+    return f"{float(first) + 0.1:.{len(first.partition('.')[2])}f} {more}"
+
+
+def other_revision(statement, records):
+    asked = next(one for one in records if one["record"] == "question" and one["question"]["kind"] == "choice")
+    asked["gold"]["answer"] = "B" if asked["gold"]["answer"] == "A" else "A"
+    asked["gold_digest"] = bundles.gold_digest(msgspec.convert(asked["gold"], Gold))
+
+
+def subset_chosen(statement, records):
+    """Ten questions on which the first run is right, and no others: hash, identity and fingerprint made anew."""
+
+    right = [one["attempt"]["question_id"] for one in attempts(records) if one["scores"][0]["value"] == 1][:10]
+    kept = [one for one in records if one["record"] == "question" and one["question"]["id"] in right]
+    asked = [msgspec.convert(one["question"], Question) for one in kept]
+    golds = {one["question"]["id"]: msgspec.convert(one["gold"], Gold) for one in kept}
+    for one in list(records):
+        id = (one.get("question") or one.get("attempt") or {}).get("question_id", one.get("question", {}).get("id"))
+        if one["record"] in ("question", "attempt") and id not in right:
+            records.remove(one)
+        if one["record"] == "run":
+            run = one["run"]
+            run |= {"questions": content_version(asked, golds), "count": len(kept)}
+            run["identity"] |= {"questions": run["questions"]}
+            run["identity"].pop("selection", None)
+            run["fingerprint"] = fingerprint(run["identity"])
+
+
+def priced(home: Path, site: Path) -> Path:
+    """A bundle whose calls have a price by the list."""
+    usage = Usage(1000, 100)
+    price = listed_price("openai", "gpt-4o-mini", usage)
+    call = Call(
+        key="ab" * 32, kind="model", role="answering", node="n", actor=MODEL, at=1.0, seconds=0.1, usage=usage,
+        cost_uncached=price,
+    )  # fmt: skip
+    with Store(home) as store:
+        made = Called(step=0, call=call)
+        more = {"cost_uncached": price, "usage": usage, "events": {place: [made] for place in range(8)}}
+        for name in ("one", "two"):
+            add_run(store, name, questions(8), [1] * 8, origin="imported", **more)
+    return published_in(site, home, attempts="all")
+
+
+def judged(home: Path, site: Path) -> Path:
+    """The bundle of a run whose answers a judge read."""
+    asked = [Question(id=f"og/{n}", benchmark="og", text=f"{n}?", kind="long") for n in range(6)]
+    golds = {one.id: Gold(question_id=one.id, answer="methylene blue") for one in asked}
+    identity = {"models": {"model": "openai:writer"}}
+    run = Run(
+        id="direct-1", agent="direct", benchmark="og", questions=content_version(asked, golds), count=6, epochs=1,
+        fingerprint=fingerprint(identity), identity=identity, created=1.0,
+    )  # fmt: skip
+    made = (
+        Attempt(run=run.id, question_id=one.id, epoch=0, status="completed", text=f"blue {one.id}") for one in asked
+    )
+    with Store(home) as store:
+        store.add_run(run, asked, golds)
+        store.add_attempts(run, made)
+    judge = Scripted(lambda prompt, _: json.dumps({"grade": "equivalent"}), name="test:strict")
+    with Store(home) as store:
+        journal = StoreJournal(store)
+        asyncio.run(judge_runs(store, [store.run("direct")], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder()))
+        journal.close()
+    return published_in(site, home, attempts="all")
+
+
+def judge_replaced(statement, records):
+    for one in records:
+        if one["record"] == "judge":
+            one["call"]["actor"] = "test:dearer"
+
+
+def invented(statement, records):
+    """An answer with the score and the prediction that it has; the figures follow."""
+    golds = {one["question"]["id"]: one["gold"] for one in records if one["record"] == "question"}
+    wrong = next(one for one in attempts(records) if one["scores"][0]["value"] == 0 and one["scores"][0]["prediction"])
+    letter = golds[wrong["attempt"]["question_id"]]["answer"]
+    wrong["attempt"]["text"] = json.dumps({"step_by_step_thinking": "", "answer_choice": letter})
+    for score in wrong["scores"]:
+        score |= {"value": 1.0, "prediction": letter, "answer_status": "answered"}
