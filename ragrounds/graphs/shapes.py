@@ -24,16 +24,23 @@ from ragrounds.records import Message, Passage, Query
 Node = Callable[..., Any]
 
 
-def loop(state: type, *circle: Node, leave: Node, over: Callable[[Any, Context], bool], answer: Node) -> Graph:
-    """The nodes of `circle`, round and round, until `over` holds after the node `leave`: then the answer."""
+def loop(
+    state: type,
+    *circle: Node,
+    leave: Node | tuple[Node, ...],
+    over: Callable[[Any, Context], bool],
+    answer: Node,
+) -> Graph:
+    """The nodes of `circle`, round and round, until `over` holds after a node of `leave`: then the answer."""
     names = [node.__name__ for node in circle]
     ways: dict[str, Any] = dict(zip(names, [*names[1:], names[0]], strict=True))
-    onward = ways[leave.__name__]
+    for node in leave if isinstance(leave, tuple) else (leave,):
+        onward = ways[node.__name__]
 
-    def decided(state: Any, runtime: Runtime[Context]) -> str:
-        return answer.__name__ if over(state, runtime.context) else onward
+        def decided(state: Any, runtime: Runtime[Context], onward: str = onward) -> str:
+            return answer.__name__ if over(state, runtime.context) else onward
 
-    ways[leave.__name__] = decided, [onward, answer.__name__]
+        ways[node.__name__] = decided, [onward, answer.__name__]
     return graph_of(state, {node.__name__: node for node in (*circle, answer)}, ways)
 
 

@@ -1,0 +1,66 @@
+"""`critique`: answer, have the answer criticised, revise it, until the critic accepts it or `rounds` (3) are used.
+
+Self-Refine (Madaan et al., 2023), with Reflexion's memory (Shinn et al., 2023, Section 3): a revision sees the last
+`memory` (3) critiques. Where Reflexion tests an attempt against the world, the critic here judges by the question
+alone: no gold answer is seen. A critique that cannot be read accepts.
+
+Sees the options: `write` and `review`; nothing is searched. Differs: one model writes and criticises, as in
+Self-Refine; critiques come as JSON.
+"""
+
+from __future__ import annotations
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.model_text import without_thought
+from ragrounds.graphs.shapes import loop, read_object
+from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.voices import numbered, say
+from ragrounds.text import wellformed
+
+PROMPTS = (*ANSWERING, "critique/review", "critique/revise")
+
+
+class State(Shared, total=False):
+    draft: str
+    critiques: list[str]
+    revised: int
+    """Revisions made."""
+    accepted: bool
+
+
+def build() -> Graph:
+    """START → write ⇄ review → answer → END."""
+    return loop(State, write, review, leave=(write, review), over=_over, answer=answer)
+
+
+def _over(state: State, context: Context) -> bool:
+    return state.get("accepted", False) or state["revised"] >= whole(context, "rounds", 3)
+
+
+async def write(state: State, runtime: Runtime[Context]) -> State:
+    """Answer, or revise the answer by what the critic found."""
+    context, critiques = runtime.context, state.get("critiques", [])
+    if not critiques:
+        return {"draft": await say(context, "", "answer"), "revised": 0}
+    remembered = numbered(critiques[-whole(context, "memory", 3) :])
+    written = {"First answer": state["draft"], "Critiques": remembered}
+    return {"draft": await say(context, "critique/revise", "answer", written), "revised": state["revised"] + 1}
+
+
+async def review(state: State, runtime: Runtime[Context]) -> State:
+    """Have the answer criticised."""
+    context = runtime.context
+    said = without_thought(await say(context, "critique/review", "question", {"Answer": state["draft"]}))
+    read = read_object(said)
+    if not isinstance(read.get("accept"), bool):
+        context.note("unreadable_critique", "the critic's reply says neither yes nor no; the answer stands")
+    if read.get("accept") is not False:
+        return {"accepted": True}
+    return {"critiques": [*state.get("critiques", []), wellformed(str(read.get("critique") or said))]}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
+    """Give the last draft."""
+    return {"answer": state["draft"]}

@@ -1,0 +1,76 @@
+"""`debate`: agents answer, are shown what the others answered, answer again, and the majority counts (Du et al., 2023).
+
+Each of `agents` (3) answers on its own; in every further one of `rounds` (2, the first included) each sees its own
+last answer and those of the others. The answer that most agents give in the last round is taken, the earlier one of
+equals. With ``final=moderator`` one more call decides; with ``personas=true`` the agents are a bold thinker, a critic
+and a decider in turn: both together are MedAgentsBench's multi-persona arm.
+
+Sees the options: `speak` and `answer`; nothing is searched. Differs: an agent sees its last answer, not all its turns.
+A long question has no majority: a moderator writes its answer. Agents that are asked the same are samples of one call,
+and differ by the model's temperature alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated
+
+from ragrounds.contracts import Context
+from ragrounds.errors import UserError
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.shapes import vote
+from ragrounds.graphs.state import Graph, Runtime, switch, whole, word
+from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.voices import letter, majority, numbered, say
+
+PROMPTS = (*ANSWERING, *(f"debate/{name}" for name in ("persona1", "persona2", "persona3", "again", "moderate")))
+
+
+class State(Shared, total=False):
+    said: Annotated[list[str], operator.add]
+    """All replies, round by round."""
+    agent: int
+    """Of one reply, from 0."""
+
+
+def build() -> Graph:
+    """START → convene → speak, for each agent → convene … → answer → END."""
+    return vote(State, convene, attempts=_attempts, attempt=speak, after=[answer], more={"speak": "convene"})
+
+
+def _attempts(state: State, context: Context) -> list[State]:
+    said, agents = state.get("said", []), whole(context, "agents", 3)
+    if len(said) >= agents * whole(context, "rounds", 2):
+        return []
+    return [{"said": said[-agents:], "agent": agent} for agent in range(agents)]
+
+
+async def convene(state: State, runtime: Runtime[Context]) -> State:
+    """Begin a round, once all of the one before have spoken."""
+    return {}
+
+
+async def speak(state: State, runtime: Runtime[Context]) -> State:
+    """Answer, with sight of the others' last answers if there are any."""
+    context, said, agent = runtime.context, state["said"], state["agent"]
+    role = f"debate/persona{agent % 3 + 1}" if switch(context, "personas", False) else ""
+    persona = context.prompts.text(role, context.stem.language) if role else ""
+    if not said:
+        return {"said": [await say(context, role, "answer")]}
+    others = numbered([text for place, text in enumerate(said) if place != agent])
+    written = {"Your last answer": said[agent], "Answers of the others": others}
+    return {"said": [await say(context, "debate/again", "answer", written, persona=persona)]}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
+    """Take the majority's answer, or have a moderator decide."""
+    context, last = runtime.context, state["said"][-whole(runtime.context, "agents", 3) :]
+    final = word(context, "final", "majority")
+    if final not in ("majority", "moderator"):
+        raise UserError(f"final must be majority or moderator, not {final!r}.")
+    if final == "moderator" or not context.question.options:
+        return {"answer": await say(context, "debate/moderate", "answer", {"Answers": numbered(last)})}
+    best = majority([letter(context, text) for text in last])
+    if best < 0:
+        context.note("no_majority", "no agent's option could be read; the first one's reply is given")
+    return {"answer": last[max(best, 0)]}

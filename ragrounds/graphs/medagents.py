@@ -1,0 +1,122 @@
+"""`medagents`: experts analyse the question and its options, agree on a report, and it decides (Tang et al., 2024).
+
+Section 3, as in the authors' code: `question_experts` (5) and `option_experts` (2) are gathered; those of the question
+analyse it without its options, those of the options weigh each by these analyses; a report is made of all. Every
+expert votes on it; those who object say how to revise it; it is revised and voted on again, at most `votes` (3) times.
+
+Sees the options: all nodes but `gather` and `analyse`; nothing is searched. Differs: experts come as JSON, where
+theirs stand between marks. A long question has no experts for options.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Annotated
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.model_text import without_thought
+from ragrounds.graphs.shapes import vote
+from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.voices import experts, numbered, say
+
+_BRIEFS = ("experts", "option_experts", "analyse", "weigh", "report", "ballot", "advise", "revise", "decide")
+PROMPTS = (*ANSWERING, *(f"medagents/{name}" for name in _BRIEFS))
+
+_SAYS = re.compile(r"\b(yes|no)\b", re.IGNORECASE | re.ASCII)
+
+
+class State(Shared, total=False):
+    askers: list[str]
+    """Experts for the question."""
+    weighers: list[str]
+    """Experts for its options."""
+    expert: str
+    """Of one analysis."""
+    analyses: Annotated[list[str], operator.add]
+    report: str
+    advice: str
+    """Of those who objected in the last vote."""
+    votes: int
+
+
+def build() -> Graph:
+    """START → gather → gather_further → analyse, for each expert → weigh → report → consult ⇄ revise → answer → END."""
+    more = {"consult": (_agreed, ["revise", "answer"]), "revise": (_again, ["consult", "answer"])}
+    after = [weigh, report, consult, revise, answer]
+    return vote(State, gather, gather_further, attempts=_attempts, attempt=analyse, after=after, more=more)
+
+
+def _attempts(state: State, context: Context) -> list[State]:
+    return [{"expert": expert} for expert in state["askers"]]
+
+
+def _agreed(state: State, runtime: Runtime[Context]) -> str:
+    return "revise" if state["advice"] else "answer"
+
+
+def _again(state: State, runtime: Runtime[Context]) -> str:
+    if state["votes"] < whole(runtime.context, "votes", 3):
+        return "consult"
+    runtime.context.note("no_consensus", "the report was revised after the last vote and not voted on again")
+    return "answer"
+
+
+async def gather(state: State, runtime: Runtime[Context]) -> State:
+    """Have experts for the question named."""
+    context, most = runtime.context, whole(runtime.context, "question_experts", 5)
+    return {"askers": experts(context, await say(context, "medagents/experts", "stem", number=str(most)), most)}
+
+
+async def gather_further(state: State, runtime: Runtime[Context]) -> State:
+    """Have experts for its options named."""
+    context, most = runtime.context, whole(runtime.context, "option_experts", 2, 0)
+    if not (context.question.options and most):
+        return {"weighers": []}
+    text = await say(context, "medagents/option_experts", "question", number=str(most))
+    return {"weighers": experts(context, text, most)}
+
+
+async def analyse(state: State, runtime: Runtime[Context]) -> State:
+    """An expert's view of the question."""
+    return {"analyses": [await say(runtime.context, "medagents/analyse", "stem", expert=state["expert"])]}
+
+
+async def weigh(state: State, runtime: Runtime[Context]) -> State:
+    """The other experts' views of its options."""
+    seen = {"Analyses": numbered(state["analyses"], state["askers"])}
+    return {
+        "analyses": [
+            await say(runtime.context, "medagents/weigh", "question", seen, expert=expert)
+            for expert in state["weighers"]
+        ]
+    }
+
+
+async def report(state: State, runtime: Runtime[Context]) -> State:
+    """Make one report of all analyses."""
+    seen = {"Analyses": numbered(state["analyses"], [*state["askers"], *state["weighers"]])}
+    return {"report": await say(runtime.context, "medagents/report", "question", seen)}
+
+
+async def consult(state: State, runtime: Runtime[Context]) -> State:
+    """Have all experts vote on the report, and those who object advise."""
+    context, seen, advice = runtime.context, {"Report": state["report"]}, dict[str, str]()
+    for expert in [*state["askers"], *state["weighers"]]:
+        said = _SAYS.search(without_thought(await say(context, "medagents/ballot", "question", seen, expert=expert)))
+        if said and said[1].casefold() == "no":
+            advice[expert] = await say(context, "medagents/advise", "question", seen, expert=expert)
+    return {"advice": numbered([*advice.values()], [*advice]), "votes": state.get("votes", 0) + 1}
+
+
+async def revise(state: State, runtime: Runtime[Context]) -> State:
+    """Revise the report by the advice."""
+    seen = {"Report": state["report"], "Advice": state["advice"]}
+    return {"report": await say(runtime.context, "medagents/revise", "question", seen)}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
+    """Answer by the report."""
+    return {"answer": await say(runtime.context, "medagents/decide", "answer", {"Report": state["report"]})}
