@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ragrounds.api.compare import compare as compare
     from ragrounds.api.compare import ledger as ledger
     from ragrounds.api.compare import report as report
+    from ragrounds.api.counterfactual import counterfactual as counterfactual
     from ragrounds.api.doctor import doctor as doctor
     from ragrounds.api.exchange import export as export
     from ragrounds.api.exchange import import_mirage_predictions as import_mirage_predictions
@@ -56,6 +57,7 @@ _PLACES = {
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
     "publish": "api.publish", "verify": "api.verify",
     "score": "api.score", "judge": "api.score",
+    "counterfactual": "api.counterfactual",
     "doctor": "api.doctor", "gate": "api.gate",
     "export": "api.exchange", "import_store": "api.exchange", "import_mirage_predictions": "api.exchange",
     "import_runs": "api.imports",

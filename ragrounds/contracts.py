@@ -345,6 +345,23 @@ class Context(Protocol):
         """Leave a remark in the trace."""
 
 
+class Intervention(Protocol):
+    """What a counterfactual changes in one attempt. Searches count from 1; what is asked before the changed one has the
+    keys that it had, and is answered from the journal."""
+
+    def query(self, search: int, query: Query) -> Query:
+        """What is searched for in place of a query."""
+
+    def passages(self, search: int, found: tuple[Passage, ...]) -> tuple[Passage, ...]:
+        """What a search gives in place of what it found."""
+
+    def sample(self, searches: int) -> int:
+        """Which sample of a model's replies is taken after so many searches; 0: the recorded one."""
+
+    def model(self, searches: int, role: str, model: Model) -> Model:
+        """Who is asked in a role after so many searches."""
+
+
 class Observation(Observer, Protocol):
     """What a foreign system gets for one attempt: how to run it so that it is seen, whom to tell what it does, and whom
     to have asked.

@@ -450,7 +450,8 @@ class Run(Struct, frozen=True, kw_only=True):
     identity: dict[str, Any]
     """All that the fingerprint covers: digests of code and prompts, corpus version, model, parameters."""
     created: float
-    origin: Literal["replayed", "imported"] = "replayed"
+    origin: Literal["replayed", "imported", "counterfactual"] = "replayed"
+    """A counterfactual is no run of its own: it is read with the one that it changes, which its identity names."""
     asked: Asked | None = None
     """``None``: not known (imported, or made before this was kept)."""
     servers: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -62,6 +62,8 @@ from ragrounds.ui.comparison_warnings import drawn_words
 
 Watch = Callable[[Store, Sequence[Run], Sequence[Question], RunArguments], ClaimStop | None]
 """From what is run and its questions to what may end it early; ``None``: nothing does."""
+Changing = Callable[[Store, Sequence[PlannedRun], Benchmark], tuple[list[PlannedRun], Sequence[Question]]]
+"""From the planned runs of a benchmark to what is carried out in their place, and its questions."""
 PILOT_ENDED = "the pilot was asked"
 """Why a replay ends that was to ask its pilot alone."""
 
@@ -126,13 +128,17 @@ async def arun(given: RunArguments) -> RunResult:
 
 
 @contextmanager
-def begun_runs(given: RunArguments, *, pilot_only: bool = False, watch: Watch | None = None) -> Iterator[_Replay]:
+def begun_runs(
+    given: RunArguments, *, pilot_only: bool = False, watch: Watch | None = None, change: Changing | None = None
+) -> Iterator[_Replay]:
     """The runs of the arguments of :func:`run`, planned and held until the block ends.
 
     Args:
         given: the arguments.
         pilot_only: ask no more than a pilot does, and tell what the rest will take: a study projects all its runs
             before it goes on with any.
+        watch: what may end the runs early.
+        change: gives what is carried out in place of the planned runs, and at which of their questions.
     """
     agents = agent_texts(given.agents)
     check_names({text: name for text, name in agents if name}, "--agent")
@@ -164,7 +170,7 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False, watch: Watch | 
         held.enter_context(opening_recorded(store, request.journal, user_prices(chosen), listener.message))
         request, missed = with_settings(request, listener.message)  # it opens systems
         agents = [one for one in agents if one[0] not in missed]
-        replay = _Replay(store, loaded, request, listener, chosen, pilot_only, watch or _watched)
+        replay = _Replay(store, loaded, request, listener, chosen, pilot_only, watch or _watched, change)
         for text, missing in missed.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
         replay.plan(held)
@@ -185,8 +191,9 @@ class _Replay:
         settings: Settings,
         pilot_only: bool,
         watch: Watch,
+        change: Changing | None = None,
     ) -> None:
-        self._watch = watch
+        self._watch, self._change = watch, change
         self._store, self._loaded, self._request, self._pilot_only = store, loaded, request, pilot_only
         self._listener, self._settings = listener, settings
         self._in_flight = request.concurrency or settings.concurrency
@@ -232,7 +239,7 @@ class _Replay:
         opened = recipe_of(self._request, self._loaded, self._settings, closed=request.journal == "replay")
         recipe = self._met(opened)
         self._replay = replayer(request, self._in_flight, recipe, self._settings, held, listener.message)
-        before = {run.id for run in store.runs()}
+        before = {run.id for run in store.runs(counterfactuals=True)}
         with BUILT.collecting() as built:
             self.planned_runs = plan(
                 store,
@@ -248,6 +255,9 @@ class _Replay:
             )
         for line in built:
             listener.message(line)
+        asked: Sequence[Question] = self._loaded.questions
+        if self._change is not None:
+            self.planned_runs, asked = self._change(store, self.planned_runs, self._loaded)
         runs = self.all_runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))
@@ -270,7 +280,7 @@ class _Replay:
         try:
             if request.journal == "replay":
                 runs = self._replayable(before)
-            self.until = self._watch(store, runs, self._loaded.questions, request)
+            self.until = self._watch(store, runs, asked, request)
         except UserError:
             for run in runs:
                 if run.id not in before:
@@ -278,7 +288,7 @@ class _Replay:
             raise
         self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
         until = self.until
-        self._questions: Sequence[Question] = self._loaded.questions if until is None else until.questions
+        self._questions: Sequence[Question] = asked if until is None else until.questions
         self._stops = [lease, *(_shared_order(request, self.planned_runs) if until is None else [until])]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)

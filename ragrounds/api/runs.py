@@ -255,7 +255,7 @@ def diff_runs(first: str, second: str, settings: Settings | None = None) -> list
 def remove_run(
     reference: str, settings: Settings | None = None, message: Callable[[str], None] = lambda text: None
 ) -> Run:
-    """Remove a run with its attempts and scores; recorded calls stay.
+    """Remove a run with its attempts, scores and counterfactuals; recorded calls stay.
 
     Raises:
         UserError: no such run, an agent's text with several runs, or somebody works at it.
@@ -264,7 +264,8 @@ def remove_run(
         if len(fitting_runs(reference, store.runs(), kept_names(store.engine))) > 1:
             raise UserError(f"{reference!r} has several runs: give the id of the one to remove, such as {run.id}.")
         with Lease(store.engine, [run.id], message):
-            store.remove(run)
+            for one in (*store.counterfactuals(run), run):
+                store.remove(one)
     return run
 
 
@@ -291,7 +292,7 @@ def collect_garbage(
         UserError: somebody works at a run of the store, and they are to be removed.
     """
     with open_store(settings or user_settings()) as store:
-        hours, ids = seconds / 3600, [run.id for run in store.runs()]
+        hours, ids = seconds / 3600, [run.id for run in store.runs(counterfactuals=True)]
         if not remove:
             return garbage.collect_garbage(store.engine, FINAL, hours=hours, outside=outside, report=progress), ""
         with Lease(store.engine, ids, message):

@@ -17,6 +17,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
@@ -225,6 +226,11 @@ def compare(
         UserError: runs on different questions, epochs or scorers and `common`
             is not set; a scorer that nothing was scored by; an unknown property.
     """
+    if changed := next((run for run in runs if run.origin == "counterfactual"), None):
+        raise UserError(
+            f"{changed.id} is a counterfactual: it is read with the run that it changes. See `ragrounds analyse "
+            f"evidence {changed.identity['counterfactual']['run']}`."
+        )
     # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
     pairs, chosen = chosen_pairs([run.id for run in runs], baseline)
     early = early_stops(store, runs)

@@ -178,6 +178,7 @@ class AttemptRunner:
             at_once=opened.at_once,
             drawn=await opened.draws.of(self._journal, item.question, item.epoch, payer),
             gold=item.gold.documents if card.oracle else None,
+            change=planned.change(item.question, item.gold, item.epoch) if planned.change is not None else None,
             guard=LeakGuard(
                 frozenset(item.gold.withheld) if card.guard else frozenset(),
                 item.question.text if card.guard_near else "",

@@ -28,6 +28,7 @@ from ragrounds.contracts import (
     Continuation,
     Continuing,
     Entry,
+    Intervention,
     Journal,
     Library,
     MeanSearcher,
@@ -78,6 +79,8 @@ ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
 BLIND = frozenset({"querying", "reading"})
 """Roles that write queries or read documents: under question-only retrieval they never see the options."""
+_BETWEEN_SAMPLES = 1_000_000
+"""Occurrences that lie between two samples of a counterfactual's: more than an attempt can have."""
 _TURN_TOKENS = 8
 """Tokens that a chat template may add to a turn."""
 
@@ -113,6 +116,9 @@ class AttemptContext(AttemptLog):
     """Those of the same foreign system that are in flight."""
     drawn: DrawnValues | None = None
     """What a foreign system draws from clock and chance; ``None``: that is not recorded."""
+    change: Intervention | None = None
+    """What a counterfactual changes."""
+    _made_searches: int = 0
     _occurrences: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
     _options_read: bool = False
@@ -188,6 +194,8 @@ class AttemptContext(AttemptLog):
         # The same question asked again in one attempt is another sample: it must not be answered by the first reply.
         occurrence = self._occurrences[first]
         self._occurrences[first] += 1
+        if self.change is not None:
+            occurrence += self.change.sample(self._made_searches) * _BETWEEN_SAMPLES
         if occurrence:
             request = replace(request, occurrence=occurrence)
         key = (_digest(first, occurrence) if occurrence else first).hex()
@@ -375,6 +383,10 @@ class AttemptContext(AttemptLog):
         if not query.text.strip() and not empty:
             self.note("empty_query", "the query was empty: no search was made")
             return ()
+        self._made_searches += 1
+        number = self._made_searches
+        if self.change is not None:
+            query = self.change.query(number, query)
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
         guard = self.guard
         request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
@@ -407,6 +419,8 @@ class AttemptContext(AttemptLog):
             return SearchResult(tuple(passages), (*used, *requests), withheld, tuple(notes), searched)
 
         result, ended = await self._once(entry, found, SearchResult, query.text, "searching", [])
+        if self.change is not None:
+            result = replace(result, passages=self.change.passages(number, result.passages))
         ids = tuple([passage.id for passage in result.passages])
         ended(price=self._price(result), passages=ids)
         if result.withheld:
@@ -482,7 +496,8 @@ class AttemptContext(AttemptLog):
         return total
 
     def _model(self, role: str) -> Model:
-        return self.models.get("reader" if role == "reading" else role) or self.models["model"]
+        model = self.models.get("reader" if role == "reading" else role) or self.models["model"]
+        return self.change.model(self._made_searches, role, model) if self.change is not None else model
 
     def _check_blind(self, deed: str) -> None:
         """Question-only retrieval (MIRAGE, Section 3.1), kept by order: what follows the options may come from them."""

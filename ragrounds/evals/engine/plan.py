@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from ragrounds.agents.agent import Agent, open_agent, subagent
 from ragrounds.agents.systems import asks_our_models, code_of, is_foreign, prompts_of, reads_of_system, takes_context
 from ragrounds.agents.systems.settings import check_effects
-from ragrounds.contracts import Model, Searcher
+from ragrounds.contracts import Intervention, Model, Searcher
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.system_identity import (
@@ -43,7 +43,7 @@ from ragrounds.models.options import server_of, starts_server, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Asked, Run
+from ragrounds.records import Asked, Gold, Question, Run
 from ragrounds.settings import McpServer
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.agent_tools import CORPUS, READ, AgentTool, ToolSources, check_tools, open_tools, tools_need_corpus
@@ -99,6 +99,8 @@ class PlannedRun(Struct, frozen=True):
     """What is another than in `changed_since`, each a clause: ``the retriever bm25 changed`` …"""
     tools: tuple[AgentTool, ...] = ()
     """What the agent lists as its tools."""
+    change: Callable[[Question, Gold, int], Intervention] | None = None
+    """What a counterfactual changes in the attempt at a question in an epoch."""
 
 
 def plan(

@@ -159,8 +159,9 @@ class Store:
             return other
         return run
 
-    def runs(self) -> list[Run]:
-        """All runs, oldest first. Which models a system of somebody's own asks is known from what it has asked."""
+    def runs(self, *, counterfactuals: bool = False) -> list[Run]:
+        """All runs, oldest first, without counterfactuals where these are not asked for. Which models a system of
+        somebody's own asks is known from what it has asked."""
         rows = self._read(sa.select(schema.runs.c.number, schema.runs.c.body).order_by(schema.runs.c.number)).all()
         table, asked = schema.reads, dict[int, dict[str, str]]()
         named = sa.select(table.c.run, table.c.name).where(table.c.kind == "model").order_by(table.c.at, table.c.name)
@@ -171,7 +172,12 @@ class Store:
         for number, run in found:
             if number in asked and not run.identity.get("models"):
                 run.identity["models"] = asked[number]
-        return [run for _, run in found]
+        return [run for _, run in found if counterfactuals or run.origin != "counterfactual"]
+
+    def counterfactuals(self, run: Run) -> list[Run]:
+        """The counterfactuals of a run, oldest first."""
+        changed = (one for one in self.runs(counterfactuals=True) if one.origin == "counterfactual")
+        return [one for one in changed if one.identity["counterfactual"]["run"] == run.id]
 
     def count_runs(self) -> int:
         """How many runs there are."""
@@ -211,7 +217,8 @@ class Store:
             UserError: a reference to none, or to runs of several agents whose ids begin like this.
         """
         names = list(references)
-        fitting = find_runs(names, self.runs(), self.place, kept_names(self.engine))
+        known = [run for run in self.runs(counterfactuals=True) if run.origin != "counterfactual" or run.id in names]
+        fitting = find_runs(names, known, self.place, kept_names(self.engine))
         if all(len(found) == 1 for found in fitting):
             return [found[0] for found in fitting]
         if suits is not None:
@@ -401,7 +408,7 @@ class Store:
 
     def write_stop(self, runs: Iterable[str], claim: str, seed: int, body: bytes) -> None:
         """Keep with each of `runs` (ids) how a claim stands; one of the same claim and seed is replaced."""
-        known = {run.id: run for run in self.runs()}
+        known = {run.id: run for run in self.runs(counterfactuals=True)}
         row = summed(schema.stoppings, {"claim": claim, "seed": str(seed), "body": compress(body)})
         self._write([(schema.stoppings, {"run": self.number(known[id]), **row}) for id in runs])
 

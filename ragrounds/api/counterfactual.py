@@ -1,0 +1,244 @@
+"""Counterfactuals: a run's attempts made again with one thing changed, from its journal up to the change."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from ragrounds.api import arguments
+from ragrounds.api.aliases import names_of
+from ragrounds.api.arguments import WHAT, Arg, described, option_name, takes
+from ragrounds.api.compare import AnalysedRuns, analyse
+from ragrounds.api.event_loop import finish
+from ragrounds.api.resume import kept_options
+from ragrounds.api.run import begun_runs
+from ragrounds.api.run_request import Listener, RunArguments, Shown
+from ragrounds.api.servers import server_defaults
+from ragrounds.api.workspace import chosen_settings, opened_runs, texts, user_prices
+from ragrounds.contracts import Intervention, Model
+from ragrounds.errors import UserError
+from ragrounds.evals.analyses.run_data import searches
+from ragrounds.evals.benchmarks import Benchmark
+from ragrounds.evals.counterfactuals.changes import IDENTITY, AttemptChange, Change, Target
+from ragrounds.evals.engine.plan import PlannedRun, fingerprint
+from ragrounds.evals.store.run_names import keep_names, new_run_id
+from ragrounds.evals.store.store import Store, now
+from ragrounds.models.options import with_defaults
+from ragrounds.models.providers import open_model
+from ragrounds.records import Gold, Question, Run
+from ragrounds.settings import Settings
+from ragrounds.specs import Spec
+from ragrounds.version import __version__
+
+DEFAULT_CHANGES = ("drop[passage=gold]", "none")
+_CARRIED = "concurrency confirmed journal max_cost max_total_tokens max_time listener progress".split()
+"""Arguments that are those of `run`."""
+_OTHERS = 50
+"""Searches for other questions that a replacement of a passage is looked for in."""
+
+
+class CounterfactualArguments(Struct, frozen=True):
+    """What is changed in which runs, and what that may use."""
+
+    runs: arguments.Runs
+    changes: Annotated[
+        str | Sequence[str],
+        Arg(
+            "What is changed (repeatable): drop, keep, swap, duplicate[passage=gold|RANK|ID], none, reverse, "
+            "truncate[share=0.5], add[file=TEXT], query[text=…], model[model=…,role=…]; each at search=first, middle, "
+            "last or all. [default: drop[passage=gold], none]",
+            option="--change", group=WHAT, many=True,
+        ),
+    ] = DEFAULT_CHANGES  # fmt: skip
+    samples: Annotated[
+        int, Arg("Times the model is asked again with nothing changed: the noise floor.", 1, group=WHAT)
+    ] = 2
+    limit: Annotated[
+        int | None, Arg("Only this many of a run's questions, drawn by `seed`.", 1, short="-n", group=WHAT)
+    ] = None
+    seed: Annotated[int, Arg("Of the questions that are drawn, and of the intervals.", group=WHAT)] = 0
+    scorer: Annotated[str, Arg("Whose scores are compared; empty: the headline's.", group=WHAT)] = ""
+    concurrency: arguments.Concurrency = None
+    confirmed: arguments.Confirmed = False
+    journal: arguments.Journal = "reuse"
+    max_cost: arguments.MaxCost = None
+    max_total_tokens: arguments.MaxTotalTokens = None
+    max_time: arguments.MaxTime = None
+    listener: Listener = None
+    progress: Shown = None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+@takes(CounterfactualArguments)
+def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
+    """Make the attempts of stored runs again with one thing changed, and say what that did.
+
+    Before the change everything is answered from the journal, what follows is asked anew. First the model is asked
+    again with nothing changed: every effect is shown next to that noise floor. The same change of the same run is made
+    once, and resumed like any run; `rr.analyse("evidence", runs)` shows it again.
+
+        rr.counterfactual("vanilla_rag", changes=["drop[passage=gold]", "reverse"])
+
+    Raises:
+        UserError: an unknown run or change; a run that cannot be made again: an imported one, one whose agent is code,
+            one of which something is another now.
+        StopRun: the run cannot go on; what ended is kept.
+    """
+    chosen = chosen_settings(given.settings, given.home)
+    changes = [Change(text) for text in texts(given.changes)]
+    if any(change.is_identity for change in changes):
+        raise UserError("The identity is always measured: --samples says how often.")
+    forks = dict.fromkeys(change.fork for change in changes)
+    floors = [
+        Change(str(Spec(IDENTITY, {"sample": sample, "search": fork})))
+        for fork in forks
+        for sample in range(1, given.samples + 1)
+    ]
+    with opened_runs(given.runs, chosen) as (_, found):
+        asked = [kept_options(run.id, chosen) for run in found]
+    for run, kept in asked:
+        request = structs.replace(
+            _request(kept.options),
+            only=run.id,
+            workers=1,
+            settings=chosen,
+            **{name: getattr(given, name) for name in _CARRIED},
+        )
+        with (
+            _inside(kept.folder),
+            begun_runs(
+                request, change=partial(_changed, [*floors, *changes], given, partial(_opened, request, chosen))
+            ) as replay,
+        ):
+            finish(replay.carry_out())
+    return analyse("evidence", [run.id for run, _ in asked], scorer=given.scorer, seed=given.seed, settings=chosen)
+
+
+@contextmanager
+def _inside(folder: str) -> Iterator[None]:
+    """Work where the run began: relative paths of its options begin there."""
+    before = Path.cwd()
+    if Path(folder).is_dir():
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _request(options: Sequence[str]) -> RunArguments:
+    """The arguments that kept options of `ragrounds run` say."""
+    known = {option_name(name, said): (name, kind, said.many) for name, (kind, said) in described(RunArguments).items()}
+    values: dict[str, Any] = {}
+    for option, text in zip(options[::2], options[1::2], strict=True):
+        name, kind, many = known[option]
+        if many:
+            values.setdefault(name, []).append(text)
+        else:
+            values[name] = msgspec.convert(text, kind, strict=False)
+    return RunArguments(**values)
+
+
+def _opened(request: RunArguments, settings: Settings, text: str) -> Model:
+    """A model that a change names, with what the run's own have."""
+    sampling = {"temperature": request.temperature, "top_p": request.top_p, "max_tokens": request.max_answer_tokens}
+    where = server_defaults(request.base_url, request.alias, settings)
+    return open_model(with_defaults(text, {**where, **sampling, "timeout": request.timeout}), user_prices(settings))
+
+
+def _changed(
+    changes: Sequence[Change],
+    given: CounterfactualArguments,
+    opened: Callable[[str], Model],
+    store: Store,
+    planned_runs: Sequence[PlannedRun],
+    loaded: Benchmark,
+) -> tuple[list[PlannedRun], Sequence[Question]]:
+    """For each change the run of the parent's attempts with it; and the questions that are drawn."""
+    [parent] = planned_runs
+    run = parent.run
+    if parent.agent.card.record or not _asks_through_us(parent):
+        raise UserError(
+            f"{run.agent} makes its calls by itself: what its searches give cannot be changed. Counterfactuals are of "
+            "agents that search through ragrounds: those that ship, and graphs that take our context."
+        )
+    made = {(one.question_id, one.epoch): one.searches for one in store.summaries(run)}
+    others = _found_by_question(store, run) if any(change.spec.name == "swap" for change in changes) else {}
+    questions = list(loaded.questions)
+    if given.limit is not None and given.limit < len(questions):
+        drawn = set(random.Random(f"counterfactual {given.seed}").sample(range(len(questions)), given.limit))
+        questions = [question for place, question in enumerate(questions) if place in drawn]
+    planned = []
+    for change in changes:
+        name = change.spec.parameters.get("model")
+        models = {str(name): opened(str(name))} if change.spec.name == "model" else {}
+        made_again = _find_or_start(store, run, change, loaded)
+        planned.append(
+            structs.replace(
+                parent,
+                run=made_again,
+                models={**parent.models, **models},
+                change=partial(_of_attempt, change, made, others, models),
+            )
+        )
+    called = names_of(store, [run], {}).get(run.id) or run.agent
+    keep_names(
+        store.engine, {one.run.id: f"{called}, {change.spec}" for one, change in zip(planned, changes, strict=True)}
+    )
+    return planned, questions
+
+
+def _asks_through_us(parent: PlannedRun) -> bool:
+    return parent.run.identity.get("tier") == "journaled"
+
+
+def _of_attempt(
+    change: Change,
+    made: Mapping[tuple[str, int], int],
+    others: Mapping[str, tuple[Any, ...]],
+    models: Mapping[str, Model],
+    question: Question,
+    gold: Gold,
+    epoch: int,
+) -> Intervention:
+    seed = f"{question.id}#{epoch}"
+    of_others = [found for id, found in others.items() if id != question.id]
+    random.Random(f"others {seed}").shuffle(of_others)
+    target = Target(question, gold, seed, of_others[:_OTHERS])
+    return AttemptChange(change, target, change.at(made.get((question.id, epoch), 0)), models)
+
+
+def _found_by_question(store: Store, run: Run) -> dict[str, tuple[Any, ...]]:
+    return {id: found[0].passages for (id, epoch), found in searches(store, run).items() if epoch == 0 and found}
+
+
+def _find_or_start(store: Store, parent: Run, change: Change, loaded: Benchmark) -> Run:
+    """The stored counterfactual of this change, or a new one."""
+    identity = {**parent.identity, "counterfactual": {"run": parent.id, "of": parent.fingerprint, **change.identity}}
+    digest = fingerprint(identity)
+    if (before := store.latest(digest)) is not None:
+        return before
+    every = [run.id for run in store.runs(counterfactuals=True)]
+    return store.add_run(
+        structs.replace(
+            parent,
+            id=new_run_id(parent.agent, digest, every),
+            fingerprint=digest,
+            identity=identity,
+            created=now(),
+            origin="counterfactual",
+            asked=None,
+            version=__version__,
+        ),
+        loaded.questions,
+        loaded.golds,
+    )

@@ -1,0 +1,286 @@
+"""What a change did: the attempts of a run against the same attempts with the change, and against mere re-asking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.errors import UserError
+from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
+from ragrounds.evals.compare.question_values import scorer_values
+from ragrounds.evals.counterfactuals.changes import IDENTITY, Change, Target
+from ragrounds.evals.scorers import described
+from ragrounds.evals.stats import holm
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import calls
+from ragrounds.records import Attempt, Call, Question, Run, Score
+from ragrounds.specs import Spec
+
+AttemptKey = tuple[str, int]
+"""Question id and epoch."""
+Shares = Mapping[str, float]
+"""Question id → the share of its attempts."""
+LEVEL = 0.05
+
+
+class Effect(Struct, frozen=True, kw_only=True):
+    """What one change did to the attempts of one run."""
+
+    run: str
+    agent: str
+    change: str
+    """Its canonical text."""
+    counterfactuals: tuple[str, ...]
+    """The ids of the stored counterfactuals: one, or a sample of an identity each."""
+    questions: int
+    """Those of which every attempt was made again."""
+    failed: int
+    """Attempts that failed with the change; they count as not correct."""
+    touched: Figure | None
+    """Share of attempts that have the search that is changed."""
+    reached: Figure | None
+    """Share of attempts whose last prompt is another one; ``None``: nothing is changed in any."""
+    before: Figure
+    after: Figure
+    difference: PairedFigure
+    """After minus before."""
+    p: float | None = None
+    """Of this difference, adjusted by Holm's procedure for all changes of all runs; ``None``: of an identity, or scores
+    are not right-or-wrong (several epochs): then its interval alone says whether there is an effect."""
+    lost: Figure | None
+    """Share of attempts that were right and are wrong."""
+    gained: Figure | None
+    """Share of attempts that were wrong and are right."""
+    changed: Figure | None
+    """Share of attempts with another answer."""
+    noise: Figure | None = None
+    """The same where the model is asked again and nothing is changed; ``None``: that was not measured."""
+    beyond: PairedFigure | None = None
+    """`changed` minus `noise`, paired by question."""
+    next_query: Figure | None
+    """Share of the attempts that search again whose next search is another one, or is not made."""
+    argued: Figure | None = None
+    """Share of attempts that choose the wrong option that an added text argues for."""
+    argued_before: Figure | None = None
+    known: PairedFigure | None = None
+    """`difference` on the questions that the agent without search gets right."""
+    unknown: PairedFigure | None = None
+    """The same on those that it gets wrong."""
+    bought: int
+    """Model calls that were made."""
+    reused: int
+    """Model calls that were answered from the journal."""
+    paid: float | None
+    """Dollars really paid; ``None``: not known."""
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether nothing was changed."""
+        return Change(self.change).is_identity
+
+    @property
+    def verdict(self) -> str:
+        """What can be said: an effect on the score, on the answers, or none beyond the noise floor."""
+        if self.is_identity:
+            return "noise floor"
+        if self.p < LEVEL if self.p is not None else self.difference.leaves_out_0:
+            return "effect"
+        if self.beyond is not None and self.beyond.low is not None and self.beyond.low > 0:
+            return "answers change"
+        return "within noise" if self.noise is not None else "not significant"
+
+
+class _Made(Struct, frozen=True):
+    """The attempts of a stored run or counterfactual, with their scores."""
+
+    run: Run
+    attempts: Mapping[AttemptKey, Attempt]
+    scores: Mapping[AttemptKey, Score]
+
+    def values(self, questions: Sequence[Question], scorer: str) -> Mapping[str, float | None]:
+        """Question id → its mean score."""
+        wanted = {question.id for question in questions}
+        scores = [score for (id, _), score in self.scores.items() if id in wanted]
+        return scorer_values(questions, scores, self.run.epochs, described(scorer), {})
+
+
+def _made(store: Store, run: Run, scorer: str) -> _Made:
+    return _Made(
+        run,
+        {(one.question_id, one.epoch): one for one in store.attempts(run) if one.status != "not_run"},
+        {(one.question_id, one.epoch): one for one in store.scores(run, scorer)},
+    )
+
+
+def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> list[Effect]:
+    """Every change that was made in some runs, the identities of each run first.
+
+    An agent among the runs that never searches says which questions are known without any evidence.
+
+    Raises:
+        UserError: no change was made in any of the runs.
+    """
+    stored = {run.id: store.counterfactuals(run) for run in runs}
+    if not any(stored.values()):
+        raise UserError(
+            f"Nothing was changed in {', '.join(run.id for run in runs)}. `ragrounds counterfactual RUN --change "
+            "'drop[passage=gold]'` makes its attempts again without the gold passages."
+        )
+    parents = {run.id: _made(store, run, scorer) for run in runs}
+    alone = next((one for one in parents.values() if not any(made.searches for made in one.attempts.values())), None)
+    found: list[Effect] = []
+    for run in runs:
+        parent = parents[run.id]
+        by_change: dict[str, list[_Made]] = {}
+        for other in stored[run.id]:
+            by_change.setdefault(_named(other), []).append(_made(store, other, scorer))
+        floors = {name: made for name, made in by_change.items() if Change(name).is_identity}
+        known = alone if alone is not parent else None
+        for made in floors.values():
+            found.append(_effect(store, parent, made, scorer, seed, None, None))
+        for name, made in by_change.items():
+            if name not in floors:
+                noise = _noise(parent, floors.get(_floor(Change(name).fork), []))
+                found.append(_effect(store, parent, made[-1:], scorer, seed, noise, known))
+    tested = [one for one in found if not one.is_identity and one.difference.p_mcnemar is not None]
+    adjusted = holm([one.difference.p_mcnemar or 0.0 for one in tested])
+    p = {(one.run, one.change): value for one, value in zip(tested, adjusted, strict=True)}
+    return [replace(one, p=p.get((one.run, one.change))) for one in found]
+
+
+def _floor(fork: str) -> str:
+    """What the samples of an identity are called together that part from their parent behind one search."""
+    return str(Spec(IDENTITY, {"search": fork}))
+
+
+def _named(counterfactual: Run) -> str:
+    """The text of its change; of an identity what it has in common with other samples."""
+    change = Change(str(counterfactual.identity["counterfactual"]["change"]))
+    return _floor(change.fork) if change.is_identity else str(change.spec)
+
+
+def _effect(
+    store: Store,
+    parent: _Made,
+    others: Sequence[_Made],
+    scorer: str,
+    seed: int,
+    noise: Shares | None,
+    alone: _Made | None,
+) -> Effect:
+    """The effect of one change, or of the samples of an identity taken together."""
+    run, epochs, known = parent.run, parent.run.epochs, described(scorer)
+    change = Change(str(others[0].run.identity["counterfactual"]["change"]))
+    whole = {id for id, _ in parent.scores}
+    whole -= {
+        id for id in whole for epoch in range(epochs) for one in (parent, *others) if (id, epoch) not in one.scores
+    }
+    asked, golds = store.questions(run)
+    questions = [question for question in asked if question.id in whole]
+    targets = {question.id: question for question in questions}
+    keys = [(question.id, epoch) for question in questions for epoch in range(epochs)]
+    values = [one.values(questions, scorer) for one in others]
+    before = parent.values(questions, scorer)
+    after = {question.id: _mean_of([one.get(question.id) for one in values]) for question in questions}
+
+    def share(held: Iterable[tuple[AttemptKey, bool]]) -> Figure | None:
+        """The share of attempts in which something holds, over the datasets as scores are."""
+        shares = _by_question(held)
+        among = [question for question in questions if question.id in shares]
+        return figure(among, shares, {}, seed) if among else None
+
+    def difference(among: Sequence[Question]) -> PairedFigure:
+        return paired(among, before, after, seed, known, epochs)
+
+    pairs = [(key, parent.scores[key], one.scores[key]) for one in others for key in keys]
+    traced = [(key, parent.attempts[key], one.attempts[key]) for one in others for key in keys
+              if key in parent.attempts and key in one.attempts]  # fmt: skip
+    places = {key: change.at(parent.attempts[key].searches) if key in parent.attempts else None for key in keys}
+    changed = _by_question((key, one.prediction != other.prediction) for key, one, other in pairs)
+    reached = [(key, _last(one) != _last(other)) for key, one, other in traced if places[key] is not None]
+    later = [
+        (key, _search(one, at + 1) != _search(other, at + 1))
+        for key, one, other in traced
+        if (place := places[key]) is not None and _search(one, at := place[0]) and _search(one, at + 1)
+    ]
+    argued = {key: Target(targets[key[0]], golds[key[0]], f"{key[0]}#{key[1]}").wrong for key in keys}
+    poisoned = "{wrong}" in change.template and any(argued.values())
+    made = [call for _, _, other in traced for call in calls(other.events) if call.kind == "model"]
+    costs = [other.cost_paid for _, _, other in traced]
+    mine = noise is not None and all(question.id in noise for question in questions)
+    split = _split(alone, questions, scorer) if alone is not None else None
+    return Effect(
+        run=run.id,
+        agent=run.agent,
+        change=_named(others[0].run),
+        counterfactuals=tuple(one.run.id for one in others),
+        questions=len(questions),
+        failed=sum(other.status == "failed" for _, _, other in traced),
+        touched=share((key, place is not None) for key, place in places.items()),
+        reached=share(reached) if not change.is_identity else None,
+        before=figure(questions, before, {}, seed, known, epochs),
+        after=figure(questions, after, {}, seed, known, epochs),
+        difference=difference(questions),
+        lost=share((key, one.value == 1.0 != other.value) for key, one, other in pairs),
+        gained=share((key, one.value != 1.0 == other.value) for key, one, other in pairs),
+        changed=figure(questions, changed, {}, seed) if questions else None,
+        noise=figure(questions, noise, {}, seed) if mine and noise is not None and questions else None,
+        beyond=paired(questions, noise, changed, seed) if mine and noise is not None else None,
+        next_query=share(later),
+        argued=share((key, other.prediction == argued[key]) for key, _, other in pairs) if poisoned else None,
+        argued_before=share((key, one.prediction == argued[key]) for key, one, _ in pairs) if poisoned else None,
+        known=difference(split[0]) if split else None,
+        unknown=difference(split[1]) if split else None,
+        bought=sum(not call.cached for call in made),
+        reused=sum(call.cached for call in made),
+        paid=None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
+
+
+def _noise(parent: _Made, identities: Sequence[_Made]) -> Shares | None:
+    """Question id → the share of its attempts whose answer is another one when the model is asked again."""
+    pairs = [
+        (key, score.prediction != one.scores[key].prediction)
+        for one in identities
+        for key, score in parent.scores.items()
+        if key in one.scores
+    ]
+    return _by_question(pairs) if pairs else None
+
+
+def _split(alone: _Made, questions: Sequence[Question], scorer: str) -> tuple[list[Question], list[Question]]:
+    """The questions that an agent gets right, in more than half of its attempts, and the others."""
+    values = alone.values(questions, scorer)
+    right = [question for question in questions if (values.get(question.id) or 0.0) > 0.5]
+    return right, [question for question in questions if question not in right]
+
+
+def _by_question(held: Iterable[tuple[AttemptKey, bool]]) -> dict[str, float]:
+    found: dict[str, list[bool]] = {}
+    for (id, _), holds in held:
+        found.setdefault(id, []).append(holds)
+    return {id: fmean(each) for id, each in found.items()}
+
+
+def _mean_of(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
+def _of_kind(attempt: Attempt, kind: str) -> list[Call]:
+    return [call for call in calls(attempt.events) if call.kind == kind]
+
+
+def _last(attempt: Attempt) -> str:
+    """The key of the last model call: all that it saw is in it."""
+    made = _of_kind(attempt, "model")
+    return made[-1].key if made else ""
+
+
+def _search(attempt: Attempt, number: int) -> str:
+    """The key of a search, counted from 1; empty: there is none."""
+    made = _of_kind(attempt, "search")
+    return made[number - 1].key if 0 < number <= len(made) else ""
