@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 CALLS = {
     "run": "run", "compare": "compare", "ledger": "ledger", "score": "score", "retrieve": "retrieve",
     "analyse": "analyse", "report": "report", "publish": "publish", "verify": "verify", "doctor": "doctor",
-    "gate": "gate",
+    "gate": "gate", "counterfactual": "counterfactual",
     "judge run": "judge", "judge sheet": "score.write_label_sheet", "judge agreement": "score.judge_agreement",
     "arena play": "arena", "arena ls": "arena.list_arenas", "arena show": "arena.show_arena",
     "arena rm": "arena.remove_arena", "arena vote": "arena.voting",
