@@ -1,11 +1,12 @@
 """Pictures of every screen: of the viewer, of `run` at work, and of the main tables.
 
     python docs/scripts/draw_screens.py [NAME ...] [--size 80x24] [--theme light] [--into FOLDER]
+    python docs/scripts/draw_screens.py --lines    # how many lines each table has at 80 and 120 columns
 
 Each is drawn at 120 × 40, dark, as SVG into docs/pictures/screens, where no other size or theme is said. The viewer
 shows the store of docs/scripts/hunt.py; `run` asks a slow server of its own on loopback and is seen through tmux,
-as are the tables: what is drawn is what a terminal was sent. Nothing comes from the web. Times differ from run to run,
-so the pictures of `run` do too.
+as are the tables: what is drawn is what a terminal was sent. `compare` has eight agents of `ragrounds stand-in`.
+Nothing comes from the web. Times differ from run to run, so the pictures of `run` do too.
 """
 
 from __future__ import annotations
@@ -68,8 +69,16 @@ VIEWER = {
     "note": ViewerScreen(("a", *"read the second query")),
     "keys": ViewerScreen(("question_mark",)),
 }
+EIGHT = (
+    "vanilla_rag[top_k=8]", "direct_cot", "search_o1", "i_medrag[rounds=2]", "tool_agent", "ircot", "chain_of_note",
+    "cot_refine_rag",
+)  # fmt: skip
+"""Agents whose answers `compare` shows: the first two, three, and all of them."""
 TABLES = {
-    "table-compare": ("compare", "vanilla_rag", "i_medrag", "search_o1", "--common"),
+    "table-run": ("run",),
+    "table-compare-2": ("compare", *EIGHT[:2]),
+    "table-compare-3": ("compare", *EIGHT[:3]),
+    "table-compare-8": ("compare", *EIGHT),
     "table-runs": ("runs", "ls"),
     "table-list": ("trace", "--format", "text", "--where", "wrong", "--limit", "12", *WRONG),
     "table-ledger": ("ledger",),
@@ -89,6 +98,7 @@ def main() -> None:
     parser.add_argument("--size", choices=[f"{wide}x{high}" for wide, high in SIZES], default="120x40")
     parser.add_argument("--theme", choices=["dark", "light"], default="dark")
     parser.add_argument("--into", type=Path, default=INTO)
+    parser.add_argument("--lines", action="store_true", help="print the lines of tables, draw nothing")
     given = parser.parse_args()
     if unknown := set(given.names) - set(NAMES):
         parser.error(f"no such screen: {', '.join(sorted(unknown))}")
@@ -98,7 +108,13 @@ def main() -> None:
         home = Path(folder) / "hunt"
         hunt = [sys.executable, str(Path(__file__).with_name("hunt.py")), str(home)]
         subprocess.run(hunt, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 (our own words)
-        for name in given.names or NAMES:
+        for name in given.names or (TABLES if given.lines else NAMES):
+            if given.lines:
+                at = [
+                    len(captured(TABLES[name], (width, 40), home_of(name, home, Path(folder)))) for width in (80, 120)
+                ]
+                sys.stdout.write(f"{name} {at[0]} {at[1]}\n")
+                continue
             lines = drawn(name, (wide, high), given.theme, home, Path(folder))
             theme = DARK if given.theme == "dark" else LIGHT
             picture = terminal_svg(lines, wide, theme, f"{name} at {wide} × {high}, {given.theme}")
@@ -111,7 +127,31 @@ def drawn(name: str, size: tuple[int, int], theme: str, home: Path, folder: Path
     if name in VIEWER:
         with Store(home) as store:
             return asyncio.run(viewed(store, VIEWER[name], size, themes.DARK if theme == "dark" else themes.LIGHT))
-    return at_work(LIVE[name], size, folder) if name in LIVE else captured(TABLES[name], size, home)
+    if name in LIVE:
+        return at_work(LIVE[name], size, folder)
+    return captured(TABLES[name], size, home_of(name, home, folder))
+
+
+def home_of(name: str, hunt: Path, folder: Path) -> Path:
+    """The home that a table is of; that of `compare` is made when it is first asked for."""
+    if name == "table-run":
+        return Path(tempfile.mkdtemp(dir=folder))
+    made = folder / "eight"
+    if name.startswith("table-compare") and not made.exists():
+        port = 8093
+        agents = [word for agent in EIGHT for word in ("--agent", agent)]
+        model = [
+            "--model",
+            "openai:demo[price_input=0.15,price_output=0.6]",
+            "--base-url",
+            f"http://127.0.0.1:{port}/v1",
+        ]
+        run = ["run", "--limit", "60", "--display", "plain", "--yes", *model, *agents]
+        with terminal((80, 24), made, ["stand-in", "--port", str(port)]) as server:
+            wait(lambda: str(port) in server("capture-pane", "-p"))
+            with terminal((200, 50), made, run) as tmux:
+                wait(lambda: "[done]" in tmux("capture-pane", "-p", "-S", "-"), seconds=600)
+    return made if name.startswith("table-compare") else hunt
 
 
 async def viewed(store: Store, screen: ViewerScreen, size: tuple[int, int], theme: str) -> list[list[Segment]]:
