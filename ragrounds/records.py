@@ -460,6 +460,11 @@ class Run(Struct, frozen=True, kw_only=True):
     version: str = ""
     """The version of this package that began it. It says nothing of what the results depend on: digests do."""
 
+    @property
+    def timed(self) -> bool:
+        """Whether the seconds of its attempts are known: of an import, where every row says them."""
+        return self.origin == "replayed" or bool(self.identity.get("timed"))
+
 
 OUTCOMES = {
     "answered": "an answer was read",

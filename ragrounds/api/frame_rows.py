@@ -74,7 +74,7 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
             not_run=attempts - made,
             input_tokens=totals.input,
             output_tokens=totals.output,
-            seconds=totals.seconds / made if made and run.origin == "replayed" else None,
+            seconds=totals.seconds / made if made and run.timed else None,
             name=kept_names(store.engine).get(run.id, run.agent),
         )
     ]
@@ -98,7 +98,7 @@ def _attempt_row(run: Run, one: QuestionAttempt, notes: Sequence[AttemptNote]) -
     if attempt is None or attempt.status == "not_run":
         reason = attempt.reason or None if attempt else None
         return frames.ATTEMPTS.cells(question, **own, status="not_run", reason=reason, text=None)
-    own["seconds"] = attempt.seconds if run.origin == "replayed" else None
+    own["seconds"] = attempt.seconds if run.timed else None
     return frames.ATTEMPTS.cells(attempt, question, **own)
 
 

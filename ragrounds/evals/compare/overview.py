@@ -104,7 +104,7 @@ class _Reader:
             unit=described(scorer).unit if scorer else "percent",
             cost_paid=totals.cost_paid,
             cost_uncached=totals.cost_uncached,
-            seconds=totals.seconds / made if made and run.origin == "replayed" else None,
+            seconds=totals.seconds / made if made and run.timed else None,
         )
 
     def _score(self, run: Run, number: int, early: bool, so_far: bool) -> tuple[str, float | None]:

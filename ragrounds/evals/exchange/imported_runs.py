@@ -187,7 +187,8 @@ def _item(row: ImportedRow, form: str, taken: Mapping[str, Question]) -> Item | 
         id = f"{dataset}/{len(taken) + 1}-{_digest(row.question).hex()[:8]}"
     question = Question(id=id[:400], benchmark=f"{form}/{dataset}", text=row.question, options=options,
                         kind="choice" if options else "long")  # fmt: skip
-    return Item(question, Gold(question_id=question.id, answer=gold))
+    facts = (row.wordings,) if row.wordings and not options else ()
+    return Item(question, Gold(question_id=question.id, answer=gold, facts=facts))
 
 
 class _Group(Struct):
@@ -197,7 +198,8 @@ class _Group(Struct):
     twice: dict[tuple[str, int], bool] = field(default_factory=dict)
     """Those of them with several rows → whether answers differ."""
     digest: Any = field(default_factory=hashlib.sha256)
-    timed: bool = False
+    timed: bool = True
+    """Whether every row says its seconds."""
 
 
 class RunOfRows(Struct, frozen=True):
@@ -273,7 +275,7 @@ def _matched(rows: RowFile, questions: Mapping[str, Question]) -> dict[str, _Gro
         match.checked = match.checked and bool(row.question)
         match.scored_by = match.scored_by or row.scored_by
         group.digest.update(msgspec.msgpack.encode(row))
-        group.timed = group.timed or row.seconds is not None
+        group.timed = group.timed and row.seconds is not None
         if not id:
             match.unmatched += 1
             match.unmatched_first = match.unmatched_first or f"{row.place}, id {row.id[:60]!r}"

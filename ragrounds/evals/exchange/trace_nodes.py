@@ -248,6 +248,8 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
         "origin": run.origin,
         "models": run.identity.get("models") or {},
         "question_id": question.id,
+        "question": question.text,
+        "options": question.options,
         "dataset": question.benchmark,
         "subject": question.group,
         "gold": trace.gold.answer,
@@ -260,6 +262,7 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
         "tokens": None if attempt.usage is None else msgspec.to_builtins(attempt.usage),
         "cost_paid": attempt.cost_paid,
         "cost_uncached": attempt.cost_uncached,
+        "seconds": attempt.seconds,
         **{f"{one.scorer}.score": one.value for one in trace.scores},
     }
 

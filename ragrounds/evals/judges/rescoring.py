@@ -63,12 +63,12 @@ class StaleScores(Struct, frozen=True):
 
 
 def stale_scores(store: Store, run: Run) -> list[StaleScores]:
-    """The scores of a run that are not of the code of now. Scorers that are not here are left out: nothing is known of
-    them."""
+    """The scores of a run that are not of the code of now. Those that another tool made, and scorers that are not here
+    are left out: nothing is known of their code."""
     found = []
     for name, codes in sorted(store.score_codes(run).items()):
         scorer = described(name)
-        if not (scorer.needs or scorer.computes):
+        if scorer.elsewhere or not (scorer.needs or scorer.computes):
             continue
         if codes <= _codes_now(scorer):
             continue

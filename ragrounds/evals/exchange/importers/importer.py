@@ -8,9 +8,12 @@ says and nothing else: what is not there stays ``None`` or empty, which is *unkn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import ast
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -59,6 +62,8 @@ class ImportedRow(Struct, frozen=True, kw_only=True):
     options: dict[str, str] = {}
     gold: str = ""
     """The right label, the right option's text, or a reference answer."""
+    wordings: tuple[str, ...] = ()
+    """Several reference answers, any of which is right: the first of them is `gold`."""
     answer: str = ""
     choice: str = ""
     """The label, where the file gives it apart from the text."""
@@ -141,6 +146,27 @@ def recognised(file: ImportFile) -> Importer | None:
     return None
 
 
+def dict_of(value: object) -> dict[str, Any]:
+    """An object; of anything else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def dicts_of(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; of anything else none."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def unpacked(value: object) -> object:
+    """A list or object that stands there as text, by JSON or as Python prints it; anything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        for read in (json.loads, ast.literal_eval):
+            try:
+                return read(value.strip())
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+    return value
+
+
 def text_of(value: object) -> str:
     """A value as text: a text as it is, nothing as empty, a list of one as that one, JSON's numbers as written."""
     if value is None:
@@ -176,6 +202,31 @@ def number_of(value: object) -> float | None:
     return None
 
 
+def step_of_tool(name: str, asked: object, said: object) -> ImportedStep:
+    """The use of a tool: a search where its name says so, whose passages are the list that it gave."""
+    kind: Literal["search", "tool"] = "search" if _SEARCHES.search(name) else "tool"
+    found = unpacked(said) if kind == "search" else None
+    passages = passages_of(found) if isinstance(found, list) else ()
+    query = asked.get("query") if isinstance(asked, dict) else None
+    wanted = query if isinstance(query, str) else asked if isinstance(asked, str) else json.dumps(asked, default=str)
+    return ImportedStep(kind=kind, name=name, asked=wanted[:2000], text="" if passages else text_of(said),
+                        passages=passages)  # fmt: skip
+
+
+_SEARCHES = re.compile(r"(?<![a-z])(?:search|retriev)", re.IGNORECASE)
+
+
+def sums_of(steps: Iterable[ImportedStep]) -> tuple[Usage | None, float | None]:
+    """Tokens and dollars of the models' calls together; unknown where those of one are."""
+    calls = [step for step in steps if step.kind == "model"]
+    tokens = [step.usage for step in calls if step.usage is not None]
+    costs = [step.cost for step in calls if step.cost is not None]
+    return (
+        sum(tokens, Usage()) if calls and len(tokens) == len(calls) else None,
+        sum(costs) if calls and len(costs) == len(calls) else None,
+    )
+
+
 def usage_of(input: object, output: object) -> tuple[Usage | None, str]:
     """Tokens, and what is odd about them; unknown where one is not given or cannot be true."""
     counts = []
@@ -198,6 +249,7 @@ def bounded(value: object, largest: float, what: str) -> tuple[float | None, str
 
 def labels_for(options: object) -> dict[str, str]:
     """Options under labels: their own, or letters, in the order given."""
+    options = unpacked(options)
     if isinstance(options, dict):
         return {str(key): text_of(value) for key, value in options.items()}
     if isinstance(options, list):
@@ -212,15 +264,17 @@ def _label(place: int, count: int) -> str:
 def passages_of(value: object) -> tuple[GivenPassage, ...]:
     """Passages in any of the usual forms: texts, or objects with a text under one of the usual names."""
     found: list[GivenPassage] = []
+    value = unpacked(value)
     for one in value if isinstance(value, list) else [value] if value else []:
         if isinstance(one, list):
             found += passages_of(one)
         elif isinstance(one, dict):
-            inner = one.get("document") if isinstance(one.get("document"), dict) else one
-            text = next((text_of(inner[key]) for key in _TEXT if inner.get(key)), "")  # type: ignore[union-attr,index]
-            id = next((text_of(one[key]) for key in _ID if one.get(key)), "")
-            title = text_of(one.get("title"))
-            found.append(GivenPassage(text, id, title, number_of(one.get("score", one.get("document.score")))))
+            inner = dict_of(one.get("document")) or one
+            text = next((text_of(inner[key]) for key in _TEXT if inner.get(key)), "")
+            about = {**dict_of(inner.get("metadata")), **one, **inner}
+            id = next((text_of(about[key]) for key in _ID if about.get(key)), "")
+            score = number_of(about.get("score", about.get("document.score")))
+            found.append(GivenPassage(text, id, text_of(about.get("title")), score))
         elif one:
             found.append(GivenPassage(text_of(one)))
     return tuple(found)

@@ -20,22 +20,30 @@ from ragrounds.evals.exchange.importers.importer import (
     ImportFile,
     Rows,
     bounded,
+    dict_of,
+    dicts_of,
     labels_for,
     number_of,
     passages_of,
+    step_of_tool,
     text_of,
+    unpacked,
     usage_of,
 )
 from ragrounds.evals.exchange.importers.records import records
 
 KNOWN: dict[str, str] = {
-    "id": "id realidx question_id questionid qid sample_id doc_id case_id task_id test_case_id idx index name",
-    "question": "question input user_input query prompt stem problem question_text",
-    "options": "options choices",
+    "id": "example_id id realidx question_id questionid qid sample_id doc_id case_id task_id test_case_id idx index "
+    "name",
+    "question": "question input user_input query prompt stem problem question_text inputs.question inputs.input "
+    "inputs.query",
+    "options": "options choices inputs.options inputs.choices",
     "gold": "gold gold_answer golden_answers answer_idx correct_answer reference reference_answer ground_truth "
-    "ground_truths target expected_output expected label correct_option answer",
+    "ground_truths target expected_output expected label correct_option reference.answer reference.output "
+    "reference.reference reference.label answer",
     "answer": "predicted_answer predicted prediction pred model_answer response actual_output output.pred output "
-    "completion generated_answer model_output generation reply predictions answer",
+    "completion generated_answer model_output generation reply predictions outputs.answer outputs.output "
+    "outputs.response outputs.result answer",
     "passages": "retrieved_contexts retrieval_context contexts passages retrieved_documents output.retrieval_result "
     "retrieval_result documents docs context source_documents",
     "input_tokens": "prompt_tokens input_tokens tokens_in usage.prompt_tokens usage.input_tokens "
@@ -44,15 +52,16 @@ KNOWN: dict[str, str] = {
     "token_usage.completion_tokens token_usage.output_tokens tokens.output",
     "tokens": "tokens total_tokens usage.total_tokens token_usage.total_tokens",
     "seconds": "seconds latency_s latency_seconds duration_s time_elapsed elapsed_seconds elapsed latency duration "
-    "completion_time run_duration",
+    "completion_time execution_time",
     "milliseconds": "latency_ms milliseconds duration_ms latencyms elapsed_ms",
-    "cost": "cost cost_usd total_cost price_usd token_cost evaluation_cost",
+    "cost": "cost cost_usd total_cost price_usd token_cost",
+    "choice": "",
     "steps": "steps trajectory messages",
     "agent": "agent system model method model_name system_name experiment",
     "dataset": "dataset benchmark subset dataset_name",
     "epoch": "epoch trial repeat repetition",
     "score": "score correct is_correct accuracy passed success exact_match output.metric_score.em "
-    "output.metric_score.acc em acc",
+    "output.metric_score.acc em acc feedback.correct feedback.correctness",
     "error": "error error_message exception",
 }
 """Field → the names it goes by, the first the most certain; a dot leads into an object."""
@@ -149,6 +158,8 @@ def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> 
     notes.append(odd)
     score, odd = bounded(given.get("score"), 1, "score")
     error = text_of(given.get("error"))
+    gold = unpacked(given.get("gold"))
+    wordings = tuple(map(text_of, gold)) if isinstance(gold, list) else ()
     epoch = number_of(given.get("epoch"))
     return ImportedRow(
         place=place,
@@ -157,8 +168,10 @@ def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> 
         id=text_of(given.get("id")),
         question=text_of(given.get("question")),
         options=labels_for(given.get("options")),
-        gold=text_of(given.get("gold")),
+        gold=wordings[0] if wordings else text_of(given.get("gold")),
+        wordings=wordings[1:] and wordings,
         answer=text_of(given["answer"]),
+        choice=text_of(given.get("choice")),
         epoch=max(0, int(epoch)) if epoch is not None else 0,
         passages=passages_of(given.get("passages")),
         steps=steps_of(given.get("steps")),
@@ -174,20 +187,22 @@ def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> 
 
 
 def steps_of(value: object) -> tuple[ImportedStep, ...]:
-    """Messages of a chat, or steps with a name and a text."""
-    made = []
+    """Messages of a chat, or steps with a name and a text. What a tool said is named by the call that it answers."""
+    made, calls = [], dict[str, Mapping[str, Any]]()
     for one in value if isinstance(value, list) else []:
         if not isinstance(one, dict):
             made.append(ImportedStep(kind="tool", text=text_of(one)))
             continue
+        calls |= {text_of(call.get("id")): call for call in dicts_of(one.get("tool_calls"))}
         role = text_of(one.get("role") or one.get("type") or one.get("source"))
-        if role in ("system", "user", "human"):
-            continue
-        name = text_of(one.get("name") or one.get("tool") or role)
-        text = text_of(one.get("content", one.get("output", one.get("text"))))
-        made.append(
-            ImportedStep(kind="model" if role in ("assistant", "ai", "agent") else "tool", name=name, text=text)
-        )
+        text = one.get("content", one.get("output", one.get("text")))
+        if role in ("assistant", "ai", "agent"):
+            made.append(ImportedStep(kind="model", name=text_of(one.get("name")), text=text_of(text)))
+        elif role not in ("system", "user", "human", "developer"):
+            call = calls.get(text_of(one.get("tool_call_id")), {})
+            call = {**call, **dict_of(call.get("function"))}
+            name = text_of(call.get("name") or one.get("name") or one.get("tool") or role)
+            made.append(step_of_tool(name, unpacked(call.get("arguments", "")), text))
     return tuple(made)
 
 
