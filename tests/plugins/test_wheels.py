@@ -21,6 +21,7 @@ PACKAGES = Path(__file__).parent / "packages"
 ADDED = {
     ("scorer", "brevity", "ragrounds-brevity"),
     ("agent", "look_once", "ragrounds-look-once"),
+    ("agent", "until_known", "ragrounds-until-known"),
     ("benchmark", "flashcards", "ragrounds-flashcards"),
     ("retriever", "shortest_first", "ragrounds-shortest-first"),
     ("analysis", "answer_length", "ragrounds-answer-length"),
@@ -57,7 +58,7 @@ def checked(*command: str) -> None:
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Ragrounds:
-    """Ragrounds in an environment in which the seven wheels are installed, over two runs of the sample."""
+    """Ragrounds in an environment in which the eight wheels are installed, over two runs of the sample."""
     pytest.importorskip("setuptools", reason="builds the wheels")
     pytest.importorskip("pip", reason="builds and installs the wheels")
     folder = tmp_path_factory.mktemp("wheels")
@@ -134,6 +135,18 @@ def test_benchmark(beside: Ragrounds) -> None:
     assert cards["flashcards"]["package"] == "ragrounds-flashcards 1.0"
     assert cards["sample"]["package"] == ""
     assert "Flash cards" in beside("data", "show", "flashcards").stdout
+
+
+def test_a_strategy_on_a_shape(beside: Ragrounds) -> None:
+    """A loop of its own prompts and decisions: it is listed, its steps are recorded, and its limit holds."""
+    assert "from the package ragrounds-until-known 1.0" in beside("list", "agents").stdout
+    beside("run", "--display", "none", "--limit", "6", "--agent", "until_known[search_limit=2,top_k=1]")
+    name = "until_known[search_limit=2,top_k=1]"
+    (found,) = json.loads(beside("analyse", "trajectories", name, "--json").stdout)["record"]
+    assert 1 < found["searches"] <= 2
+    assert found["new_documents"][0] == 1
+    assert {*found["tokens"]} == {"answering", "querying", "reading"}
+    assert [*found["ended"].values()] == [{"answer": found["attempts"]}]
 
 
 def test_analysis_and_export(beside: Ragrounds, tmp_path: Path) -> None:
