@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.gate import GateArguments, PlanArguments, gate, gate_plan
+from ragrounds.api.gate import GateArguments, gate
+from ragrounds.api.gate_plan import PlanArguments, gate_plan
 from ragrounds.api.workspace import replaced
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped

@@ -119,12 +119,18 @@ def read_policy(text: str, name: str) -> Policy:
     Raises:
         UserError: no TOML, an unknown key, a rule that cannot be read or could never be shown, a run without a name.
     """
-    where = f"The policy {name!r}"
+    where, known = f"The policy {name!r}", Policy.__struct_fields__
     try:
-        policy = msgspec.convert(parse_toml(text), Policy)
+        raw = parse_toml(text)
+        for key in raw:
+            if key not in known:
+                raise UserError(f"{where} has no key {key!r}.{nearest(key, known)} Its keys are {', '.join(known)}.")
+        for key, held in (("runs", "a name for each agent"), ("critical", "a rule that must hold")):
+            if raw.get(key, {}) == {}:
+                raise UserError(f"{where} needs [{key}] with at least {held}: see docs/how-to/gate.md.")
+        policy = msgspec.convert(raw, Policy)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        keys = ", ".join(Policy.__struct_fields__)
-        raise UserError(f"{where}: {error}. Its keys are {keys}: see docs/how-to/gate.md.") from error
+        raise UserError(f"{where}: {error}. See docs/how-to/gate.md.") from error
     if len(set(policy.runs.values())) < len(policy.runs):
         raise UserError(f"{where}: two names of [runs] mean the same run. Give it one name.")
     for tier in TIERS:

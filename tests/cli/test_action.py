@@ -1,0 +1,155 @@
+"""The GitHub Action at the root: what its file may hold, and its steps in bash, from a committed journal."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from tests.servers.process import openai_server
+
+ROOT = Path(__file__).parents[2]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+INSTALL, DECIDE = ACTION["runs"]["steps"]
+STEP_KEYS = {"name", "id", "if", "shell", "env", "run", "working-directory", "continue-on-error", "uses", "with"}
+POLICY = """
+error = {error}
+[runs]
+one = "direct"
+two = "direct_cot"
+[run]
+benchmark = "sample"
+model = "openai:served"
+base_url = "{url}"
+[critical]
+"right" = "accuracy(one) {claim}"
+"""
+
+
+def test_its_metadata_are_those_of_a_composite_action() -> None:
+    assert ACTION.keys() == {"name", "description", "branding", "inputs", "outputs", "runs"}
+    assert ACTION["branding"].keys() == {"icon", "color"}
+    for one in ACTION["inputs"].values():
+        assert {"description"} <= one.keys() <= {"description", "required", "default"}
+        assert isinstance(one.get("required", False), bool)
+        assert one.get("required") or isinstance(one["default"], str)
+    assert all(one.keys() == {"description", "value"} for one in ACTION["outputs"].values())
+    assert ACTION["runs"].keys() == {"using", "steps"}
+    assert ACTION["runs"]["using"] == "composite"
+    for step in ACTION["runs"]["steps"]:
+        assert {"run", "shell"} <= step.keys() <= STEP_KEYS
+        assert "${{" not in step["run"]  # whatever an input holds, it is no text of the script
+
+
+def test_every_expression_names_something_that_there_is() -> None:
+    whole = (ROOT / "action.yml").read_text(encoding="utf-8")
+    named = set(re.findall(r"inputs\.(\w+)", whole))
+    assert named == ACTION["inputs"].keys()
+    ids = {step.get("id") for step in ACTION["runs"]["steps"]}
+    assert set(re.findall(r"steps\.(\w+)\.", whole)) <= ids
+    written = "\n".join(step["run"] for step in ACTION["runs"]["steps"])
+    for output in re.findall(r"outputs\.(\w+)", whole):
+        assert f'echo "{output}=' in written
+
+
+def filled(text: str, values: dict[str, str]) -> str:
+    """The expressions of a text, as a runner fills them in."""
+    return re.sub(
+        r"\$\{\{ (.*?) \}\}", lambda one: next(filter(None, (values[name] for name in one[1].split(" || "))), ""), text
+    )
+
+
+def carried_out(step: dict[str, Any], folder: Path, inputs: dict[str, str], **more: str) -> tuple[int, str, str]:
+    """A step in bash, as a runner starts it: its exit code, its summary and its outputs."""
+    runner = folder / "runner"
+    runner.mkdir(exist_ok=True)
+    given = {name: inputs.get(name, one.get("default", "")) for name, one in ACTION["inputs"].items()}
+    values = {f"inputs.{name}": value for name, value in given.items()}
+    values |= {"github.action_path": str(ROOT), "runner.temp": str(runner)}
+    summary, outputs, script = runner / "summary.md", runner / "outputs", runner / "step.sh"
+    summary.write_text("")
+    outputs.write_text("")
+    script.write_text(step["run"])
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "RAGROUNDS"))}
+    environment |= {name: filled(value, values) for name, value in step["env"].items()}
+    environment |= {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_OUTPUT": str(outputs), **more}
+    environment["PATH"] = f"{more.get('BEFORE', '')}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return done.returncode, summary.read_text(), outputs.read_text() + done.stderr
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a policy and a journal, recorded from a server that is gone."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "evals").mkdir()
+    home = {**os.environ, "RAGROUNDS_HOME": str(folder / "recorded"), "OPENAI_API_KEY": "k"}
+    ragrounds = [sys.executable, "-m", "ragrounds"]
+    with openai_server() as server:
+        for name, claim, error in (("go", "> 1%", 0.05), ("no-go", "> 99%", 0.05), ("undecided", "> 50%", 1e-9)):
+            (folder / f"evals/{name}.toml").write_text(POLICY.format(url=server.url, claim=claim, error=error))
+        asked = [
+            "run",
+            "--benchmark",
+            "sample",
+            "--agent",
+            "direct",
+            "--agent",
+            "direct_cot",
+            "--model",
+            "openai:served",
+        ]
+        for one in (
+            [*asked, "--base-url", server.url, "--display", "none"],
+            ["journal", "write", "direct", "direct_cot", "--out", "evals/calls.jsonl"],
+        ):
+            done = subprocess.run([*ragrounds, *one], cwd=folder, env=home, capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "undecided", "verdict", "code"),
+    [("go", "fail", "GO", 0), ("no-go", "pass", "NO-GO", 1), ("undecided", "fail", "UNDECIDED", 4),
+     ("undecided", "pass", "UNDECIDED", 0)],
+)  # fmt: skip
+def test_it_decides_from_a_committed_journal(
+    project: Path, policy: str, undecided: str, verdict: str, code: int
+) -> None:
+    inputs = {"policy": f"evals/{policy}.toml", "journal": "evals/calls.jsonl", "undecided": undecided}
+    home = str(project / f"home-{policy}-{undecided}")
+    ended, summary, outputs = carried_out(DECIDE, project, inputs, RAGROUNDS_HOME=home)
+    assert (ended, outputs.splitlines()[0]) == (code, f"verdict={verdict}"), outputs
+    assert summary.startswith(f"**{verdict} after ")
+    assert "0 model calls made" in outputs
+    suite = ElementTree.parse(project / "ragrounds-gate.xml").getroot()
+    found = suite.get("failures"), suite.get("errors")
+    assert found == {"GO": ("0", "0"), "NO-GO": ("1", "0"), "UNDECIDED": ("0", "1")}[verdict]
+
+
+def test_what_cannot_be_carried_out_has_no_verdict_and_no_input_is_run(tmp_path: Path) -> None:
+    for policy in ("none.toml", "$(touch made).toml", "--help"):
+        ended, summary, outputs = carried_out(DECIDE, tmp_path, {"policy": policy}, RAGROUNDS_HOME=str(tmp_path))
+        assert (ended, summary, outputs.splitlines()[0]) == (2, "", "verdict=")
+        assert "Cannot read" in outputs
+    assert not (tmp_path / "made").exists()
+
+
+def test_it_installs_its_own_version_or_the_one_that_is_named(tmp_path: Path) -> None:
+    """With a stand-in for Python, which writes down what it was called with: pip would need a network."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").write_text('#!/bin/bash\nprintf "%s\\n" "$@" > called\n')
+    (tmp_path / "bin/python").chmod(0o755)
+    for package, wanted in (("", str(ROOT)), ("ragrounds[dense]==1.0", "ragrounds[dense]==1.0")):
+        ended, *_ = carried_out(INSTALL, tmp_path, {"package": package}, BEFORE=str(tmp_path / "bin"))
+        assert ended == 0
+        assert (tmp_path / "called").read_text().split() == ["-m", "pip", "install", "--quiet", wanted]
