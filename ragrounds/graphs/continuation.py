@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, Unpack
 
-from ragrounds.contracts import Context, Tool
+from ragrounds.contracts import CallArguments, Context
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message, Reply
 
@@ -77,23 +77,18 @@ def put_back(reply: Reply, pairs: Mapping[str, str], *, close: bool = True) -> s
 
 
 async def asked_within(
-    context: Context,
-    messages: Sequence[Message],
-    turn: int,
-    *,
-    prefix: str = "",
-    stop: Sequence[str] = (),
-    tools: Sequence[Tool] = (),
+    context: Context, messages: Sequence[Message], turn: int, **arguments: Unpack[CallArguments]
 ) -> Reply | None:
     """Ask for another chunk; ``None``, and the note ``window_full``, where the model's window has no room for it.
 
     Where the window is not known, the server's refusal tells: a conversation that grew too long ends its loop, as it
     does where the window is known, and not the attempt.
     """
+    prefix = arguments.get("prefix")
     room = context.room((*messages, Message("assistant", prefix)) if prefix else messages)
     if room != 0:
         try:
-            return await context.ask(messages, prefix=prefix, stop=stop, tools=tools)
+            return await context.ask(messages, **arguments)
         except CallFailed as failed:
             if failed.kind != "context_too_long":
                 raise

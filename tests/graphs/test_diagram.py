@@ -15,6 +15,7 @@ PUBLISHED = (
     "critique",
     "debate",
     "direct",
+    "flare",
     "i_medrag",
     "ircot",
     "iter_retgen",

@@ -1,6 +1,8 @@
 """All strategies by one table: what each does on scripted replies, and what holds for every one of them."""
 
 import json
+import math
+import re
 from dataclasses import dataclass, field
 from itertools import chain, cycle, repeat
 
@@ -15,7 +17,7 @@ from ragrounds.graphs.crag import read_scores
 from ragrounds.graphs.shapes import read_object, sentences
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Called, Left, Question, Reply, Usage
+from ragrounds.records import Called, Left, Question, Reply, TokenLogprob, Usage
 from tests.graphs.playing import ANSWER, CHOICE, LONG, Shelf, passage, play, text_of
 from tests.graphs.test_any_model import PIECES, REPLIES
 
@@ -33,6 +35,16 @@ def said(**keys):
 
 def chosen(letter):
     return said(answer_choice=letter)
+
+
+def doubting(text, *doubted, finish="stop"):
+    """A reply whose tokens have a probability of 0.9, and 0.1 those that are doubted."""
+    tokens = re.findall(r"\s*\S+", text)
+    chances = [0.1 if token.strip() in doubted else 0.9 for token in tokens]
+    pairs = zip(tokens, chances, strict=True)
+    return Reply(
+        text=text, finish=finish, logprobs=tuple(TokenLogprob(token, math.log(chance)) for token, chance in pairs)
+    )
 
 
 @dataclass(frozen=True)
@@ -116,6 +128,25 @@ ROWS = [
         "mq s s mr mr ma", ["q1", "q2"], notes=["repeated_query"]),
     Row("plan_search[rounds=3,queries=1]", [said(queries=["q1"]), "d", said(queries=["q1"]), ANSWER],
         "plan look_up gather plan gather answer", "mq s mr mq ma", ["q1"], notes=["repeated_query", "no_queries"]),
+    Row("flare", [doubting("Clots need heparin. It is.", "heparin."), "Heparin is it. It helps.",
+                  doubting("It is first."), ANSWER],
+        "search write search write answer", "s ma s ma ma ma", [STEM, "Clots need"]),
+    Row("flare[queries=questions,first_search=false]",
+        [doubting("Clots need heparin at once, and then aspirin is given later.", "heparin", "given"), "What first?",
+         "", "It is so.", ANSWER],
+        "search write search write answer", "ma mq mq s ma ma", ["What first?"]),
+    Row("flare[queries=sentence,steps=2]",
+        [doubting("One so.", "so."), doubting("Two x. And on.", "x."), doubting("Three. X.", "X."), ANSWER],
+        "search write search write answer", "s ma s ma ma ma", [STEM, "One so."], notes=["step_limit"]),
+    Row("flare", [doubting("Heparin.", "Heparin.", finish="length"), "", ANSWER], "search write answer", "s ma ma ma",
+        [STEM]),
+    Row("flare", ["Clots.", "Clots need [Search(clot treatment", "Heparin."], "search write search write answer",
+        "s ma ma s ma", [LONG.text, "clot treatment"], text="Clots need Heparin.", notes=["no_logprobs"],
+        question=LONG),
+    Row("flare[form=instruct,steps=1]", ["[Search(a)]", "x [Search(b)]", ANSWER], "search write search write answer",
+        "s ma s ma ma", [STEM, "a"], notes=["step_limit"]),
+    Row("flare[form=instruct]", ["[Search(a)]", "[Search(A)]", ANSWER], "search write search write answer",
+        "s ma s ma ma", [STEM, "a"], notes=["repeated_query", "no_answer"]),
     Row("plan_search", ["?", "d", "Heparin."], "plan look_up gather answer", "mq s mr ma", [LONG.text],
         text="Heparin.", notes=["no_queries"], question=LONG),
     Row("debate[rounds=1]", [chosen("A"), ANSWER, chosen("B")], "convene speak speak speak convene answer", "ma ma ma",
@@ -153,6 +184,7 @@ MOST = {
     "chain_of_note": (2, 1), "crag": (5, 2), "sure[candidates=3]": (14, 1), "adaptive_rag": (12, 10),
     "plan_search[rounds=3]": (16, 12), "debate[rounds=3,final=moderator]": (10, 0), "debate": (7, 0),
     "critique": (7, 0), "medagents[votes=2,question_experts=2]": (33, 0),
+    "flare": (13, 11), "flare[form=instruct,steps=3]": (5, 4),
 }  # fmt: skip
 """Agent → the most model calls and searches that its limits allow."""
 LOOKS = {
@@ -160,6 +192,7 @@ LOOKS = {
     "crag": said(scores=[-1] * 10), "sure": said(candidates=["a", "b"]), "adaptive_rag": "C",
     "plan_search": said(queries=["q1", "q2"]), "debate": "x", "critique": said(accept=False, critique="No."),
     "medagents": said(experts=["a", "no", "b"]),
+    "flare": "It needs [Search(q)]",
 }  # fmt: skip
 """Graph → a reply that has it search and go on."""
 
@@ -323,9 +356,12 @@ def test_pictures_prompts_and_words(name):
             assert folder.source(prompt, "zh") != folder.source(prompt, "en")
 
 
-@pytest.mark.parametrize("agent", ["ircot[queries=x]", "crag[upper=x]", "crag[lower=true]", "ircot[steps=0]"])
+@pytest.mark.parametrize(
+    "agent",
+    ["ircot[queries=x]", "crag[upper=x]", "crag[lower=true]", "ircot[steps=0]", "flare[queries=x]", "flare[form=x]"],
+)
 async def test_a_parameter_that_cannot_be_is_refused(agent):
-    with pytest.raises(UserError, match=r"queries|number|steps"):
+    with pytest.raises(UserError, match=r"queries|number|steps|form"):
         await play(agent, lambda request: LOOKS["crag"])
 
 
