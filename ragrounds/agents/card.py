@@ -31,7 +31,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
 
 
 DEFAULT_CAPS = Limits(calls=300, tokens=2_000_000, seconds=7200.0)
-"""What an attempt may use where its agent does not say. No strategy that ships makes 40 calls for a question by its
+"""What an attempt may use where its agent does not say. No strategy that ships makes 170 calls for a question by its
 defaults: these are for loops that a model keeps up."""
 
 

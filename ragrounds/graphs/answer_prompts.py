@@ -20,9 +20,12 @@ def options_block(options: Mapping[str, str]) -> str:
     return "\n".join(f"{letter}. {text}" for letter, text in options.items())
 
 
-def answer_prompt(context: Context, documents: str | None = None) -> tuple[Message, ...]:
-    """The prompt that asks for the answer, with or without documents, by the agent's `prompting` (direct or cot)."""
-    question = context.question
+def answer_prompt(
+    context: Context, documents: str | None = None, *, question: Question | None = None
+) -> tuple[Message, ...]:
+    """The prompt that asks for the answer, with or without documents, by the agent's `prompting` (direct or cot).
+    `question`: in place of the attempt's own."""
+    question = question or context.question
     prompting = context.parameters.get("prompting", "cot")
     if prompting not in ("direct", "cot"):
         raise UserError(f"Unknown prompting {str(prompting)!r}. Expected direct or cot.")

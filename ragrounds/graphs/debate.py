@@ -70,7 +70,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
         raise UserError(f"final must be majority or moderator, not {final!r}.")
     if final == "moderator" or not context.question.options:
         return {"answer": await say(context, "debate/moderate", "answer", {"Answers": numbered(last)})}
-    best = majority([letter(context, text) for text in last])
+    best = majority([letter(text, context.question.options) for text in last])
     if best < 0:
         context.note("no_majority", "no agent's option could be read; the first one's reply is given")
     return {"answer": last[max(best, 0)]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -58,12 +58,12 @@ async def say(
     return (await context.ask(prompt(kept))).text
 
 
-def letter(context: Context, text: str) -> str:
+def letter(text: str, options: Iterable[str]) -> str:
     """The option that a reply names: by its JSON key, else the last one whose letter stands alone; empty: none."""
-    said, options = without_thought(text), "|".join(map(re.escape, context.question.options))
+    said, letters = without_thought(text), "|".join(map(re.escape, options))
     given = read_object(said).get("answer_choice")
     named = given if isinstance(given, str) else said
-    found = re.findall(rf"(?<![A-Za-z0-9_])(?:{options})(?![A-Za-z0-9_])", named) if options else []
+    found = re.findall(rf"(?<![A-Za-z0-9_])(?:{letters})(?![A-Za-z0-9_])", named) if letters else []
     return (found[0] if named is given else found[-1]) if found else ""
 
 
@@ -79,11 +79,15 @@ def numbered(texts: Sequence[str], names: Sequence[str] = ()) -> str:
     return "\n\n".join(f"[{name}] {without_thought(text)}" for name, text in zip(shown, texts, strict=True))
 
 
-def experts(context: Context, text: str, most: int) -> list[str]:
-    """The experts that a model's JSON lists, each once; a note and one of general medicine where there are none."""
-    given = read_object(without_thought(text)).get("experts")
+def names(given: object, most: int) -> list[str]:
+    """The names in a list that a model wrote, each once."""
     texts = [wellformed(one) for one in given if isinstance(one, str)] if isinstance(given, list) else []
-    found = list(dict.fromkeys(name for text in texts if (name := " ".join(text.split())[:200])))[:most]
+    return list(dict.fromkeys(name for text in texts if (name := " ".join(text.split())[:200])))[:most]
+
+
+def experts(context: Context, text: str, most: int) -> list[str]:
+    """The experts that a model's JSON lists; a note and one of general medicine where there are none."""
+    found = names(read_object(without_thought(text)).get("experts"), most)
     if not found:
         context.note("no_experts", "no expert could be read; one of general medicine is asked")
     return found or ["general medicine"]
