@@ -37,5 +37,425 @@ def chosen(letter):
     return said(answer_choice=letter)
 
 
+def counted(votes, letter):
+    return said(step_by_step_thinking=f"Votes: {votes}", answer_choice=letter)
+
+
+def doubting(text, *doubted, finish="stop"):
+    """A reply whose tokens have a probability of 0.9, and 0.1 those that are doubted."""
+    tokens = re.findall(r"\s*\S+", text)
+    chances = [0.1 if token.strip() in doubted else 0.9 for token in tokens]
+    pairs = zip(tokens, chances, strict=True)
+    return Reply(
+        text=text, finish=finish, logprobs=tuple(TokenLogprob(token, math.log(chance)) for token, chance in pairs)
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """An agent, what its model says, and what must come of it."""
+
+    agent: str
+    script: list
+    nodes: str
+    calls: str
+    """``m`` for a model call with the letter of its role, ``s`` for a search: ``ma s mr``."""
+    # Those that reach the retriever: the same search again comes from the journal.
+    queries: list = field(default_factory=list)
+    text: str = ANSWER
+    notes: list = field(default_factory=list)
+    question: Question = CHOICE
+    barren: tuple = ()
+    sees: str = "answer"
+    """Nodes whose prompts show the options."""
+
+
+TALKED = "recruit opine summarise talk answer"
+TEAMS = said(level="high", teams=[{"purpose": "first", "members": ["a", "b"]}, {"members": ["c", "d"]}, {"members": 1}])
+CONSULTED = "gather_further weigh report consult revise answer"
+ROWS = [
+    Row(
+        "ircot[top_k=2]", ["Clots are treated. More.", "So the answer is: heparin.", ANSWER],
+        "search reason search reason answer", "s ma s ma ma", [STEM, "Clots are treated."],
+    ),
+    Row(
+        "ircot[queries=published]",
+        ["Which drug is used for clots. X", "Thus it is that. X", "The answer is x.", ANSWER],
+        "search reason search reason search reason answer", "s ma s ma s ma ma",
+        ["drug given first?", "drug used for clots."],
+    ),
+    Row("ircot[steps=2]", ["One.", "Two.", ANSWER], "search reason search reason answer", "s ma s ma ma",
+        [STEM, "One."], notes=["step_limit"]),
+    Row("ircot", ["", ANSWER], "search reason answer", "s ma ma", [STEM], notes=["no_sentence"]),
+    Row("ircot", ["答案是肝素。", "It is heparin."], "search reason answer", "s ma ma", [LONG.text],
+        text="It is heparin.", question=LONG),
+    Row("iter_retgen", ["It may be heparin.", ANSWER], "search write search answer", "s ma s ma",
+        [STEM, f"It may be heparin. {STEM}"]),
+    Row("iter_retgen[rounds=1]", [ANSWER], "search answer", "s ma", [STEM]),
+    Row("iter_retgen[rounds=3]", ["<think>x", "b", ANSWER], "search write search write search answer",
+        "s ma s ma s ma", [STEM, f"b {STEM}"], notes=["nothing_generated"]),
+    Row("iter_retgen", ["a", "Heparin."], "search write search answer", "s ma s ma", [LONG.text, f"a {LONG.text}"],
+        text="Heparin.", question=LONG),
+    Row("self_ask", [follow_up("What is first?"), "Heparin.", FINAL, ANSWER], "ask look_up ask answer",
+        "ma s mr ma ma", ["What is first?"]),
+    Row("self_ask[reading=false]", [follow_up("q"), FINAL, ANSWER], "ask look_up ask answer", "ma s ma ma", ["q"]),
+    Row("self_ask[retrieval=false]", [f"{follow_up('q')}Intermediate answer: x\n{FINAL}", ANSWER], "ask answer",
+        "ma ma"),
+    Row("self_ask[follow_ups=1]", [follow_up("q"), "x", follow_up("r"), FINAL, ANSWER],
+        "ask look_up ask look_up ask answer", "ma s mr ma ma ma", ["q"], notes=["search_limit"]),
+    Row("self_ask", [follow_up("q"), FINAL, ANSWER], "ask look_up ask answer", "ma s ma ma", ["q"], barren=("q",)),
+    Row("self_ask", ["I do not know.", ANSWER], "ask answer", "ma ma", notes=["no_answer"]),
+    Row("self_ask", [FINAL], "ask answer", "ma", text="Heparin.", question=LONG),
+    Row("chain_of_note", ["Note 1. Conclusion: heparin.", ANSWER], "search take_notes answer", "s mr ma", [STEM]),
+    Row("chain_of_note", ["", "Heparin."], "search take_notes answer", "s mr ma", [LONG.text], text="Heparin.",
+        question=LONG),
+    Row("crag[top_k=2]", [said(scores=[-1, 0.9]), said(scores=[1, 0]), ANSWER], "search judge refine answer",
+        "s mr mr ma", [STEM]),
+    Row("crag[top_k=2]", [said(scores=[-1, -1]), "heparin, clots", said(scores=[0, 0]), ANSWER],
+        "search judge rewrite search_further refine answer", "s mr mq s mr ma", [STEM, "heparin, clots"]),
+    Row("crag[top_k=2]", ["It helps.", "", said(scores=[0, 0]), ANSWER],
+        "search judge rewrite search_further refine answer", "s mr mq s mr ma", [STEM],
+        notes=["unreadable_scores", "no_queries"]),
+    Row("crag", ["a", ANSWER], "search judge rewrite search_further refine answer", "s mq s ma", [STEM, "a"],
+        notes=["nothing_found"], barren=(STEM, "a")),
+    Row("sure", [said(candidates=["heparin", "aspirin", "x"]), "H.", "True", "A.", "False", "Passage 2", "Passage 2",
+                 ANSWER],
+        "search propose summarise summarise rank answer", "s mr mr mr mr mr mr mr ma", [STEM]),
+    Row("sure", [said(candidates=["heparin", " Heparin"]), "H.", "True"], "search propose summarise rank answer",
+        "s mr mr mr", [LONG.text], text="heparin", question=LONG),
+    Row("sure", ["None.", ANSWER], "search propose rank answer", "s mr ma", [STEM], notes=["no_candidates"]),
+    Row("adaptive_rag", ["A", ANSWER], "assess answer", "mr ma"),
+    Row("adaptive_rag", ["Class: B.", ANSWER], "assess retrieve answer", "mr s ma", [STEM]),
+    Row("adaptive_rag", ["C", "One.", "The answer is x.", ANSWER], "assess search reason search reason answer",
+        "mr s ma s ma ma", [STEM, "One."]),
+    Row("adaptive_rag", ["Because", "Heparin."], "assess retrieve answer", "mr s ma", [LONG.text], text="Heparin.",
+        notes=["no_class"], question=LONG),
+    Row("plan_search", [said(queries=["q1", "q2", "Q1"]), "d", "d", ANSWER], "plan look_up look_up gather answer",
+        "mq s s mr mr ma", ["q1", "q2"], notes=["repeated_query"]),
+    Row("plan_search[rounds=3,queries=1]", [said(queries=["q1"]), "d", said(queries=["q1"]), ANSWER],
+        "plan look_up gather plan gather answer", "mq s mr mq ma", ["q1"], notes=["repeated_query", "no_queries"]),
+    Row("flare", [doubting("Clots need heparin. It is.", "heparin."), "Heparin is it. It helps.",
+                  doubting("It is first."), ANSWER],
+        "search write search write answer", "s ma s ma ma ma", [STEM, "Clots need"]),
+    Row("flare[queries=questions,first_search=false]",
+        [doubting("Clots need heparin at once, and then aspirin is given later.", "heparin", "given"), "What first?",
+         "", "It is so.", ANSWER],
+        "search write search write answer", "ma mq mq s ma ma", ["What first?"]),
+    Row("flare[queries=sentence,steps=2]",
+        [doubting("One so.", "so."), doubting("Two x. And on.", "x."), doubting("Three. X.", "X."), ANSWER],
+        "search write search write answer", "s ma s ma ma ma", [STEM, "One so."], notes=["step_limit"]),
+    Row("flare", [doubting("Heparin.", "Heparin.", finish="length"), "", ANSWER], "search write answer", "s ma ma ma",
+        [STEM]),
+    Row("flare", ["Clots.", "Clots need [Search(clot treatment", "Heparin."], "search write search write answer",
+        "s ma ma s ma", [LONG.text, "clot treatment"], text="Clots need Heparin.", notes=["no_logprobs"],
+        question=LONG),
+    Row("flare[form=instruct,steps=1]", ["[Search(a)]", "x [Search(b)]", ANSWER], "search write search write answer",
+        "s ma s ma ma", [STEM, "a"], notes=["step_limit"]),
+    Row("flare[form=instruct]", ["[Search(a)]", "[Search(A)]", ANSWER], "search write search write answer",
+        "s ma s ma ma", [STEM, "a"], notes=["repeated_query", "no_answer"]),
+    Row("plan_search", ["?", "d", "Heparin."], "plan look_up gather answer", "mq s mr ma", [LONG.text],
+        text="Heparin.", notes=["no_queries"], question=LONG),
+    Row("debate[rounds=1]", [chosen("A"), ANSWER, chosen("B")], "convene speak speak speak convene answer", "ma ma ma",
+        sees="speak"),
+    Row("debate", [ANSWER] * 6, "convene speak speak speak convene speak speak speak convene answer",
+        "ma ma ma ma ma ma", sees="speak"),
+    Row("debate[rounds=1,agents=2]", ["x", "y"], "convene speak speak convene answer", "ma ma", text="x",
+        notes=["no_majority"], sees="speak"),
+    Row("debate[final=moderator,personas=true]", [chosen("A")] * 6 + [ANSWER],
+        "convene speak speak speak convene speak speak speak convene answer", "ma ma ma ma ma ma ma",
+        sees="speak answer"),
+    Row("debate[agents=2,rounds=1]", ["a", "b", "Heparin."], "convene speak speak convene answer", "ma ma ma",
+        text="Heparin.", question=LONG),
+    Row("critique", [ANSWER, said(accept=True)], "write review answer", "ma ma", sees="write review"),
+    Row("critique[rounds=2]",
+        [chosen("A"), said(critique="No.", accept=False), chosen("C"), said(accept=False), ANSWER],
+        "write review write review write answer", "ma ma ma ma ma", sees="write review"),
+    Row("critique", ["Heparin.", "It is fine."], "write review answer", "ma ma", text="Heparin.", question=LONG,
+        notes=["unreadable_critique"], sees=""),
+    Row("medagents[question_experts=2,option_experts=1]",
+        [said(experts=["a", "b"]), said(experts=["c"]), "x", "x", "y", "report", "Yes", "YES", "I think so", ANSWER],
+        "gather gather_further analyse analyse weigh report consult answer", "ma ma ma ma ma ma ma ma ma ma",
+        sees=CONSULTED),
+    Row("medagents[question_experts=1,option_experts=0]",
+        [said(experts=["a"]), "x", "r", "NO", "advice", "r2", "yes", ANSWER],
+        "gather gather_further analyse weigh report consult revise consult answer", "ma ma ma ma ma ma ma ma",
+        sees=CONSULTED),
+    Row("medagents[votes=1,question_experts=1]", ["?", "x", "r", "no", "advice", "r2", "Heparin."],
+        "gather gather_further analyse weigh report consult revise answer", "ma ma ma ma ma ma ma", text="Heparin.",
+        question=LONG, notes=["no_experts", "no_consensus"], sees=""),
+    Row("medprompt[explain=false,votes=3]", [chosen("A"), chosen("A"), chosen("A")],
+        "recall explain solve solve solve answer", "ma ma ma", text=counted("C 2, A 1", "C"), sees="solve"),
+    Row("medprompt[examples=0,votes=2]", ["x", "A."], "recall explain solve solve answer", "ma ma",
+        text=counted("none 1, C 1", "C"), notes=["no_examples"], sees="solve"),
+    Row("medprompt[examples=5,explain=false,votes=1]", ["?"], "recall explain solve answer", "ma", text="?",
+        notes=["no_majority"], sees="solve"),
+    Row("medprompt", ["Heparin."], "recall explain solve answer", "ma", text="Heparin.", question=LONG,
+        notes=["no_examples"], sees=""),
+    Row("mdagents", ["low", ANSWER], "assess answer", "ma ma"),
+    Row("mdagents", ["?", "Heparin."], "assess answer", "ma ma", text="Heparin.", notes=["no_complexity"],
+        question=LONG),
+    Row("mdagents[experts=2]",
+        ["Moderate.", said(experts=["a", "b", "c"]), "x", "y", "report", said(to=[]), "-", ANSWER],
+        "assess recruit opine summarise talk answer", "ma ma ma ma ma ma ma ma", sees=TALKED),
+    Row("mdagents[rounds=1]", ["moderate", said(experts=["a", "b"]), "x", "y", "report", said(to=[1, 2], message="No."),
+                               said(to=[]), said(to=[]), said(to=[7, 2, "1"], message="So?"), "x", "y", ANSWER],
+        "assess recruit opine summarise talk talk opine answer", "ma ma ma ma ma ma ma ma ma ma ma ma", sees=TALKED),
+    Row("mdagents[turns=1,rounds=2]", ["moderate", said(experts=["a", "b"]), "x", "y", "r", said(to=[2], message="No."),
+                                       said(to=[1], message="Yes."), "x", "x", "r", "", "", "Heparin."],
+        "assess recruit opine summarise talk opine summarise talk answer", "ma ma ma ma ma ma ma ma ma ma ma ma ma",
+        text="Heparin.", question=LONG, sees=""),
+    Row("mdagents[teams=2]", ["high", TEAMS, "ask", "found", "report", "ask", "found", "report", ANSWER],
+        "assess assemble meet meet answer", "ma ma ma ma ma ma ma ma ma", sees="assemble meet answer"),
+    Row("mdagents", ["high", "none", "ask", "report", ANSWER], "assess assemble meet answer", "ma ma ma ma ma",
+        notes=["no_teams"], sees="assemble meet answer"),
+]  # fmt: skip
+MOST = {
+    "ircot": (11, 10), "ircot[steps=3,queries=published]": (4, 3), "iter_retgen[rounds=4]": (4, 4),
+    "self_ask": (13, 5), "self_ask[reading=false]": (8, 5), "self_ask[retrieval=false]": (2, 0),
+    "chain_of_note": (2, 1), "crag": (5, 2), "sure[candidates=3]": (14, 1), "adaptive_rag": (12, 10),
+    "plan_search[rounds=3]": (16, 12), "debate[rounds=3,final=moderator]": (10, 0), "debate": (7, 0),
+    "critique": (7, 0), "medagents[votes=2,question_experts=1,option_experts=1]": (16, 0),
+    "mdagents[experts=2,rounds=2,turns=2]": (19, 0), "medprompt[examples=3]": (8, 0),
+    "flare": (13, 11), "flare[form=instruct,steps=3]": (5, 4),
+}  # fmt: skip
+"""Agent → the most model calls and searches that its limits allow."""
+LOOKS = {
+    "ircot": "One more.", "iter_retgen": "One more.", "self_ask": follow_up("q"), "chain_of_note": "x",
+    "crag": said(scores=[-1] * 10), "sure": said(candidates=["a", "b"]), "adaptive_rag": "C",
+    "plan_search": said(queries=["q1", "q2"]), "debate": "x", "critique": said(accept=False, critique="No."),
     "medagents": said(experts=["a", "no", "b"]), "mdagents": said(experts=["a", "b"], to=[1, 2], message="moderate"),
-    "medprompt": chosen("B"),
+    "medprompt": chosen("B"), "flare": "It needs [Search(q)]",
+}  # fmt: skip
+"""Graph → a reply that has it search and go on."""
+
+
+def limited(graph):
+    """The graph's first row of `MOST`: its agent with limits that a test can reach."""
+    return next(agent for agent in MOST if agent.partition("[")[0] == graph)
+
+
+def shelf(row):
+    return Shelf([passage(number) for number in range(1, 21)], barren=row.barren)
+
+
+def short(calls):
+    """``model reading@judge`` as ``mr``, a search as ``s``."""
+    parts = [call.partition("@")[0].split() for call in calls]
+    return " ".join("s" if kind == "search" else kind[0] + role[0] for kind, role in parts)
+
+
+def in_order(row):
+    """Attempts of one vote run at the same time: the order of their calls is no part of the strategy."""
+    return row.agent.startswith(("sure", "plan_search", "debate", "medprompt"))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}-{row.nodes.split()[-2]}-{len(row.script)}")
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_scripted_replies_give_this_sequence_of_nodes_calls_and_searches(row, language):
+    at_once = shelf(row)
+    played = await play(row.agent, row.script, other(row.question, language=language), shelf=at_once)
+    assert played.attempt.status == "completed", played.attempt.reason
+    assert played.attempt.text == row.text
+    assert " ".join(played.nodes) == row.nodes
+    assert played.shelf.queries == row.queries
+    assert short(played.calls) == row.calls if not in_order(row) else sorted(short(played.calls)) == sorted(row.calls)
+    assert played.notes == row.notes
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}-{row.nodes.split()[-2]}-{len(row.script)}")
+async def test_options_are_shown_by_the_answering_node_alone(row):
+    played = await play(row.agent, row.script, row.question, shelf=shelf(row))
+    calls = [event.call for event in played.attempt.events if isinstance(event, Called) and event.call.kind == "model"]
+    for call, request in zip(calls, played.model.requests, strict=True) if not in_order(row) else []:
+        assert ("zq" in text_of(request)) == (call.node in row.sees.split() and bool(row.question.options))
+    if row.sees == "answer":
+        assert sum("zq" in text_of(request) for request in played.model.requests) <= 1
+    assert "zq" not in " ".join(played.shelf.queries)
+    changes = str([event.changes for event in played.attempt.events if isinstance(event, Left)])
+    assert "Text of passage" not in changes, "states hold ids"
+
+
+@pytest.mark.parametrize("agent", MOST)
+@given(
+    replies=st.lists(REPLIES, min_size=1, max_size=6),
+    question=st.sampled_from([CHOICE, LONG]),
+    window=st.sampled_from([None, 300, 3000]),
+    continues=st.sampled_from(["prefix", "turns"]),
+    language=st.sampled_from(["en", "zh"]),
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+async def test_whatever_the_model_says_an_attempt_ends_within_its_limits(
+    agent, replies, question, window, continues, language
+):
+    texts = cycle(replies)
+    asked = other(question, language=language)
+    played = await play(agent, lambda request: next(texts), asked, window=window, continues=continues)
+    within(played, agent)
+
+
+def within(played, agent):
+    assert played.attempt.status == "completed", played.attempt.reason
+    models, searches = MOST[agent]
+    kinds = [event.call.kind for event in played.attempt.events if isinstance(event, Called)]
+    assert kinds.count("model") <= models
+    assert kinds.count("search") <= searches
+
+
+PLACES = {"debate": 7, "critique": 5, "medagents": 7, "mdagents": 6, "medprompt": 6}
+"""Graph → how many calls lie before its last node, where there are more than four."""
+HOSTILE = [
+    "", " \n", "<think>never closed", "{" * 50_000, "[" * 50_000, '{"scores": [1e999, null, true, "1", [[]]]}',
+    '{"queries": [1, null, {"a": 1}, "\\ud83d", ""], "candidates": [1, null, [], ""]}', '{"queries": "a"}',
+    "Follow up:\nIntermediate answer:" * 500, "x" * 200_000, ". " * 50_000, "$question ${documents} $$", "\x00\x1b[2J",
+    "zq" * 3, "A B C", "{" + ", ".join(PIECES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("agent", "look"), [*LOOKS.items(), ("mdagents", TEAMS)])
+@pytest.mark.parametrize("reply", HOSTILE, ids=lambda reply: repr(reply[:20]))
+async def test_hostile_replies_at_every_node(agent, look, reply):
+    """One call after the other gets the hostile reply, and the others one that goes on."""
+    for place in range(PLACES.get(agent, 4)):
+        replies = chain([look] * place, [reply], repeat(look))
+        played = await play(limited(agent), lambda request, replies=replies: next(replies))
+        assert played.attempt.status == "completed", played.attempt.reason
+    played = await play(limited(agent), lambda request: reply)
+    assert played.attempt.status == "completed", played.attempt.reason
+
+
+@pytest.mark.parametrize("agent", LOOKS)
+@pytest.mark.parametrize("question", [CHOICE, LONG], ids=lambda one: one.kind)
+async def test_a_model_that_never_ends(agent, question):
+    within(await play(limited(agent), lambda request: LOOKS[agent], question), limited(agent))
+
+
+@pytest.mark.parametrize("agent", LOOKS)
+async def test_a_window_that_nobody_told_us_and_one_that_is_small(agent):
+    def script(request):
+        if len(text_of(request)) > 9000 and agent in ("ircot", "self_ask") and "zq" not in text_of(request):
+            raise CallFailed("context_too_long", "too long")
+        return LOOKS[agent]
+
+    long = Shelf([passage(number, "A word or two. " * 150) for number in range(1, 6)])
+    assert (await play(agent, script, shelf=long)).attempt.status in ("completed", "failed")
+    played = await play(agent, lambda request: LOOKS[agent], shelf=long, window=700)
+    assert played.attempt.status == "completed", played.attempt.reason
+
+
+@pytest.mark.parametrize("cap", ["calls=1", "tokens=15", "cost=0.001"])
+@pytest.mark.parametrize("agent", LOOKS)
+async def test_caps_end_an_attempt(agent, cap):
+    played = await play(
+        f"{agent}[limits.{cap}]", lambda request: Reply(text=LOOKS[agent], usage=Usage(input=10, output=5))
+    )
+    assert played.attempt.status == "capped"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}-{row.nodes.split()[-2]}-{len(row.script)}")
+async def test_what_was_paid_is_used_again(row):
+    """The journal gives a second attempt, such as one after a kill, every call that the first one made."""
+    played = await play([row.agent, row.agent], row.script, row.question, shelf=shelf(row))
+    assert played.attempt.status == "completed", played.attempt.reason
+    assert played.attempt.text == row.text
+    assert played.reused == played.made
+
+
+@pytest.mark.parametrize("stop", range(4))
+@pytest.mark.parametrize("agent", LOOKS)
+async def test_an_attempt_that_was_killed_pays_for_no_call_twice(agent, stop):
+    """The server dies at a call; the attempt made anew reaches that call from the journal."""
+    number, sent = iter(range(10_000)), []
+
+    def script(request):
+        if next(number) == stop:
+            raise CallFailed("server", "gone")
+        sent.append(request)
+        return LOOKS[agent]
+
+    whole = await play(agent, lambda request: LOOKS[agent])
+    played = await play([agent, agent], script)
+    assert played.attempt.status == "completed", played.attempt.reason
+    assert len(sent) == len(whole.model.requests), "nothing was paid twice"
+    assert played.attempt.text == whole.attempt.text
+    assert played.nodes == whole.nodes
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_pictures_prompts_and_words(name):
+    graph = catalogue.build(name)
+    assert diagram.tree(graph).startswith("start\n")
+    assert "answer --> __end__" in diagram.mermaid(graph)
+    about = catalogue.about(name)
+    assert "Sees the options: " in about
+    assert "Differs" in about or name == "plan_search"
+    folder = PromptFolder()
+    for prompt in catalogue.prompts_of(name):
+        if prompt.startswith(f"{name}/"):
+            assert folder.source(prompt, "zh") != folder.source(prompt, "en")
+
+
+@pytest.mark.parametrize(
+    "agent",
+    ["ircot[queries=x]", "crag[upper=x]", "crag[lower=true]", "ircot[steps=0]", "flare[queries=x]", "flare[form=x]"],
+)
+async def test_a_parameter_that_cannot_be_is_refused(agent):
+    with pytest.raises(UserError, match=r"queries|number|steps|form"):
+        await play(agent, lambda request: LOOKS["crag"])
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_medprompt_maps_each_vote_back_and_shows_what_the_model_solved_rightly(language):
+    """A model that knows drug names finds heparin in every order; of five examples it solves the two that have A."""
+
+    def script(request):
+        user = request.messages[-1].content
+        return chosen(user[user.index("Heparin zqb") - 3] if "zqb" in user else "A")
+
+    orders, letters = set(), set()
+    for number in range(6):
+        played = await play("medprompt", script, other(CHOICE, id=f"q/{number}", language=language))
+        assert json.loads(played.attempt.text) == json.loads(counted("B 5", "B"))
+        assert played.notes == ["wrong_example"] * 4
+        votes = played.model.requests[5:]
+        assert len(played.model.requests) == 10
+        for request in votes:
+            roles = [message.role for message in request.messages]
+            assert roles == ["system", "user", "assistant", "user"]
+            assert request.messages[2].content == chosen("A")
+            shown = request.messages[-1].content
+            orders.add(shown)
+            letters.add(script(request))
+            assert all(text in shown for text in CHOICE.options.values())
+    assert len(orders) == 6, "all orders of three options"
+    assert len(letters) == 3
+
+
+async def test_medprompt_takes_the_nearest_of_the_users_own_examples_but_never_the_question_itself(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder / "medprompt").mkdir(parents=True)
+    texts = ["Which drug is given first?", "Which drug is given last?", "What is a bone?", "Name a drug."]
+    both = {"A": "x", "B": "y"}
+    lines = [said(question=text, options=both, answer="B", reasoning=f"R{n}") for n, text in enumerate(texts)]
+    (tmp_path / "a" / "medprompt" / "examples.md").write_text("\n".join(lines))
+    (tmp_path / "b" / "medprompt" / "examples.md").write_text("{}")
+    played = await play(f"medprompt[examples=2,votes=1,prompts={tmp_path}/a]", [ANSWER])
+    shown = [message.content for message in played.model.requests[0].messages if message.role == "assistant"]
+    assert [json.loads(text)["step_by_step_thinking"] for text in shown] == ["R1", "R3"]
+    with pytest.raises(UserError, match="a JSON object a line"):
+        await play(f"medprompt[votes=1,prompts={tmp_path}/b]", [ANSWER])
+
+
+def test_sentences_end_where_a_reader_ends_them():
+    first = "Given by Dr. Smith vs. X et al. at 5.5 mg, e.g. orally."
+    assert sentences(f"{first} It helps.") == [first, "It helps."]
+    assert sentences(" 甲是乙。丙") == ["甲是乙。", "丙"]
+    assert sentences("no mark\nnext") == ["no mark", "next"]
+    assert sentences('He said "yes." Then E. coli grew!') == ['He said "yes."', "Then E. coli grew!"]
+    assert sentences("") == []
+
+
+def test_objects_and_scores_are_read_leniently():
+    assert read_object('Sure: ```json\n{"a": 1}\n```') == {"a": 1}
+    assert read_object("[1]") == {}
+    assert read_scores('{"scores": [2, -3, 0.5, NaN, true, null]}') == [1.0, -1.0, 0.5, 0.0, 0.0, 0.0]
+    assert read_scores('{"scores": 1}') == []
