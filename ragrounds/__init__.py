@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ragrounds.api.counterfactual import counterfactual as counterfactual
     from ragrounds.api.doctor import doctor as doctor
     from ragrounds.api.exchange import export as export
-    from ragrounds.api.exchange import import_mirage_predictions as import_mirage_predictions
     from ragrounds.api.exchange import import_store as import_store
     from ragrounds.api.gate import gate as gate
     from ragrounds.api.imports import import_runs as import_runs
@@ -59,7 +58,7 @@ _PLACES = {
     "score": "api.score", "judge": "api.score",
     "counterfactual": "api.counterfactual",
     "doctor": "api.doctor", "gate": "api.gate",
-    "export": "api.exchange", "import_store": "api.exchange", "import_mirage_predictions": "api.exchange",
+    "export": "api.exchange", "import_store": "api.exchange",
     "import_runs": "api.imports",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",

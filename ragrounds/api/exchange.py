@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
@@ -22,16 +20,13 @@ from ragrounds.api.workspace import (
     user_settings,
 )
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks import load
-from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.exchange.formats import EXPORTS, Export, ExportFormat, export_formats, find_export
-from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
 from ragrounds.evals.scorers.words import copy_words
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.run_names import copy_names
 from ragrounds.evals.store.transfer import TransferResult, choose_runs, copy_runs
 from ragrounds.plugins import is_import_path
-from ragrounds.records import FINAL, Run
+from ragrounds.records import FINAL
 from ragrounds.settings import Settings
 from ragrounds.ui.run_tables import transfer_lines
 
@@ -52,14 +47,6 @@ def typed_format(name: str) -> ExportFormat[Any] | None:
         UserError: the import path gives no format; an installed package adds the name, and it cannot be used.
     """
     return EXPORTS.imported(name) if is_import_path(name) else EXPORTS.find(name)
-
-
-class ImportedRuns(Struct, frozen=True):
-    """Runs made from another system's outputs."""
-
-    runs: tuple[tuple[Run, int, int], ...]
-    """Each with its predictions, and its questions without one."""
-    comparison: Comparison
 
 
 def export_runs(
@@ -114,35 +101,6 @@ def is_store(place: str) -> bool:
             return file.read(16) == b"SQLite format 3\0"
     except (OSError, ValueError):
         return False
-
-
-def import_mirage_predictions(
-    paths: str | Path | Iterable[str | Path],
-    benchmark: str = "mirage",
-    *,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> ImportedRuns:
-    """Make runs of the MIRAGE authors' prediction files, score and compare them.
-
-    Args:
-        paths: the authors' folders of per-question files, or JSON lines.
-        benchmark: which they answer.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-
-    Raises:
-        UserError: a file that cannot be read, or questions that the benchmark does not have.
-    """
-    chosen = chosen_settings(settings, home)
-    given = [paths] if isinstance(paths, str | Path) else paths
-    loaded = load(benchmark, chosen.home)
-    with open_store(chosen) as store:
-        predictions = (prediction for path in given for prediction in read_predictions(Path(path)))
-        counted = []
-        for one in as_runs(predictions, loaded, [run.id for run in store.runs()]):
-            counted.append((store_run(store, one, loaded), len(one.attempts) - one.missing, one.missing))
-            del one  # one run at a time is in memory
-        return ImportedRuns(tuple(counted), compare(store, [run for run, _, _ in counted]))
 
 
 def export(

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
+from ragrounds.api.imports import import_files
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
+from ragrounds.evals.exchange.imported_runs import RowFile, store_rows
+from ragrounds.evals.exchange.importers.importer import IMPORTERS, BadRow
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.studies.study import Study
 from ragrounds.records import Run
@@ -48,22 +52,28 @@ def imported_run(store: Store, path: str | Path, benchmark: str, home: Path) -> 
 
     Args:
         store: where it is kept.
-        path: the MIRAGE authors' folder of one setting and model, or JSON lines of such (plain or gzip). What it holds
-            of other datasets is left aside.
+        path: a file or folder of any form that is imported, of one system. What it holds of other questions is left
+            aside.
         benchmark: the cell's.
         home: where registered copies of benchmarks are.
 
     Raises:
-        UserError: nothing there, a broken file, no reply to this benchmark, or replies of several systems.
+        UserError: nothing there, a broken row, no reply to this benchmark, or replies of several systems.
     """
     loaded = load(benchmark, home)
-    wanted = {question.id.partition("/")[0] for question in loaded.questions}
-    kept = [one for one in read_predictions(Path(path).expanduser()) if one.dataset in wanted]
-    if not kept:
-        raise UserError(f"{path} has no reply to a question of {loaded.name}.")
-    systems = sorted({(one.setting, one.model) for one in kept})
-    if len(systems) > 1:
-        found = ", ".join(f"{setting} of {model}" for setting, model in systems)
-        raise UserError(f"{path} has replies of several systems ({found}), but a cell shows one.")
-    (made,) = as_runs(iter(kept), loaded, [run.id for run in store.runs()])
-    return store_run(store, made, loaded)
+    files, _ = import_files([Path(path).expanduser()])
+    rows = RowFile()
+    try:
+        for file, importer in files:
+            with IMPORTERS.used(importer.name):
+                for row in importer.rows(file):
+                    if isinstance(row, BadRow):
+                        raise UserError(f"{file.path}, {row.place}: {row.reason}.")
+                    rows.add(replace(row, agent=row.agent or file.path.name.partition(".")[0]))
+        made = store_rows(store, rows, loaded, files[0][1].name)
+    finally:
+        rows.close()
+    if len(made) > 1:
+        systems = ", ".join(sorted(one.run.identity["agent"] for one in made))
+        raise UserError(f"{path} has replies of several systems ({systems}), but a cell shows one.")
+    return made[0].run

@@ -72,14 +72,12 @@ def import_runs(
         UserError: a file that cannot be read, a form that is not recognised, or rows that answer no question.
     """
     chosen = chosen_settings(settings, home)
-    known = load(benchmark, chosen.home) if benchmark else None
     guesses: list[str] = []
-    files, left = _files(
+    files, left = import_files(
         [paths] if isinstance(paths, str | Path) else paths, format, dict(fields or {}), guesses.append
     )
-    forms = {importer.name for _, importer in files}
-    if len(forms) > 1:
-        raise UserError(f"These files have several forms ({', '.join(sorted(forms))}); import them one form at a time.")
+    form, asked = files[0][1].name, benchmark or files[0][1].benchmark
+    known = load(asked, chosen.home) if asked else None
     rows, bad, count = RowFile(), list[str](), 0
     try:
         for file, importer in files:
@@ -94,7 +92,6 @@ def import_runs(
             progress(file.path.name, rows.count)
         if not rows.count:
             raise UserError(f"There is no row that could be read. {' '.join(bad[:3])}".strip())
-        (form,) = forms
         loaded = known or benchmark_of(rows, form)
         with open_store(chosen) as store:
             made = store_rows(store, rows, loaded, form)
@@ -115,11 +112,18 @@ def import_runs(
         rows.close()
 
 
-def _files(
-    paths: Iterable[str | Path], format: str | None, fields: Mapping[str, str], say: Callable[[str], None]
+def import_files(
+    paths: Iterable[str | Path],
+    format: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[tuple[ImportFile, Importer]], list[Path]]:
-    """Each file with what reads it, and those of folders that are left: where files of a form were recognised in a
-    folder, a table beside them is not theirs."""
+    """Each file with what reads it, all of one form, and those of folders that are left: where files of a form were
+    recognised in a folder, a table beside them is not theirs.
+
+    Raises:
+        UserError: there is none, its form is not recognised, or there are several.
+    """
     wanted = IMPORTERS.named(format) if format else None
     found: list[tuple[ImportFile, Importer]] = []
     left: list[Path] = []
@@ -127,10 +131,10 @@ def _files(
         inside = path.is_dir()
         here = []
         for each in sorted(one for one in path.rglob("*") if one.is_file()) if inside else [path]:
-            file = looked_at(each, fields=fields, say=say)
+            file = looked_at(each, root=path if inside else None, fields=fields or {}, say=say)
             importer = wanted or recognised(file)
-            if importer is not None:
-                here.append((file, importer))
+            if importer is not None:  # of many thousand files the beginnings are not kept
+                here.append((replace(file, start=file.start[:64], first={}), importer))
             elif inside:
                 left.append(each)
             else:
@@ -140,8 +144,11 @@ def _files(
         kept = [(file, importer) for file, importer in here if not (inside and special and importer.general)]
         left += [file.path for file, importer in here if (file, importer) not in kept]
         found += kept
-    if not found:
+    forms = sorted({importer.name for _, importer in found})
+    if not forms:
         raise UserError("There is no file of a form that is recognised. `ragrounds import --help` names the forms.")
+    if len(forms) > 1:
+        raise UserError(f"These files have several forms ({', '.join(forms)}); import them one form at a time.")
     return found, left
 
 

@@ -15,7 +15,6 @@ import typer
 from ragrounds.api.exchange import (
     export,
     export_runs,
-    import_mirage_predictions,
     import_store,
     is_store,
     list_formats,
@@ -24,10 +23,9 @@ from ragrounds.api.exchange import (
 from ragrounds.api.imports import finding_line, import_lines, import_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Command, Group
-from ragrounds.cli.output import at_work, counting, print_json, say, tell
+from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.run_tables import transfer_lines
-from ragrounds.ui.text import number_of
 
 TransferredRuns = Annotated[
     list[str] | None, typer.Argument(help="Runs: ids, beginnings of ids, or agents' texts. [default: all]")
@@ -127,7 +125,10 @@ def import_command(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="table, medagentsbench, inspect, lm-eval, mirage-predictions, store. [default: recognised]"),
+        typer.Option(
+            help="table, medagentsbench, mirage-predictions, inspect, lm-eval, atif, every-eval-ever, openinference, "
+            "langsmith, promptfoo, deepeval, trec, store. [default: recognised]"
+        ),
     ] = None,
     map: Annotated[
         list[str] | None, typer.Option(help="Of a table: field=column, where the guess is wrong (repeatable).")
@@ -151,9 +152,6 @@ def import_command(
     if format == "store" or (format is None and is_store(paths[0])):
         _import_store(paths, runs, as_json)
         return
-    if format == "mirage-predictions":
-        _import_mirage(paths, benchmark or "mirage", as_json)
-        return
     fields = dict(one.partition("=")[::2] for one in map or ())
     with counting() as progress:
         found = import_runs(paths, benchmark, agent=agent, format=format, fields=fields, progress=progress)
@@ -175,15 +173,3 @@ def _import_store(places: list[str], runs: list[str] | None, as_json: bool) -> N
             say(line)
         if as_json:
             print_json(moved)
-
-
-def _import_mirage(paths: list[str], benchmark: str, as_json: bool) -> None:
-    with at_work("importing"):
-        found = import_mirage_predictions(paths, benchmark)
-    for run, predictions, missing in found.runs:
-        without = f", {number_of(missing, 'question')} without a prediction" if missing else ""
-        say(f"{run.id}: {predictions:,} predictions{without}")
-    if as_json:
-        print_json(found.comparison)
-    else:
-        print_comparison(found.comparison)

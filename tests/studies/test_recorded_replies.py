@@ -87,7 +87,7 @@ def test_replies_are_cells_and_are_shown_again(tmp_path: Path) -> None:
     assert (result.made, result.reused) == (0, 0)
     other = written(tmp_path, [*replies(letters), *[{**one, "setting": "rag"} for one in replies(letters)]])
     (cell,) = study(file, imported={"k = 1": other}, rows="k = 1", home=home, progress=False).table.cells
-    assert (cell.state, "cot of m, rag of m" in cell.why) == ("lacks", True)
+    assert (cell.state, "m cot, m rag" in cell.why) == ("lacks", True)
 
 
 def test_replies_that_hold_an_error_count_as_their_text_is_read_and_what_was_not_given_counts_nowhere(

@@ -24,9 +24,11 @@ from ragrounds.evals.benchmarks.benchmark import Item, assemble, content_version
 from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, which no export needs
 from ragrounds.evals.exchange.importers.importer import ImportedRow, ImportedStep
 from ragrounds.evals.scorers import usual_scores
+from ragrounds.evals.scorers.answer_status import FILTER, failure
+from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.evals.store.run_names import keep_names, new_run_id
 from ragrounds.evals.store.store import Store, now
-from ragrounds.records import Attempt, Call, Called, Entered, Event, Gold, Left, Noted, Question, Run, Score
+from ragrounds.records import Attempt, Call, Called, Entered, Event, Gold, Left, Noted, Question, Run, Score, Status
 from ragrounds.specs import Spec
 
 REPORTED = "reported"
@@ -369,14 +371,15 @@ def attempt_of(row: ImportedRow, run: Run, question: Question) -> Attempt:
     events += [Entered(step=len(steps), node="answer", at=0.0), Left(step=len(steps), seconds=0.0, changes=last)]
     events += [Noted(step=len(steps), what="imported", text=f"{row.place}: {note}") for note in row.notes]
     counts = Counter(step.kind for step in steps)
+    status, reason = _ended(row.answer, question) if row.status == "completed" else (row.status, row.reason)
     return Attempt(
         run=run.id,
         question_id=question.id,
         epoch=row.epoch,
-        status=row.status,
+        status=status,
         text=row.answer,
-        choice=row.choice or (row.answer if row.answer in question.options else ""),
-        reason=row.reason,
+        choice=row.choice or (row.answer if row.answer in question.options and not row.reply else ""),
+        reason=reason,
         usage=row.usage,
         cost_paid=row.cost,
         cost_uncached=row.cost,
@@ -386,6 +389,15 @@ def attempt_of(row: ImportedRow, run: Run, question: Question) -> Attempt:
         searches=counts["search"],
         tool_calls=counts["tool"],
     )
+
+
+def _ended(text: str, question: Question) -> tuple[Status, str]:
+    """How the call of a recorded text ended, and why: some texts are errors, or a filter's notice, that were recorded
+    in place of a reply. Nothing but the text says so, and a text that states an answer is none of them."""
+    recorded = failure(text)
+    if recorded is None or read_robustly(text, question) != recorded:
+        return "completed", ""
+    return ("blocked" if recorded.reason == FILTER else "failed"), f"{recorded.reason}: {' '.join(text.split())[:200]}"
 
 
 def _shown(passage: object) -> dict[str, object]:

@@ -98,6 +98,9 @@ def _of_run(run: Run, held: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
     for name, answers in sets.items():
         dataset = name.rpartition("/")[2]
         yield from ((kind, f"{dataset}: {text}") for kind, text in _of_dataset(answers))
+    if untold := Counter(one.question.benchmark.rpartition("/")[2] for one in made if not one.usage):
+        where = f" ({', '.join(untold)})" if len(sets) > 1 else ""
+        yield "usage", f"the tokens of {untold.total():,} of {len(made):,} answers are unknown{where}"
 
 
 def _matching(match: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -124,7 +127,7 @@ def _of_dataset(held: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
     lettered = [one for one in choices if one.label]
     if len(lettered) * 2 > len(choices):
         yield from _letters(choices, lettered)
-    yield from _usage(held)
+    yield from _figures(held)
 
 
 def _letters(choices: Sequence[_Answer], lettered: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
@@ -179,10 +182,8 @@ def _positions(choices: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
         yield "position", f"accuracy depends on where the right answer stands ({said}; p {p:.2g})"
 
 
-def _usage(held: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
-    n, without = len(held), sum(not one.usage for one in held)
-    if without:
-        yield "usage", f"the tokens of {without:,} of {n:,} answers are unknown"
+def _figures(held: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
+    n = len(held)
     if odd := [text for one in held for text in one.odd]:
         yield "impossible", f"{len(odd):,} figures are impossible and count as unknown; the first: {odd[0][:120]}"
     for what, values in (("seconds", [one.seconds for one in held]), ("cost", [one.cost for one in held])):

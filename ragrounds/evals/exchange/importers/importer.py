@@ -67,6 +67,8 @@ class ImportedRow(Struct, frozen=True, kw_only=True):
     answer: str = ""
     choice: str = ""
     """The label, where the file gives it apart from the text."""
+    reply: bool = False
+    """Whether the answer is a model's reply, to be read even where it is a label alone."""
     epoch: int = 0
     """From 0."""
     passages: tuple[GivenPassage, ...] = ()
@@ -98,10 +100,12 @@ class ImportFile(Struct, frozen=True, kw_only=True):
     """A file to read."""
 
     path: Path
+    root: Path | None = None
+    """The folder that was given, in which it stands."""
     first: Mapping[str, object] = {}
-    """Its first record, of JSON, JSON Lines or CSV; empty: it has none."""
+    """Its first record, of JSON, JSON Lines or CSV, for `recognises` alone; empty: it has none."""
     start: bytes = b""
-    """Its first bytes, unpacked."""
+    """Its first bytes, unpacked; for `rows` 64 of them."""
     fields: Mapping[str, str] = {}
     """Field → column, as the user gave them."""
     say: Callable[[str], None] = lambda text: None
@@ -126,8 +130,8 @@ class Importer(Struct, frozen=True, kw_only=True):
     """The rows, one after the other."""
     general: bool = False
     """Whether it is asked after all others, because it reads nearly anything."""
-    question: str = ""
-    """What its questions' texts are looked up in, for the error: empty, its rows hold them."""
+    benchmark: str = ""
+    """Which its files answer where the user names none; empty: the one that their rows hold."""
 
 
 IMPORTERS: ExtensionPoint[Importer] = ExtensionPoint(

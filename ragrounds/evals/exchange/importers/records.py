@@ -123,7 +123,7 @@ def parsed(text: str, place: str) -> Record:
     try:
         value = json.loads(text)
     except RecursionError:
-        return BadRow(place, "lists within lists, too deep to read")
+        return BadRow(place, "nested too deeply")
     except ValueError as error:
         return BadRow(place, "not UTF-8" if _not_text(text) else f"no JSON: {error}"[:120])
     return checked(value, text, place)
@@ -206,7 +206,7 @@ def _array(text: IO[str], head: str) -> Iterator[Record]:
             value, stop = decoder.raw_decode(held) if held else (None, 0)
             whole = bool(held) and (ended or stop < len(held))
         except RecursionError:
-            yield BadRow(place, "lists within lists, too deep to read; what follows was not read")
+            yield BadRow(place, "nested too deeply; what follows was not read")
             return
         except ValueError as error:
             value, stop, whole = str(error), 0, False
