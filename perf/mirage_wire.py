@@ -116,7 +116,7 @@ def _checked(home: Path, stats: dict[str, Any], options: argparse.Namespace) -> 
         runs = store.runs()
         replayed = {run.agent.partition("[")[0]: run for run in runs[:2]}
         imported = {setting: run for run in runs if run.origin == "imported" for setting in SETTINGS.values()
-                    if f"setting={setting}" in run.agent}  # fmt: skip
+                    if run.identity["agent"].endswith(f" {setting}")}  # fmt: skip
         report: dict[str, Any] = {
             agent: _against(store, replayed[agent], imported[setting]) for agent, setting in SETTINGS.items()
         }
