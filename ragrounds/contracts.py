@@ -240,6 +240,20 @@ class Prompts(Protocol):
         """A text without turns: a notice, a correction message."""
 
 
+class Attempted(Struct, frozen=True):
+    """What an agent made of a question inside the attempt of another."""
+
+    text: str
+    choice: str
+    """The letter that it gives apart from its text."""
+    read: str
+    """The answer as the benchmark's headline scorer reads it: an option, else the text with plain spaces. Empty: it
+    has none that can be read."""
+    probability: float | None = None
+    """The geometric mean of the probabilities of its last reply's tokens; ``None``: it was not asked for, or the server
+    gives none."""
+
+
 class CallArguments(TypedDict, total=False):
     """What a call may say beside its messages and role. What each means, :class:`Request` says."""
 
@@ -327,6 +341,21 @@ class Context(Protocol):
 
     async def answer_of(self, agent: str) -> str:
         """The final answer of another agent to this question's stem, as a part of this attempt."""
+
+    async def attempt_of(self, parameter: str, *, which: int = 0, epoch: int = 0, likely: bool = False) -> Attempted:
+        """An attempt at this question by an agent that a parameter of this one names, as a part of this attempt: its
+        calls, steps, cost and caps. What it asks is what it asks alone, and is journaled for both.
+
+        Args:
+            parameter: one of the graph's ``AGENTS``.
+            which: of several agents that it names.
+            epoch: the agent's own: an attempt of another epoch is another sample.
+            likely: have the probability of its reply, where its model is asked through this context.
+        """
+
+    @property
+    def epoch(self) -> int:
+        """How often this agent was asked this question before."""
 
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
         """Tokens left in the model's window beside `messages` and the answer; ``None``: no known window."""

@@ -29,6 +29,7 @@ from ragrounds.agents.systems.settings import SETTINGS, TABLES, is_setting, with
 from ragrounds.agents.trust import announce
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
+from ragrounds.graphs import catalogue
 from ragrounds.graphs.user_graph import SUMMARY
 from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.prompts.layout import layout_parts
@@ -47,6 +48,13 @@ class Agent(Struct, frozen=True, kw_only=True):
     """Canonical text, without what equals the card."""
     card: Card
     parameters: dict[str, Value]
+    inner: dict[str, tuple[Agent, ...]] = {}
+    """The agents that run inside this one, by the parameter that names them."""
+
+    @property
+    def whole(self) -> tuple[Agent, ...]:
+        """This agent and all inside it."""
+        return self, *(one for agents in self.inner.values() for agent in agents for one in agent.whole)
 
     @property
     def settled(self) -> dict[str, Value]:
@@ -148,6 +156,8 @@ def read_card(name: str, *, here: bool = False) -> Card:
             python = str(Path(name).parent / card.python) if "/" in card.python else card.python
             reads = tuple(str(Path(name).parent / each) for each in card.reads)
             card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python, reads=reads)
+            inside = {key: _beside(name, str(card.parameters[key])) for key in _wraps(card) if key in card.parameters}
+            card = msgspec.structs.replace(card, parameters={**card.parameters, **inside})
         if name.endswith(".toml") and (code := code_named(card)):
             announce(name, code)
         return card
@@ -190,7 +200,37 @@ def code_named(card: Card) -> list[str]:
     app = place.app_of(card.graph) if place.is_place(card.graph) else None
     named = [app.target if app else card.graph] if place.is_place(card.graph) else []
     named += [card.on_interrupt] if is_import_path(card.on_interrupt) else []
-    return named + code_in(parse(card.retriever))
+    inside = [spec.name for key in _wraps(card) for spec in _agents_in(card.parameters.get(key, ""))]
+    return [*named, *filter(place.is_place, inside), *code_in(parse(card.retriever))]
+
+
+def named_inside(spec: Spec) -> list[Spec]:
+    """The agents that an agent's text, or its file, names inside it. Nothing is opened."""
+    card = read_card(spec.name)
+    values = [spec.parameters.get(key, card.parameters.get(key, "")) for key in _wraps(card)]
+    return [one for value in values for one in _agents_in(value)]
+
+
+def _wraps(card: Card) -> tuple[str, ...]:
+    """The parameters that name agents inside this one; a graph of the user's own has none."""
+    return () if is_foreign(card) or card.graph not in catalogue.names() else catalogue.agents_in(card.graph)
+
+
+def _agents_in(value: Value) -> tuple[Spec, ...]:
+    """The agents that a parameter names: one, or a list."""
+    text = str(value)
+    return (Listed(text) if text.startswith("[") else Listed(f"[{text}]")).specs if text else ()
+
+
+def _beside(file: str, text: str) -> str:
+    """The agents that a file names, whose places begin at its folder."""
+    near = [
+        Spec(place.beside(file, one.name), one.parameters)
+        if place.is_place(one.name) or one.name.endswith(".toml")
+        else one
+        for one in _agents_in(text)
+    ]
+    return str(Listed.of(near)) if text.startswith("[") else str(near[0])
 
 
 def graph_name(name: str) -> str:
@@ -199,8 +239,6 @@ def graph_name(name: str) -> str:
     Raises:
         UserError: there is neither an agent nor a graph of that name.
     """
-    from ragrounds.graphs import catalogue
-
     if name in catalogue.names() or place.is_place(name):
         return name
     return read_card(parse(name).name).graph
@@ -210,7 +248,11 @@ _OF_SEARCHES = ("question_only", "guard", "guard_near")
 """What every agent that searches can be set to, beside its parameters."""
 
 
-def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
+_DEEPEST = 4
+"""Agents inside agents."""
+
+
+def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) -> Agent:
     """Read ``name[key=value,…]``.
 
     Keys are the parameters and switches of the agent's file, `model` and the other roles, `retriever`, `corpus`,
@@ -222,11 +264,14 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     Args:
         text: what is read.
         model: the model that it is asked with where it names none: profiles set contexts by the model.
+        depth: how many agents it is inside of.
 
     Raises:
         UserError: unknown agent, key or profile (the nearest known is offered), or a value of the wrong type.
     """
     spec = parse(text) if isinstance(text, str) else text
+    if depth > _DEEPEST:
+        raise UserError(f"{spec}: agents stand inside agents more than {_DEEPEST} deep.")
     if spec.parameters.get("clock") == "real":
         REAL.add(module_named(spec.name))
     card = read_card(spec.name, here=spec.parameters.get("in_process") is True)
@@ -236,12 +281,26 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     fields: dict[str, Value] = {}
     tools = card.tools
     kept: dict[str, Value] = {}
+    wraps = _wraps(card)
+    inner: dict[str, tuple[Agent, ...]] = {}
+    for key in wraps:
+        named = _agents_in(spec.parameters.get(key, own.get(key, "")))
+        inner[key] = tuple(open_agent(one, model=model, depth=depth + 1) for one in named)
+        if not named:
+            raise UserError(f"{spec} runs another agent: give {spec.name}[{key}=AGENT].")
+        if key in spec.parameters:
+            listed = Listed.of([parse(one.spec) for one in inner[key]])
+            single = len(named) == 1 and not str(spec.parameters[key]).startswith("[")
+            spec = spec.having(**{key: parse(inner[key][0].spec) if single else listed})
     for key, value in _expanded(spec, card, known, model).items():
         before: object
         if key in known:
             before, parameters[key] = own.get(key), _like(known[key], value, key, spec)
+            value = parse(str(value)) if key in wraps and not isinstance(value, Listed) else value
         elif key in ROLES:
             before, models[key] = card.models.get(key), str(value)
+        elif wraps and key in ("tools", "retriever", "corpus", *_OF_SEARCHES):
+            raise UserError(f"{spec}: {key} is for the agent inside: {wraps[0]}=AGENT[{key}={value}].")
         elif key == "tools":
             before, tools = Listed.of(map(parse, card.tools)), _tools_in(value)
             value = Listed.of(map(parse, tools))
@@ -268,9 +327,31 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     changed = msgspec.structs.replace(card, models=models, limits=settled, tools=tools, **fields)
     if not 0.0 <= changed.guard_near <= 1.0:
         raise UserError(f"{spec}: guard_near is a share of the question's wording, from 0 to 1.")
-    agent = Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
+    agent = _with_inner(Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters), inner)
     layout_parts(agent.layout)
     return agent
+
+
+def _with_inner(agent: Agent, inner: dict[str, tuple[Agent, ...]]) -> Agent:
+    """An agent with those inside it, which ask its models where they name none of their own.
+
+    Raises:
+        UserError: one has caps of its own.
+    """
+    agents = [one for some in inner.values() for one in some]
+    if any(key.startswith("limits.") for one in agents for key in parse(one.spec).parameters):
+        raise UserError(f"{agent.spec}: an attempt's caps hold for all agents inside: give {agent.name}[limits.…=…].")
+    models = {role: text for role, text in agent.card.models.items() if role != "judge"}
+
+    def asking(one: Agent) -> Agent:
+        """With these models."""
+        merged = one.card.models if is_foreign(one.card) else {**models, **one.card.models}
+        card = msgspec.structs.replace(one.card, models=merged)
+        return _with_inner(msgspec.structs.replace(one, card=card), one.inner)
+
+    card = msgspec.structs.replace(agent.card, oracle=agent.card.oracle or any(one.card.oracle for one in agents))
+    made = {key: tuple(map(asking, some)) for key, some in inner.items()}
+    return msgspec.structs.replace(agent, card=card, inner=made)
 
 
 def with_retriever(text: str, retriever: str) -> str:
@@ -283,6 +364,12 @@ def with_retriever(text: str, retriever: str) -> str:
     """
     spec = parse(text)
     card = read_card(spec.name)
+    for key in _wraps(card):
+        named = _agents_in(spec.parameters.get(key, card.parameters.get(key, "")))
+        inside = [parse(with_retriever(str(one), retriever)) for one in named]
+        if inside != list(named):
+            spec = spec.having(**{key: Listed.of(inside) if len(inside) > 1 else inside[0]})
+            text = str(spec)
     if "retriever" in spec.parameters or card.retriever != DEFAULT_RETRIEVER or not card.searches:
         return text
     return str(spec.having(retriever=parse(retriever)))
@@ -352,10 +439,10 @@ def check_subagent(agent: Agent) -> Agent:
     Raises:
         UserError: it is an oracle or a graph of the user's own, or names models or a corpus.
     """
-    if agent.card.oracle or agent.card.models or agent.card.corpus or is_foreign(agent.card):
+    if agent.card.oracle or agent.card.models or agent.card.corpus or is_foreign(agent.card) or agent.inner:
         raise UserError(
-            f"The agent {agent.spec!r} cannot run inside another: it is an oracle or your own graph, or has its own "
-            "models or corpus. An inner agent uses those of the outer one."
+            f"The agent {agent.spec!r} cannot run inside another: it is an oracle or your own graph, or has agents, "
+            "models or a corpus of its own. An inner agent uses those of the outer one."
         )
     return agent
 

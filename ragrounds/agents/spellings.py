@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ragrounds.agents.agent import DEFAULT_RETRIEVER, names, open_agent
+from ragrounds.agents.agent import DEFAULT_RETRIEVER, named_inside, names, open_agent
 from ragrounds.errors import UserError
 from ragrounds.files import read_text
 from ragrounds.graphs import catalogue
@@ -40,13 +40,14 @@ def runs_of_agent(reference: str, runs: Iterable[Run]) -> list[Run]:
 
 def _canonical(spec: Spec, model: str) -> str:
     """The canonical text of an agent with this model; of one that would run code, the text's plain form."""
-    return open_agent(spec, model=model or None).spec if _is_data(spec.name) else str(spec)
+    return open_agent(spec, model=model or None).spec if _is_data(spec) else str(spec)
 
 
-def _is_data(name: str) -> bool:
-    """Whether an agent ships, or is a file that names no code."""
+def _is_data(spec: Spec) -> bool:
+    """Whether an agent ships, or is a file that names no code; and so do those that its text names inside it."""
+    name = spec.name
     if name in names():
-        return True
+        return all(_is_data(one) for one in named_inside(spec))
     if not name.endswith(".toml") or not Path(name).is_file():
         return False
     try:
@@ -54,7 +55,8 @@ def _is_data(name: str) -> bool:
     except tomllib.TOMLDecodeError:
         return False
     retriever = parse(str(table.get("retriever", DEFAULT_RETRIEVER)))
-    return table.get("graph") in catalogue.names() and not code_in(retriever)
+    plain = table.get("graph") in catalogue.names() and not code_in(retriever)
+    return plain and all(_is_data(one) for one in named_inside(spec))
 
 
 def _model(run: Run) -> str:

@@ -148,7 +148,7 @@ def _open(name: str, chosen: StudioChoices) -> tuple[Store, OpenedAgent]:
     if not _NAME.fullmatch(chosen.corpus):
         raise UserError(f"The corpus {chosen.corpus!r} is not the name of an index: see `ragrounds index ls`.")
     for key in chosen.parameters:
-        if key not in (known := open_agent(agent).parameters):
+        if key not in (known := open_agent(agent).parameters) or key in catalogue.agents_in(name):
             raise unknown("parameter", key, known, "ragrounds list agents " + agent)
     request = RunArguments(
         agents=(str(Spec(agent, chosen.parameters)),),

@@ -20,6 +20,12 @@ def options_block(options: Mapping[str, str]) -> str:
     return "\n".join(f"{letter}. {text}" for letter, text in options.items())
 
 
+def asked(context: Context) -> str:
+    """The question with its options, if any: for what judges an answer."""
+    question = context.question
+    return f"{question.text}\n\n{options_block(question.options)}" if question.options else question.text
+
+
 def answer_prompt(
     context: Context, documents: str | None = None, *, question: Question | None = None
 ) -> tuple[Message, ...]:

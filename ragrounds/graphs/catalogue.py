@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -45,6 +46,12 @@ def nests(name: str, parameters: Mapping[str, Value]) -> bool:
     so it is done only where there are any."""
     asked = getattr(_module(name), "nests", None)
     return asked is not None and bool(asked(parameters))
+
+
+@cache
+def agents_in(name: str) -> tuple[str, ...]:
+    """The parameters of a graph that name agents which run inside it."""
+    return tuple(getattr(_module(name), "AGENTS", ()))
 
 
 def prompts_of(name: str, *, tools: bool = False) -> tuple[str, ...]:

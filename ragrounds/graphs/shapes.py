@@ -18,7 +18,7 @@ from ragrounds.errors import UserError
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import fitted, shown
 from ragrounds.graphs.model_text import ending, without_thought
-from ragrounds.graphs.state import Graph, Runtime, State, Ways, graph_of
+from ragrounds.graphs.state import START, Graph, Runtime, State, Ways, graph_of
 from ragrounds.records import Message, Passage, Query
 
 Node = Callable[..., Any]
@@ -81,8 +81,8 @@ def vote(
     after: Sequence[Node],
     more: Ways | None = None,
 ) -> Graph:
-    """The nodes of `before`, then `attempt` once for each state that `attempts` gives, all at the same time, then
-    the nodes of `after`. What the attempts write, a reducer of the state joins in their order. `more`: as of
+    """The nodes of `before`, if any, then `attempt` once for each state that `attempts` gives, all at the same time,
+    then the nodes of `after`. What the attempts write, a reducer of the state joins in their order. `more`: as of
     :func:`branch`."""
     join = after[0].__name__
 
@@ -92,7 +92,9 @@ def vote(
         return [Send(attempt.__name__, one) for one in attempts(state, runtime.context)] or join
 
     nodes = {node.__name__: node for node in (*before, attempt, *after)}
-    return graph_of(state, nodes, {before[-1].__name__: (spread, [attempt.__name__, join]), **(more or {})})
+    return graph_of(
+        state, nodes, {before[-1].__name__ if before else START: (spread, [attempt.__name__, join]), **(more or {})}
+    )
 
 
 async def searched(context: Context, k: int) -> list[str]:

@@ -19,8 +19,9 @@ Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"
 ContextT = TypeVar("ContextT", covariant=True)
 START, END = "__start__", "__end__"
 """LangGraph's names of where a graph begins and ends."""
-Ways = Mapping[str, str | tuple[Callable[..., str], list[str]]]
-"""Where nodes lead, by their names: to another one, or to the one that a function names of those listed."""
+Ways = Mapping[str, str | tuple[Callable[..., Any], list[str]]]
+"""Where nodes lead, by their names: to another one, or to what a function gives of those listed: a name, or LangGraph's
+`Send` once for each attempt."""
 
 
 class Runtime(Protocol[ContextT]):

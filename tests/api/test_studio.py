@@ -52,6 +52,9 @@ async def test_the_server_finds_every_graph_and_runs_it(
     ):
         with pytest.raises(UserError):  # pages of the web reach this server: they say neither where nor what is read
             await found["vanilla_rag"].ainvoke(question, context=chosen | wrong)
+    for given in ({}, {"of": "./code.py:one"}):  # nor does one run another agent
+        with pytest.raises(UserError, match=r"agent|parameter"):
+            await found["self_consistency"].ainvoke(question, context=chosen | {"parameters": given})
 
 
 @pytest.mark.slow

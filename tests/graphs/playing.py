@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ragrounds.agents.agent import open_agent
+from ragrounds.agents.agent import Agent, open_agent
 from ragrounds.contracts import Model, Request
-from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -167,13 +167,20 @@ async def play(
                 created=0.0,
             )
             store.add_run(run, [question], golds)
-            planned = PlannedRun(run, agent, models, shelf if agent.card.searches else None, tools=tuple(tools))
+            made = opened_with(agent, models, shelf, tools)
+            planned = PlannedRun(run, agent, models, made.searcher, tools=made.tools, inner=made.inner)
             await replay(store, journal, [planned], [question], golds, lambda question: ())
             found = list(store.attempts(run))
             assert len(found) == 1, "every attempt ends with exactly one status"
         made, reused = journal.made, journal.reused
         journal.close()
     return Played(found[0], model, reading, shelf, made, reused)
+
+
+def opened_with(agent: Agent, models: dict[str, Model], shelf: Shelf, tools: Sequence[AgentTool]) -> OpenedAgent:
+    """An agent and all inside it, with these models and this shelf."""
+    inner = {key: tuple(opened_with(one, models, shelf, tools) for one in some) for key, some in agent.inner.items()}
+    return OpenedAgent(agent, models, shelf if agent.card.searches else None, tuple(tools), inner)
 
 
 def without_times(attempt: Attempt) -> Attempt:

@@ -9,6 +9,8 @@ from tests.servers.process import ROOT
 
 PUBLISHED = (
     "adaptive_rag",
+    "best_of",
+    "cascade",
     "chain_of_note",
     "cot_refine",
     "crag",
@@ -30,6 +32,7 @@ PUBLISHED = (
     "search_o1",
     "search_r1",
     "self_ask",
+    "self_consistency",
     "sure",
     "tool_agent",
     "vanilla_rag",

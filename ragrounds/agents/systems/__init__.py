@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -48,10 +48,30 @@ def reads_of_system(card: Card) -> SystemReads:
     Raises:
         UserError: it cannot be opened.
     """
-    heard: Heard | None = getattr(open_system(card), "heard", None)  # in a host
-    if heard is None:
-        heard = place.heard_at(card.graph) if card.endpoint is None else Heard()
-    return SystemReads(own_source(card), heard)
+    return SystemReads(own_source(card), _heard(card) if card.endpoint is None else Heard())
+
+
+def reads_of_systems(cards: Iterable[Card]) -> SystemReads | None:
+    """What the systems among some agents read; ``None``: no agent is somebody's own system.
+
+    Raises:
+        UserError: one cannot be opened, or they stand in several places, whose files have the same names.
+    """
+    own = [card for card in cards if is_foreign(card)]
+    if len(own) < 2:
+        return reads_of_system(own[0]) if own else None
+    heard = {id(one): one for one in (_heard(card) for card in own if card.endpoint is None)}
+    if len(heard) > 1:
+        raise UserError(f"{' and '.join(card.graph for card in own)} stand in several places: one agent holds one.")
+    source = own_source(own[0])
+    for card in own[1:]:
+        source = source.joined(own_source(card))
+    return SystemReads(source, next(iter(heard.values()), Heard()))
+
+
+def _heard(card: Card) -> Heard:
+    """What is heard of an agent's system: in its host, or here."""
+    return getattr(open_system(card), "heard", None) or place.heard_at(card.graph)
 
 
 def own_source(card: Card) -> OwnSource:

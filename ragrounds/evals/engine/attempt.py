@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from langgraph.errors import GraphRecursionError
@@ -21,7 +22,7 @@ from ragrounds.contracts import Closing, FinishedAttempt, System
 from ragrounds.errors import NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
-from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.context import AttemptContext, guard_of
 from ragrounds.evals.engine.drawn_values import AgentDraws
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
@@ -37,8 +38,7 @@ from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import FINAL, TOKENS_APART, Attempt, Gold, Question, Run, Score, Status, blank
-from ragrounds.tools.leak_guard import LeakGuard
+from ragrounds.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Question, Run, Score, Status, blank
 
 Scorers = Callable[[Question], Sequence[ScorerRecord]]
 """The scorers of a question."""
@@ -73,6 +73,8 @@ class _OpenedRun(Struct, frozen=True):
     """Those of a foreign system that are in flight, where its calls are heard at the wire."""
     draws: AgentDraws
     reads: RunReads
+    inner: Any
+    """:class:`ragrounds.evals.engine.inner_attempts.InnerAgents`, where agents run inside this one."""
 
 
 class AttemptRunner:
@@ -98,15 +100,20 @@ class AttemptRunner:
                 at_once=None if isinstance(system, _BuiltInGraph) or system.takes_context else AttemptsAtOnce(),
                 draws=AgentDraws(planned.agent, here=isinstance(system, InProcessSystem)),
                 reads=RunReads(store, planned, asks=journal.mode != "replay"),
+                inner=self._inner(planned) if planned.inner else None,
             )
             for planned in planned_runs
         }
         # A system's own plain functions each hold a thread for as long as they run.
         grow_threads()
-        if any(is_foreign(planned.agent.card) for planned in planned_runs):
+        if any(is_foreign(one.card) for planned in planned_runs for one in planned.agent.whole):
             from ragrounds.recorder.function import MOST_THREADS
 
             grow_threads(MOST_THREADS)
+
+    def _inner(self, planned: PlannedRun) -> Any:
+        module = import_module("ragrounds.evals.engine.inner_attempts")  # a leaf: most runs have no use of it
+        return module.InnerAgents(planned.inner, self._journal, partial(_by_system, self._journal), self._alone)
 
     def _goes_on(self, run: Run) -> bool:
         """Whether a replay goes on after a run's attempt was not held by the journal: no attempt of another agent has
@@ -119,6 +126,8 @@ class AttemptRunner:
         for opened in self._runs.values():
             if isinstance(opened.system, Closing):
                 await opened.system.close()
+            if opened.inner:
+                await opened.inner.close()
 
     async def __call__(self, planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
         """Make one attempt, score it, call `on_end`, and write it with its scores.
@@ -179,11 +188,8 @@ class AttemptRunner:
             drawn=await opened.draws.of(self._journal, item.question, item.epoch, payer),
             gold=item.gold.documents if card.oracle else None,
             change=planned.change(item.question, item.gold, item.epoch) if planned.change is not None else None,
-            guard=LeakGuard(
-                frozenset(item.gold.withheld) if card.guard else frozenset(),
-                item.question.text if card.guard_near else "",
-                card.guard_near,
-            ),
+            guard=guard_of(card, item.question, item.gold),
+            inside=opened.inner.of(item.gold) if opened.inner else None,
         )
 
     def _scores_of_before(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:
@@ -267,6 +273,22 @@ def task_of(space: Sequence[str]) -> str:
     return space[-1].rpartition(":")[2] if space else ""
 
 
+async def _by_system(journal: StoreJournal, system: System, context: AttemptContext, agent: str) -> Answer:
+    """Have a system that is not ours answer.
+
+    Raises:
+        NotReplayed: this is a replay, and nothing of it is recorded.
+    """
+    # Here: what records others' clients is of no use to the graphs that ship.
+    from ragrounds.evals.engine.foreign_system import run_system
+
+    told = await run_system(system, context, journal)
+    heard = journal.mode != "replay" or was_heard(context.events)
+    if not heard and not getattr(system, "sealed", False):
+        raise NotReplayed(f"{agent} cannot be replayed: {UNHEARD}.")
+    return told
+
+
 async def _attempt(
     system: _BuiltInGraph | System,
     context: AttemptContext,
@@ -286,14 +308,8 @@ async def _attempt(
                 async for given, letter in _answers(system, context):
                     answer, choice = given, letter
             else:
-                # Here: what records others' clients is of no use to the graphs that ship.
-                from ragrounds.evals.engine.foreign_system import run_system
-
-                told = await run_system(system, context, journal)
+                told = await _by_system(journal, system, context, run.agent)
                 answer, choice = told.text, told.choice
-                heard = journal.mode != "replay" or was_heard(context.events)
-                if not heard and not getattr(system, "sealed", False):
-                    raise NotReplayed(f"{run.agent} cannot be replayed: {UNHEARD}.")
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except TimeoutError as error:

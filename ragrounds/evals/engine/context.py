@@ -21,8 +21,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.agents.agent import check_subagent, open_agent
+from ragrounds.agents.agent import Card, check_subagent, open_agent
 from ragrounds.contracts import (
+    Attempted,
     CallArguments,
     Context,
     Continuation,
@@ -55,6 +56,7 @@ from ragrounds.models.reply_parts import believed, request_usage
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import (
     Fault,
+    Gold,
     Message,
     Passage,
     Query,
@@ -114,6 +116,8 @@ class AttemptContext(AttemptLog):
     """What no search for this question may find."""
     at_once: AttemptsAtOnce | None = None
     """Those of the same foreign system that are in flight."""
+    inside: Callable[..., Awaitable[Attempted]] | None = None
+    """Makes attempts of the agents inside this one, as :meth:`attempt_of`."""
     drawn: DrawnValues | None = None
     """What a foreign system draws from clock and chance; ``None``: that is not recorded."""
     change: Intervention | None = None
@@ -471,6 +475,16 @@ class AttemptContext(AttemptLog):
         state = await catalogue.build(inside.card.graph).compile().ainvoke({}, context=context)
         return str(state.get("answer", ""))
 
+    async def attempt_of(self, parameter: str, *, which: int = 0, epoch: int = 0, likely: bool = False) -> Attempted:
+        """Make an attempt of an agent inside this one.
+
+        Raises:
+            UserError: it has none.
+        """
+        if self.inside is None:
+            raise UserError(f"No agent was opened for {parameter}: agents run inside others in runs alone.")
+        return await self.inside(self, parameter, which=which, epoch=epoch, likely=likely)
+
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
         """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
         model = self._model(role)
@@ -496,7 +510,9 @@ class AttemptContext(AttemptLog):
         return total
 
     def _model(self, role: str) -> Model:
-        model = self.models.get("reader" if role == "reading" else role) or self.models["model"]
+        model = self.models.get({"reading": "reader", "judging": "judge"}.get(role, role)) or self.models.get("model")
+        if model is None:
+            raise UserError(f"No model was given for the role {role!r}. Give one with --model.")
         return self.change.model(self._made_searches, role, model) if self.change is not None else model
 
     def _check_blind(self, deed: str) -> None:
@@ -507,6 +523,12 @@ class AttemptContext(AttemptLog):
                 "question-only retrieval only the answering node may read them (use `context.stem`). To search with "
                 "the options, set `question_only = false` in the agent's file, or give AGENT[question_only=false]."
             )
+
+
+def guard_of(card: Card, question: Question, gold: Gold) -> LeakGuard:
+    """What no search of an agent for a question may find."""
+    withheld = frozenset(gold.withheld) if card.guard else frozenset[str]()
+    return LeakGuard(withheld, question.text if card.guard_near else "", card.guard_near)
 
 
 def _price_of(server: Server[R], reply: R, prices: Mapping[str, Price]) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Unpack
 
-from ragrounds.contracts import CallArguments, Context, Prompts
+from ragrounds.contracts import Attempted, CallArguments, Context, Prompts
 from ragrounds.errors import UserError
 from ragrounds.records import Message, Passage, Question, Reply, Stem
 from ragrounds.specs import Value
@@ -36,7 +36,12 @@ class NestedContext:
         )
         # All else is the attempt's own: its caps, journal and trace are kept in one place.
         attempt = self.attempt
-        self.seed, self.continues, self.tools = attempt.seed, attempt.continues, attempt.tools
+        self.seed, self.epoch, self.continues, self.tools = (
+            attempt.seed,
+            attempt.epoch,
+            attempt.continues,
+            attempt.tools,
+        )
         self.search, self.use, self.passage = attempt.search, attempt.use, attempt.passage
         self.wait, self.note = attempt.wait, attempt.note
 
@@ -77,6 +82,14 @@ class NestedContext:
             UserError: always.
         """
         raise UserError(f"The agent {agent!r} cannot run here: one agent inside another is as deep as it goes.")
+
+    async def attempt_of(self, parameter: str, *, which: int = 0, epoch: int = 0, likely: bool = False) -> Attempted:
+        """Refuse: as :meth:`answer_of`.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(f"The agents of {parameter!r} cannot run here: a graph inside a node runs no other agent.")
 
     def _role(self, role: str) -> str:
         return self.role if role == "answering" else role

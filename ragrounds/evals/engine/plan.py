@@ -19,7 +19,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
-from ragrounds.agents.systems import asks_our_models, code_of, is_foreign, prompts_of, reads_of_system, takes_context
+from ragrounds.agents.systems import (
+    asks_our_models,
+    code_of,
+    is_foreign,
+    prompts_of,
+    reads_of_systems,
+    takes_context,
+)
 from ragrounds.agents.systems.settings import check_effects
 from ragrounds.contracts import Intervention, Model, Searcher
 from ragrounds.errors import StopRun, UserError
@@ -28,6 +35,7 @@ from ragrounds.evals.engine.system_identity import (
     SYSTEM_PARTS,
     SystemIdentity,
     changes,
+    compared,
     differences,
     differing_parts,
     found_run,
@@ -36,6 +44,7 @@ from ragrounds.evals.engine.system_identity import (
     said,
     system_parts,
 )
+from ragrounds.evals.scorers import described, headline_of, scorer_code
 from ragrounds.evals.store.reads import read_rows, reads_of
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
@@ -82,6 +91,8 @@ class OpenedAgent(Struct, frozen=True):
     models: Mapping[str, Model]
     searcher: Searcher | None
     tools: tuple[AgentTool, ...] = ()
+    inner: Mapping[str, tuple[OpenedAgent, ...]] = {}
+    """As :attr:`ragrounds.agents.agent.Agent.inner`."""
 
 
 class PlannedRun(Struct, frozen=True):
@@ -101,6 +112,8 @@ class PlannedRun(Struct, frozen=True):
     """What the agent lists as its tools."""
     change: Callable[[Question, Gold, int], Intervention] | None = None
     """What a counterfactual changes in the attempt at a question in an epoch."""
+    inner: Mapping[str, tuple[OpenedAgent, ...]] = {}
+    """The agents that run inside it."""
 
 
 def plan(
@@ -149,7 +162,7 @@ def plan(
             )
         before, changed = _changed_since(store, run, identity) if run.id not in known else (None, ())
         made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed)
-        planned_runs.append(replace(made, tools=opened.tools))
+        planned_runs.append(replace(made, tools=opened.tools, inner=opened.inner))
     return planned_runs
 
 
@@ -163,8 +176,10 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> 
         "selection": msgspec.to_builtins(benchmark.selection),
         "epochs": epochs,
     }
-    card = opened.agent.card
-    return SystemIdentity(identity, reads_of_system(card) if is_foreign(card) else None)
+    if opened.inner:  # what a wrapper does depends on how answers are read
+        read_by = [headline.scorer for headline in headline_of(benchmark.questions)]
+        identity["reading"] = {name: scorer_code(described(name)) for name in read_by}
+    return SystemIdentity(identity, reads_of_systems(one.card for one in opened.agent.whole))
 
 
 def _servers_asked(store: Store, now: SystemIdentity) -> set[str]:
@@ -203,25 +218,28 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
         UserError: unknown agent, model or parameter; no corpus for an agent that searches; the same agent twice.
     """
     agents = [open_agent(text) for text in recipe.agents]
-    for agent in agents:
-        if not asks_our_models(agent.card):
-            check_effects(parse(agent.spec), agent.card)
+    for one in (one for agent in agents for one in agent.whole):
+        if not asks_our_models(one.card):
+            check_effects(parse(one.spec), one.card)
     specs = [agent.spec for agent in agents]
     if twice := next((spec for place, spec in enumerate(specs) if spec in specs[:place]), None):
         raise UserError(f"The agent {twice!r} is given twice.")
     models: dict[str, Model] = {}
     searchers: dict[tuple[str, str], Searcher] = {}
-    return [
-        OpenedAgent(
+
+    def opened(agent: Agent) -> OpenedAgent:
+        """With the agents inside it."""
+        return OpenedAgent(
             agent,
             open_models(agent, recipe.model, models, recipe.prices, recipe.defaults, recipe.served),
             _open_searcher(parse(agent.card.retriever), agent, recipe, home, searchers, progress)
             if searches_corpus(agent)
             else None,
             _open_tools(agent, recipe, home, searchers, progress),
+            {key: tuple(map(opened, some)) for key, some in agent.inner.items()},
         )
-        for agent in agents
-    ]
+
+    return [opened(agent) for agent in agents]
 
 
 def searches_corpus(agent: Agent) -> bool:
@@ -298,7 +316,7 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
     if not asks_our_models(agent.card):
         return {}
     named = agent.card.models if default is None else {"model": default, **agent.card.models}
-    if "model" not in named:
+    if "model" not in named and not agent.inner:
         raise UserError(
             f"No model was given for {agent.spec!r}. Give one with --model: openai:gpt-4o-mini, or openai:NAME with "
             f"--base-url for your own server; {BASELINE} is the built-in baseline."
@@ -334,9 +352,14 @@ def asked_models(recipe: Recipe) -> list[str]:
     Raises:
         UserError: as :func:`open_agents`.
     """
-    agents = [open_agent(text) for text in recipe.agents]
+    agents = _whole(recipe)
     retrievers = [parse(agent.card.retriever) for agent in agents if agent.card.searches]
     return [*sorted(model_texts_of(recipe)), *(text for spec in retrievers for text in embedding_models(spec))]
+
+
+def _whole(recipe: Recipe) -> list[Agent]:
+    """A recipe's agents, and all inside them."""
+    return [one for text in recipe.agents for one in open_agent(text).whole]
 
 
 def own_corpus(benchmark: Benchmark) -> str | None:
@@ -366,11 +389,19 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "limits": msgspec.to_builtins(agent.caps),
         "question_only": card.question_only,
         "oracle": card.oracle,
-        "tier": "journaled" if takes_context(card) else "own",
-        "inner": subagent_identity(agent),  # the key that stored runs have
+        "tier": "journaled" if all(takes_context(one.card) for one in agent.whole) else "own",
+        # The key that stored runs have.
+        "inner": {key: [_inner_identity(one) for one in some] for key, some in opened.inner.items()}
+        or subagent_identity(agent),
         **({"tools": [tool.identity() for tool in opened.tools]} if opened.tools else {}),
         **(system_parts(card) if is_foreign(card) else {}),
     }
+
+
+def _inner_identity(opened: OpenedAgent) -> dict[str, object]:
+    """The identity of an agent inside another; what one's own system reads is compared by itself."""
+    identity = agent_identity(opened)
+    return compared(identity) if is_own(identity) else identity
 
 
 def subagent_identity(agent: Agent) -> dict[str, object] | None:
@@ -411,7 +442,11 @@ def find_or_start_run(
         StopRun: the store cannot be written.
     """
     known = identity or _system_identity(benchmark, opened, epochs)
-    before = found_run(store, known) if known.reads else store.latest(fingerprint(known.identity))
+    if is_own(known.identity):
+        before = found_run(store, known)
+    else:
+        before = store.latest(fingerprint(known.identity))
+        before = before if before and not differences(store, before, known) else None
     if before and not new:
         return before
     whole = dict(known.identity)
@@ -438,9 +473,15 @@ def find_or_start_run(
 
 def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> dict[str, dict[str, str]]:
     """Those of some servers that an agent asks."""
-    asked = {server_of(model.spec) for model in opened.models.values()}
-    if opened.searcher:
-        asked |= fingerprints_in(parse(opened.searcher.spec)).keys()
+
+    def asked_by(one: OpenedAgent) -> set[str]:
+        """With the agents inside it."""
+        found = {server_of(model.spec) for model in one.models.values()}
+        if one.searcher:
+            found |= fingerprints_in(parse(one.searcher.spec)).keys()
+        return found.union(*(asked_by(each) for some in one.inner.values() for each in some))
+
+    asked = asked_by(opened)
     return {server: dict(facts) for server, facts in sorted(servers.items()) if server in asked}
 
 
@@ -450,15 +491,14 @@ def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
     Raises:
         UserError: it is not; names what differs.
     """
-    read: list[str] = []
-    if now.reads is not None:
-        differing, read = differing_parts(run, now), [in_words(one) for one in differences(store, run, now)]
-        same = not differing and not read
+    read = [in_words(one) for one in differences(store, run, now)]
+    if is_own(now.identity):
+        differing, same = differing_parts(run, now), True
     else:
         same = run.fingerprint == fingerprint(now.identity)
         plain = msgspec.json.decode(msgspec.json.encode(now.identity))
         differing = [] if same else sorted(k for k in {*plain, *run.identity} if plain.get(k) != run.identity.get(k))
-    if not same:
+    if read or differing or not same:
         named = ", ".join([*differing, *(["what it reads"] if read else [])]) or "its identity"
         why = f" ({'; '.join(said(read))})" if read else ""
         raise UserError(
@@ -509,5 +549,5 @@ def model_texts_of(recipe: Recipe) -> set[str]:
     Raises:
         UserError: as :func:`open_agents`.
     """
-    agents = [open_agent(text) for text in recipe.agents]
+    agents = _whole(recipe)
     return {text for agent in agents for text in model_texts(agent, recipe.model, recipe.defaults).values()}

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from ragrounds.agents.systems import is_foreign, reads_of_system
+from ragrounds.agents.systems import reads_of_systems
 from ragrounds.digests import text_digest
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.servers import asked_server
@@ -34,10 +34,10 @@ class RunReads:
     """
 
     def __init__(self, store: Store, planned: PlannedRun, *, asks: bool) -> None:
-        card = planned.agent.card
+        cards = [one.card for one in planned.agent.whole]
         self._store, self._number, self._asks = store, store.number(planned.run), asks
-        self._reads = reads_of_system(card) if is_foreign(card) else None
-        self._own = planned.run.identity.get("tier") == "own" and card.endpoint is None
+        self._reads = reads_of_systems(cards)
+        self._own = planned.run.identity.get("tier") == "own" and any(one.endpoint is None for one in cards)
         self._kept = {_key(one) for one in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
         self._heard = -1
         """How much was heard when :meth:`rows` was asked last."""

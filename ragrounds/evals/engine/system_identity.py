@@ -96,7 +96,7 @@ def is_own(identity: Mapping[str, object]) -> bool:
 
 def same_agent(run: Run, now: SystemIdentity) -> bool:
     """Whether a run is of the agent as it is now, on the same questions, whatever it reads."""
-    return run.agent == now.identity["agent"] and _rest(run.identity) == _rest(now.identity)
+    return run.agent == now.identity["agent"] and compared(run.identity) == compared(now.identity)
 
 
 def found_run(store: Store, now: SystemIdentity) -> Run | None:
@@ -193,7 +193,7 @@ def _is_code(identity: Mapping[str, object]) -> bool:
     return not any(key.startswith("endpoint.") for key in _table(identity, "wiring"))
 
 
-def _rest(identity: Mapping[str, object]) -> dict[str, object]:
+def compared(identity: Mapping[str, object]) -> dict[str, object]:
     """What is compared as it is."""
     known = {"read", "process", *(["graph_code"] if _is_code(identity) else [])}
     known |= {"models"} if identity.get("tier") == "own" else set()
@@ -202,7 +202,7 @@ def _rest(identity: Mapping[str, object]) -> dict[str, object]:
 
 def differing_parts(run: Run, now: SystemIdentity) -> list[str]:
     """The parts of an identity that are others now than when a run began, by their keys."""
-    then, today = _rest(run.identity), _rest(now.identity)
+    then, today = compared(run.identity), compared(now.identity)
     return sorted(key for key in {*then, *today} if then.get(key) != today.get(key))
 
 

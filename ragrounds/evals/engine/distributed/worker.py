@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.agents.systems import is_foreign, reads_of_system
+from ragrounds.agents.systems import is_foreign, reads_of_systems
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
@@ -192,13 +192,14 @@ def _planned_runs(setup: WorkerSetup, store: Store) -> list[PlannedRun]:
     planned_runs = []
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
         here, planned, card = agent_identity(opened), run.identity, opened.agent.card
+        reads = reads_of_systems(one.card for one in opened.agent.whole)
         told = {*SEEN_BY_LEADER} - ({"models"} if here["tier"] != "own" else set()) if is_foreign(card) else set[str]()
         # Of the run's identity the agent's part. What a system of one's own has read is compared by itself.
         differing = [
             key for key, value in here.items() if key not in told and _plain(value) != _plain(planned.get(key))
         ]
-        if is_foreign(card):
-            found = differences(store, run, SystemIdentity(here, reads_of_system(card)))
+        if reads is not None:
+            found = differences(store, run, SystemIdentity(here, reads))
             differing += [in_words(one) for one in found if one.kind != "package" or one.now]
         if differing:
             raise StopRun(
@@ -206,7 +207,8 @@ def _planned_runs(setup: WorkerSetup, store: Store) -> list[PlannedRun]:
                 f"planned with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs "
                 "and corpora."
             )
-        planned_runs.append(PlannedRun(run, opened.agent, opened.models, opened.searcher, setup.recipe.prices))
+        made = PlannedRun(run, opened.agent, opened.models, opened.searcher, setup.recipe.prices)
+        planned_runs.append(replace(made, tools=opened.tools, inner=opened.inner))
     return planned_runs
 
 

@@ -1,0 +1,230 @@
+"""Attempts of agents inside the attempt of another, which a wrapper such as `self_consistency` asks for.
+
+Each has a context of its own (question, epoch, models, corpus, prompts, occurrences), so that it asks exactly what the
+agent alone asks, and the journal makes that once for both. Events, sums and caps are those of the attempt around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
+from dataclasses import fields
+from typing import Any
+
+from msgspec.structs import replace
+
+from ragrounds.agents.systems import is_foreign, open_system
+from ragrounds.agents.systems.in_process import InProcessSystem
+from ragrounds.contracts import Attempted, Request, Server, System
+from ragrounds.errors import SharedHostEnded
+from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptLog
+from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
+from ragrounds.evals.engine.context import AttemptContext, R, guard_of
+from ragrounds.evals.engine.drawn_values import AgentDraws
+from ragrounds.evals.engine.plan import OpenedAgent
+from ragrounds.evals.engine.thread_bridge import ThreadBridge
+from ragrounds.evals.scorers import described, headline_of, score_by
+from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.graphs import catalogue
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.recorder.observer import STEP, step_here
+from ragrounds.records import Attempt, Event, Gold, Question, Reply
+
+ForeignRun = Callable[[System, AttemptContext, str], Any]
+"""Has a system answer, and gives its :class:`ragrounds.records.Answer`."""
+
+
+class _Shared(list[Event]):
+    """Events of one attempt that are events of the attempt around it too."""
+
+    def __init__(self, around: list[Event]) -> None:
+        super().__init__()
+        self._around = around
+
+    def append(self, event: Event) -> None:
+        """Add an event to both."""
+        super().append(event)
+        self._around.append(event)
+
+
+class InnerContext(AttemptContext):
+    """The context of an attempt inside another: its log is that of the attempt around it (see below the class)."""
+
+    def __init__(self, around: AttemptContext, **own: Any) -> None:
+        vars(self).update(vars(around))
+        self.around = around
+        around._step()  # the node around is entered before what it runs
+        self.task = step_here().rpartition("|")[2].rpartition(":")[2]
+        self.shared = _Shared(around.events)
+        self.likely = False
+        self.likelihood: float | None = None
+        self._occurrences, self._passages, self._options_read = Counter(), {}, False
+        self._threads = ThreadBridge()
+        for name, value in own.items():
+            setattr(self, name, value)
+
+    async def complete(self, model: Server[R], request: Request, kind: type[R], **more: Any) -> R:
+        """As that of any attempt; with the probability of an answer, where it is wanted."""
+        wanted = self.likely and kind is Reply and more.get("role", "answering") == "answering"
+        if wanted and request.logprobs is None:
+            request = replace(request, logprobs=0)
+        reply = await super().complete(model, request, kind, **more)
+        if wanted:
+            tokens = reply.logprobs or ()
+            mean = sum(one.logprob for one in tokens) / len(tokens) if tokens else None
+            self.likelihood = None if mean is None else math.exp(min(0.0, mean))
+        return reply
+
+    def entered(self, task: str, node: str, inside: str = "") -> int:
+        """Record that a node began, inside the one around it."""
+        return super().entered(task, node, inside or STEP.get() or self.task)
+
+    def _step(self) -> tuple[int, str]:
+        step, node = super()._step()
+        return (step, node) if step >= 0 else self._steps.get(self.task, (-1, "", 0.0))[:2]
+
+
+for _one in fields(AttemptLog):  # a property goes before what stands in the object itself
+    _name = _one.name
+
+    def _get(self: InnerContext, name: str = _name) -> Any:
+        return self.shared if name == "events" else getattr(self.around, name)
+
+    def _set(self: InnerContext, value: object, name: str = _name) -> None:
+        setattr(self.around, name, value)
+
+    setattr(InnerContext, _name, property(_get, _set))
+
+
+class InnerAgents:
+    """The agents inside another, opened once for all attempts of a run.
+
+    Args:
+        opened: as :attr:`ragrounds.evals.engine.plan.PlannedRun.inner`.
+        journal: where calls are recorded.
+        foreign: runs a system of one's own.
+        alone: held while an attempt is made again whose process ended with several in hand.
+    """
+
+    def __init__(
+        self,
+        opened: Mapping[str, tuple[OpenedAgent, ...]],
+        journal: StoreJournal,
+        foreign: ForeignRun,
+        alone: asyncio.Lock,
+    ) -> None:
+        self._agents = {
+            key: tuple(_InnerAgent(one, journal, foreign, alone) for one in some) for key, some in opened.items()
+        }
+
+    def of(self, gold: Gold) -> Callable[..., Awaitable[Attempted]]:
+        """Makes attempts at the question of `gold` (:attr:`AttemptContext.inside`)."""
+
+        async def attempt(around: AttemptContext, parameter: str, *, which: int, epoch: int, likely: bool) -> Attempted:
+            """As :meth:`ragrounds.contracts.Context.attempt_of`."""
+            return await self._agents[parameter][which].attempt(around, gold, epoch, likely)
+
+        return attempt
+
+    async def close(self) -> None:
+        """Close what their systems hold open."""
+        for agent in (one for some in self._agents.values() for one in some):
+            await agent.close()
+
+
+class _InnerAgent:
+    def __init__(self, opened: OpenedAgent, journal: StoreJournal, foreign: ForeignRun, alone: asyncio.Lock) -> None:
+        card = opened.agent.card
+        self._opened, self._journal, self._foreign, self._alone = opened, journal, foreign, alone
+        self._prompts = PromptFolder(card.prompts, opened.agent.layout)
+        self._system = open_system(card) if is_foreign(card) else None
+        self._graph = None if self._system else catalogue.build(card.graph).compile()
+        self._inner = InnerAgents(opened.inner, journal, foreign, alone)
+        hears = self._system is not None and not self._system.takes_context
+        self._at_once = AttemptsAtOnce() if hears else None
+        self._draws = AgentDraws(opened.agent, here=isinstance(self._system, InProcessSystem))
+
+    async def attempt(self, around: AttemptContext, gold: Gold, epoch: int, likely: bool) -> Attempted:
+        """One attempt of this agent at the question of `around`."""
+        opened, card, question = self._opened, self._opened.agent.card, around.item
+        context = InnerContext(
+            around,
+            epoch=epoch,
+            likely=likely,
+            parameters=opened.agent.parameters,
+            models=opened.models,
+            searcher=opened.searcher,
+            toolbox=opened.tools,
+            prompts=self._prompts,
+            recorded=card.record,
+            question_only=card.question_only,
+            at_once=self._at_once,
+            drawn=await self._draws.of(self._journal, question, epoch, around.payer),
+            gold=gold.documents if card.oracle else None,
+            guard=guard_of(card, question, gold),
+            inside=self._inner.of(gold),
+        )
+        try:
+            text, choice = await (self._by_system(context) if self._system else self._by_graph(context))
+        finally:
+            context.close()
+        return Attempted(text, choice, read_answer(text, choice, question), context.likelihood)
+
+    async def _by_graph(self, context: AttemptContext) -> tuple[str, str]:
+        text: object = ""
+        choice = ""
+        assert self._graph is not None
+        async for event in self._graph.astream(
+            {}, {"recursion_limit": MAX_STEPS}, context=context, stream_mode="updates"
+        ):
+            for changes in event.values():
+                if isinstance(changes, dict) and "answer" in changes:
+                    text, choice = changes["answer"], changes.get("choice", "")
+        return (text if isinstance(text, str) else ""), choice
+
+    async def _by_system(self, context: AttemptContext) -> tuple[str, str]:
+        """Have a system answer outside of the wrapper's graph: what LangGraph hands on to graphs in its nodes is not
+        for it."""
+        from langchain_core.runnables.config import var_child_runnable_config
+
+        agent, system = self._opened.agent.spec, self._system
+        assert system is not None
+
+        async def answered(by: System) -> tuple[str, str]:
+            """In a context of its own."""
+            plain = copy_context()
+            plain.run(var_child_runnable_config.set, None)
+            plain.run(STEP.set, "")
+            given = await asyncio.create_task(self._foreign(by, context, agent), context=plain)
+            return given.text, given.choice
+
+        async with self._at_once.attempt(context.item) if self._at_once else contextlib.nullcontext():
+            try:
+                return await answered(system)
+            except SharedHostEnded as ended:
+                context._occurrences.clear()
+                async with self._alone, ended.alone() as alone:
+                    context.note("again", f"{ended} with several attempts in hand; this one was made again, alone")
+                    return await answered(alone)
+
+    async def close(self) -> None:
+        """Close its system, and those inside it."""
+        close = getattr(self._system, "close", None)
+        if close is not None:
+            await close()
+        await self._inner.close()
+
+
+def read_answer(text: str, choice: str, question: Question) -> str:
+    """An answer as the benchmark's headline scorer reads it (:attr:`ragrounds.contracts.Attempted.read`)."""
+    attempt = Attempt(run="", question_id=question.id, epoch=0, status="completed", text=text, choice=choice)
+    scorer = described(headline_of([question])[0].scorer)
+    if question.kind != "choice" or not scorer.computes:
+        return " ".join(text.split()).casefold() if read_long(attempt).status == "answered" else ""
+    score = score_by(scorer, attempt, question, Gold(question_id=question.id, answer=""))
+    return score.prediction if score.answer_status == "answered" else ""

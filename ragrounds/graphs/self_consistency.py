@@ -1,0 +1,51 @@
+"""`self_consistency`: several attempts of one agent, and the answer that most of them give (Wang et al., 2023).
+
+Any agent can be sampled, a system of one's own too: ``self_consistency[of=./mine.py:graph,samples=5]``. Sample k is
+the agent's own attempt of epoch k, so that what it was asked before is asked nobody again; at temperature 0 all samples
+are alike. An answer is what the benchmark's headline scorer reads, of long answers the text; what it cannot read does
+not vote. Of answers with equally many votes the earlier one wins.
+
+Sees the options: the agent inside, as it does alone. Differs: the paper samples at a temperature of 0.7; here it is
+that of the agent's model. Notice: `no_votes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.samples import Drawn, Samples, epochs, most_frequent, sample
+from ragrounds.graphs.shapes import vote
+from ragrounds.graphs.state import Graph, Runtime, State, whole
+from ragrounds.specs import Value
+
+AGENTS = ("of",)
+PROMPTS: tuple[str, ...] = ()
+
+
+def build() -> Graph:
+    """START → draw, once for each sample → answer → END."""
+    return vote(Samples, attempts=_attempts, attempt=draw, after=[answer])
+
+
+def nests(parameters: Mapping[str, Value]) -> bool:
+    """Always: see :func:`ragrounds.graphs.catalogue.nests`."""
+    return True
+
+
+def _attempts(state: Samples, context: Context) -> list[Samples]:
+    return epochs(context, whole(context, "samples", 5))
+
+
+async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
+    """Draw a sample."""
+    return await sample(runtime, state, "of")
+
+
+async def answer(state: Samples, runtime: Runtime[Context]) -> State:
+    """Give the first of the samples that agree with most others."""
+    drawn = state["drawn"]
+    winner, votes = most_frequent(drawn)
+    if not votes:
+        runtime.context.note("no_votes", "no sample can be read; the first is the answer")
+    return {"answer": winner.text, "choice": winner.choice}
