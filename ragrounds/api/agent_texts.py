@@ -59,7 +59,7 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
 
     Args:
         request: what is to be run, and how.
-        tell: is told of agents that something is not for.
+        tell: gets what is ignored for which agents.
 
     Raises:
         UserError: something is set that has no effect on any of the agents, or of another form; or an object of this

@@ -72,7 +72,7 @@ def describe_agent(agent: str, *, profile: str | None = None, model: str | None 
 
     Args:
         agent: the agent.
-        profile: a paper's profile; its values stand in the agent's text.
+        profile: a paper's profile; its values become part of the agent's text.
         model: the model that it would be asked with: profiles set contexts by the model.
 
     Raises:
@@ -156,5 +156,5 @@ def prompt_text(name: str, language: str = "en") -> str:
 
 
 def prompt_form(name: str) -> str:
-    """What stands in place of ``$form`` in a judge's prompt: the verdict that is asked for; empty: it has none."""
+    """What replaces ``$form`` in a judge's prompt: the verdict that is asked for; empty: it has none."""
     return asked_form(name)

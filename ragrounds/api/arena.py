@@ -105,7 +105,7 @@ class ArenaArguments(Struct, frozen=True):
 
 
 class ArenaStand(Result, frozen=True, kw_only=True):
-    """An arena as it stands: its ratings, its judges, its costs."""
+    """An arena: its ratings, its judges, its costs."""
 
     report: ArenaReport
     settings: Settings
@@ -220,7 +220,7 @@ def arena(given: ArenaArguments) -> PlayedArena:
 
 @contextmanager
 def _shown(arena: Arena, progress: bool | None) -> Iterator[Callable[[FinishedMatch], None]]:
-    """Who is told of every match that ends: a table that is drawn anew on the terminal, a line in a notebook's cell."""
+    """What shows every match that ends: a table that is drawn anew on the terminal, a line in a notebook's cell."""
     if progress is False or (progress is None and not (in_notebook() or on_terminal())):
         yield lambda finished: None
     elif in_notebook():
@@ -375,7 +375,7 @@ def show_arena(
     names: Mapping[str, str] = MappingProxyType({}),
     settings: Settings | None = None,
 ) -> ArenaStand:
-    """An arena as it stands. No model is asked.
+    """An arena: ratings, judges, costs. No model is asked.
 
     Args:
         reference: the arena's id or the beginning of it; empty: the newest.

@@ -33,7 +33,7 @@ class ScorerDetails(Struct, frozen=True, kw_only=True):
     """What its scores are stored under."""
     summary: str
     method: str
-    """As it stands in the methods paragraph of a report."""
+    """As it is written in the methods paragraph of a report."""
     unit: str
     """``percent``: shares from 0 to 1, shown times 100. Any other: values are shown as they are."""
     direction: str

@@ -328,7 +328,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         rr.analyse("success", "vanilla_rag[top_k=8]", k=5)
 
     Raises:
-        UserError: an unknown analysis or run; runs that lack what it needs.
+        UserError: an unknown analysis or run; runs without what it needs.
     """
     analysis = find_analysis(given.name)  # an unknown one is said before the runs are looked for
     chosen = chosen_settings(given.settings, given.home)

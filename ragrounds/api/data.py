@@ -86,8 +86,8 @@ def fetch(
 
     Args:
         name: a family or a dataset whose card lists files.
-        progress: is told each file with its size, and the bytes of it that are here.
-        message: is told the licence and the source before anything is asked of them.
+        progress: gets each file with its size, and the bytes of it that are here.
+        message: gets the licence and the source before anything is asked of them.
 
     Raises:
         UserError: the card lists no files, the network failed, or a file is not the one that the card describes.

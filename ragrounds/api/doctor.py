@@ -201,7 +201,7 @@ def doctor(
         store: look through the whole store, which takes some ten seconds for 100,000 short attempts.
         save: a new folder: all that can be read of the store's file, damaged as it may be, is saved into a store there,
             and that one is looked through.
-        progress: is told what is looked at and how many are done; False: nothing is shown.
+        progress: gets what is looked at and how many are done; False: nothing is shown.
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
 
     Raises:

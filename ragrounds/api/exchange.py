@@ -80,7 +80,7 @@ def import_store(
         place: a file of `ragrounds export store`, a ``store.sqlite``, or a URL.
         runs: only these: ids, beginnings of ids, or agents' texts.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
-        progress: is told what is copied, and how many are.
+        progress: gets what is copied, and how many are.
 
     Raises:
         UserError: an unknown run, no run at all, or a damaged file.
@@ -125,7 +125,7 @@ def export(
         out: the file or folder, or a store's URL; ``None``: it is sent.
         force: write over what is there.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
-        progress: is told what is being sent, and how many are.
+        progress: gets what is being sent, and how many are.
         options: of the format.
 
     Returns:

@@ -66,7 +66,7 @@ def import_runs(
         format: of `ragrounds import --help`, or an import path; ``None``: it is recognised.
         fields: of a table, field → column, where the guess is wrong.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
-        progress: is told which file is read, and how many rows are.
+        progress: gets which file is read, and how many rows are.
 
     Raises:
         UserError: a file that cannot be read, a form that is not recognised, or rows that answer no question.

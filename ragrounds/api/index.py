@@ -124,9 +124,8 @@ class IndexArguments(Struct, frozen=True):
 def build(given: IndexArguments) -> BuiltIndex:
     """Read a corpus, cut it into passages, and make it searchable.
 
-    An index that is there gets another version, which is searched from then on; what is open goes on over its own. The
-    vectors of texts that stayed as they were are not made again. An interrupted build resumes where it stood when the
-    same is asked again.
+    An index that is there gets another version, which is searched from then on; what is open keeps its own. The
+    vectors of texts that stayed as they were are not made again. The same call resumes an interrupted build.
 
     Raises:
         UserError: a name, source, chunker or retriever that cannot be used; a line that cannot be read.

@@ -24,7 +24,7 @@ class Pilot:
     """The first questions of a run, from which it is projected what the rest will take.
 
     Where the rest might cost more than the settings let pass, these questions are asked before all others, and
-    somebody must confirm before the rest. Elsewhere nothing waits: the projection is told when the run has come that
+    somebody must confirm before the rest. Elsewhere nothing waits: the projection is shown when the run has come that
     far, and where much is left, once as many attempts were in flight as may be: how long one takes depends on it. A run
     whose models are known to cost nothing has no projection.
     """

@@ -56,7 +56,7 @@ class RunListener:
     def progress(
         self, progress: ReplayProgress, *, pilot: bool = False
     ) -> AbstractContextManager[Callable[[FinishedAttempt], None]]:
-        """Opened while questions are asked: what it gives is told of every attempt that ends, and counts it in
+        """Opened while questions are asked: what it gives is called with every attempt that ends, and counts it in
         `progress`."""
         return nullcontext(progress.observe)
 
@@ -69,7 +69,7 @@ class RunListener:
 
 
 class TerminalListener(RunListener):
-    """Tells on standard error what the command tells: a live table on a terminal, lines elsewhere."""
+    """Shows on standard error what the command shows: a live table on a terminal, lines elsewhere."""
 
     def __init__(self, display: Display | None = None, corpus: str = "") -> None:
         self._display, self._corpus = display, corpus
@@ -200,7 +200,7 @@ def run_listener(listener: RunListener | None, progress: bool | None) -> RunList
 
 @contextmanager
 def counted(progress: Progress | bool | None) -> Iterator[Progress]:
-    """Who is told what is being done and how many are done: the function that was given, or by default a counter in a
+    """What gets what is being done and how many are done: the function that was given, or by default a counter in a
     notebook's cell or on the terminal, while the block lasts."""
     if callable(progress):
         yield progress

@@ -130,8 +130,8 @@ class PublishArguments(Struct, frozen=True):
     bundle: Annotated[
         bool,
         Arg(
-            "Also a bundle of each ranking: attempts that `ragrounds verify` derives every figure from. Replies stand "
-            "in it in full."
+            "Also a bundle of each ranking: attempts that `ragrounds verify` derives every figure from. It "
+            "holds replies in full."
         ),
     ] = False
     title: Annotated[str, Arg("Of the leaderboard.")] = "Leaderboard"

@@ -260,7 +260,7 @@ def judge(given: JudgeArguments) -> JudgeResult:
 
 @contextmanager
 def _shown(runs: Sequence[str], progress: Progress | bool | None) -> Iterator[Callable[[JudgedAnswer], None]]:
-    """Who is told of every answer that is judged: a screen on a terminal, else as everywhere."""
+    """What shows every answer that is judged: a screen on a terminal, else as everywhere."""
     if progress in (None, True) and not in_notebook() and sys.stderr is not None and sys.stderr.isatty():
         with JudgeProgress(runs) as shown:
             yield shown.observe

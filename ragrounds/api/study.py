@@ -143,7 +143,7 @@ class StudyArguments(CellArguments, frozen=True):
 def study(given: StudyArguments) -> StudyResult:
     """Carry out a study: every cell that can be, within one budget; print the paper's table with ours.
 
-    The same call resumes: what a cell has is not asked again. A cell that lacks its data, weights or server says so and
+    The same call resumes: what a cell has is not asked again. A cell without its data, weights or server says so and
     how to get them, and the others are carried out.
 
         rr.study("mirage-table6", base_url="http://127.0.0.1:8000/v1", limit=50, max_cost=20)

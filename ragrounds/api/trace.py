@@ -86,8 +86,8 @@ def list_attempts(
 ) -> list[AttemptSummary]:
     """The attempts that are wanted, without text and steps; questions that no attempt was made at are among them.
 
-    Where `where` asks for words in texts or for facts of steps that attempts lack, these are looked for in
-    the journal first; `progress` is told.
+    Where `where` asks for words in texts or for facts of steps that attempts do not have yet, these are looked for
+    in the journal first, and `progress` is called.
 
     Raises:
         FilterError: `where` cannot be understood; says where and what was expected.
@@ -239,7 +239,7 @@ def view(
         epoch: of that attempt.
         light: light colours, else dark ones.
         start: the view that opens, by its name: ``attempts``, ``hops``, ``grid``, ``compare`` …
-        progress: is told what is made before the viewer opens.
+        progress: gets what is made before the viewer opens.
 
     Raises:
         UserError: an unknown run, outcome, mark, subject, order, view or attempt; no run at all.

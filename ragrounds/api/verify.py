@@ -99,7 +99,7 @@ def verify(
         page: the leaderboard that the bundle was published with, whose printed figures are set beside it; by default
             ``index.html`` beside the bundle, if it is there.
         home, settings: where registered benchmarks are; ``None``: the user's.
-        progress: is told how many attempts are derived; ``False``: nothing is shown.
+        progress: gets how many attempts are derived; ``False``: nothing is shown.
 
     Raises:
         UserError: no bundle, or no such benchmark.

@@ -49,9 +49,9 @@ def user_settings() -> Settings:
 
 
 def open_store(settings: Settings, say: Callable[[str], None] | None = None) -> Store:
-    """The store that the settings name: PostgreSQL, or a SQLite file in the home folder. `say` is told where it does
-    not answer any more and is waited for, and which of several runs a name was taken for; without it, standard error
-    is. Nothing that is read there is ever a system's."""
+    """The store that the settings name: PostgreSQL, or a SQLite file in the home folder. `say` gets a line where it
+    does not answer any more and is waited for, and which of several runs a name was taken for; by default standard
+    error does. Nothing that is read there is ever a system's."""
     leave_out(str(settings.home))
     return Store(settings.home, settings.store, timeout=settings.store_timeout, say=say or _say)
 
@@ -61,7 +61,7 @@ def _say(text: str) -> None:
 
 
 class HasRuns(Protocol):
-    """What stands for stored runs: a result, a loaded run."""
+    """What names stored runs: a result, a loaded run."""
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ def show_command(
     full: options.Full = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show an arena as it stands. No model is asked. --picture is an axis, by its name."""
+    """Show an arena: ratings, judges, costs. No model is asked. --picture is an axis, by its name."""
     shown = show_arena(name, resamples=resamples, names=parse_names(names or ()))
     _print_stand(shown, as_json, full)
     draw_picture(shown, plot)

@@ -74,8 +74,8 @@ def consensus_labels(
     """Label what retrievers find for queries, and keep what several models agree on, as CMedTEB was made (Section 3.1).
 
     Each model grades each passage from S to D; a passage that all find relevant is a positive, one that none does a
-    negative, all else is dropped. Fleiss' kappa stands in the card, the pairs in dispute beside it; the same labels
-    make a reranking and a similarity set.
+    negative, all else is dropped. Fleiss' kappa is in the card, with the pairs in dispute; the same labels make a
+    reranking and a similarity set.
 
     Example:
 

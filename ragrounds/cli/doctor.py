@@ -30,8 +30,8 @@ def doctor_command(
     ),
     as_json: options.AsJson = False,
 ) -> None:
-    """Say where things live, which extras are here, what installed packages add and what of it is broken; of a model,
-    how it goes on with a text and takes tools; of the store, whether it is whole.
+    """Say where things are kept, which extras are here, what installed packages add and what of it is broken; of a
+    model, how it continues a text and takes tools; of the store, whether it is whole.
 
     With --model the server is asked a few questions of some twenty tokens each. With --store every row of the store is
     read and nothing is changed; damage is named, and the exit code is 1. With --save the store is only read, too.

@@ -30,7 +30,7 @@ def build(given: indexes.IndexArguments, as_json: options.AsJson = False) -> Non
     """Read a corpus, cut it into passages, and make it searchable.
 
     An index that is there gets another version, which is searched from then on; the vectors of texts that stayed as
-    they were are not made again. An interrupted build resumes where it stood when the same command is given again.
+    they were are not made again. The same command resumes an interrupted build.
     """
     with counting() as progress:
         built = indexes.build(**asdict(replace(given, progress=progress)))

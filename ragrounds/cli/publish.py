@@ -32,11 +32,11 @@ def publish_command(
     given: PublishArguments,
     as_json: options.AsJson = False,
 ) -> None:
-    """Publish a leaderboard: a folder of pages that needs no server and asks nothing of any network.
+    """Publish a leaderboard: a folder of pages that needs no server and loads nothing.
 
     Runs are ranked against each other only where they answered the same questions, as often, under the same scorer;
-    each ranking says why it stands apart. Beside it stand its comparison, its attempts, the studies with the figures
-    of their papers. The same command replaces it: all of it or nothing.
+    each ranking says why it is separate. The folder also has its comparison, its attempts, and the studies with the
+    figures of their papers. The same command replaces all of it or nothing.
 
     Examples:
 

@@ -39,7 +39,7 @@ def run_study(
 ) -> None:
     """Carry out a study and print the paper's table with ours: figures, published ones, deviations, differences.
 
-    The same command resumes. A cell that lacks its data, weights or server says so and how to get them; the rest runs.
+    The same command resumes. A cell without its data, weights or server says so and how to get them; the rest runs.
 
     Examples:
 
