@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +12,14 @@ from langchain_core.runnables.graph import Graph as DrawableGraph
 from ragrounds.graphs.catalogue import Graph
 
 START, END = "__start__", "__end__"
+_STYLE = re.compile(r"^---\n.*?^---\n|^\t(?:classDef .*|(\w+)\(\1\))\n|:::\w+", re.S | re.M)
+"""LangGraph's colours and curves, and nodes whose label is their name: Mermaid knows them by their arrows."""
 
 
 def mermaid(graph: Graph) -> str:
     """The state machine in Mermaid; dotted arrows are taken by a condition, subgraphs are framed."""
-    return str(_drawable(graph).draw_mermaid()).strip() + "\n"
+    drawn = str(_drawable(graph).draw_mermaid()).strip() + "\n"
+    return re.sub(r"<p>__(\w+)__</p>", lambda end: end[1].capitalize(), _STYLE.sub("", drawn))
 
 
 def tree(graph: Graph) -> str:
