@@ -1,6 +1,6 @@
 """Counterfactuals on a model with a known rule: do the intervals hold, is the identity called an effect, what is asked.
 
-    python perf/counterfactual.py [--simulations 1000] [--questions 200] [--forks 10000] [--kills 2]
+    python perf/counterfactual.py [--simulations 1000] [--questions 200] [--forks 10000] [--kills 2] [--data FOLDER]
 
 The model answers what a document says with probability `p` where its prompt holds that document, else draws; with rate
 `r` a reply is drawn anew each time that it is asked for. So the truth of each change is known. Simulations answer each
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -28,6 +29,7 @@ sys.path[0] = str(HERE.parent)
 
 import numpy as np  # noqa: E402
 
+import ragrounds as rr  # noqa: E402
 from ragrounds.evals.compare.figures import paired  # noqa: E402
 from ragrounds.evals.scorers import described  # noqa: E402
 from ragrounds.records import Question  # noqa: E402
@@ -92,10 +94,18 @@ FACT = re.compile(r"FACT(\d+): the right option of it is ([A-D])")
 NUMBER = re.compile(r"case number (\d+)\b")
 
 
-class Rule:
-    """The server: follows the document in nine of ten questions, is steady, and counts every prompt."""
+def nine_of_ten(prompt: str) -> str:
+    """Follows the document in nine of ten questions."""
+    number = (NUMBER.findall(prompt) or ["0"])[-1]
+    said = next((letter for one, letter in FACT.findall(prompt) if one == number), None)
+    return said if said and int(number) % 10 else LETTERS[int(number) * 7 % 4]
 
-    def __init__(self) -> None:
+
+class Rule:
+    """The server: answers the letter that its rule gives for a prompt, and counts every prompt."""
+
+    def __init__(self, rule: Callable[[str], str]) -> None:
+        self.rule = rule
         self.asked: Counter[str] = Counter()
         self.script = HttpScript(self.answer)
 
@@ -105,11 +115,8 @@ class Rule:
             return Told({"object": "list", "data": [{"id": "m", "object": "model"}]})
         prompt = asked.body["messages"][-1]["content"]
         self.asked[json.dumps(asked.body["messages"])] += 1
-        numbers = NUMBER.findall(prompt)
-        number = numbers[-1] if numbers else "0"
-        said = next((letter for one, letter in FACT.findall(prompt) if one == number), None)
-        letter = said if said and int(number) % 10 else LETTERS[int(number) * 7 % 4]
-        text = json.dumps({"answer_choice": letter})
+        letter = self.rule(prompt)
+        text = json.dumps({"answer_choice": letter}) if len(letter) == 1 else letter
         message = {"role": "assistant", "content": text}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
         return Told({"model": "m", "choices": choices, "usage": {"prompt_tokens": 300, "completion_tokens": 20}})
@@ -133,7 +140,7 @@ def forks(count: int, kills: int) -> None:
     """Forks that are killed in between and resumed: what was asked before them is asked never again."""
     n = count // 5  # five counterfactuals of each attempt
     with tempfile.TemporaryDirectory() as folder:
-        place, server = Path(folder), Rule()
+        place, server = Path(folder), Rule(nine_of_ten)
         made_benchmark(place, n)
         environment = {**os.environ, "RAGROUNDS_HOME": str(place / "home")}
         ragrounds = [sys.executable, "-m", "ragrounds"]
@@ -171,6 +178,105 @@ def forks(count: int, kills: int) -> None:
         print(f"The same command once more: {once_more} calls.")
 
 
+def conflicts(n: int, flips: float = 0.18) -> None:
+    """Two documents contradict each other; a model with a known rate follows the one that it reads first, else the same
+    whatever their order. Reversed, its answers to that share of the questions are other ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        made_benchmark(place, n)
+        with (place / "corpus" / "corpus.jsonl").open("a") as corpus:
+            for number in range(n):
+                text = f"Note on case number {number}. FACT{number}: the right option of it is {LETTERS[number % 4]}."
+                print(json.dumps({"_id": f"n{number}", "title": f"Case {number}", "text": text}), file=corpus)
+        steady = {str(number) for number in range(n) if random.Random(f"flip {number}").random() >= flips}
+
+        def follows(prompt: str) -> str:
+            number = NUMBER.findall(prompt)[-1]
+            said = [letter for one, letter in FACT.findall(prompt) if one == number]
+            return (sorted(said) if number in steady else said or ["A"])[0] if said else "A"
+
+        home, server = place / "home", Rule(follows)
+        made = rr.run(f"jsonl:{place}/q.jsonl", "vanilla_rag[top_k=2]", corpus=f"beir:{place}/corpus", model="openai:m",
+                      base_url=f"{server.script.url}/v1", home=home, progress=False, confirmed=True)  # fmt: skip
+        found = rr.counterfactual(made, changes=["reverse"], home=home, progress=False, confirmed=True)
+        effect = next(one for one in found.result.record.effects if not one.is_identity)
+        conflicting = n - sum(random.Random(one).randrange(4) == one % 4 for one in range(n))
+        true = sum(str(one) not in steady and random.Random(one).randrange(4) != one % 4 for one in range(n)) / n
+        low, high = (f"{100 * end:.1f}" for end in (effect.changed.low, effect.changed.high))
+        print(
+            f"\nOrder of two conflicting documents reversed, {n} questions ({conflicting} conflict): other answers in"
+        )
+        print(f"{100 * effect.changed.value:.1f} % ({low} to {high}); true {100 * true:.1f} %; by re-asking "
+              f"{100 * effect.noise.value:.1f} %; {effect.verdict}.")  # fmt: skip
+
+
+STRATEGIES = (
+    "vanilla_rag[top_k=4] iter_retgen[top_k=4] chain_of_note[top_k=4] ircot[top_k=4] plan_search[top_k=4]".split()
+)
+CHANGES = (
+    "drop[passage=gold] drop[passage=1] keep[passage=gold] none swap[passage=1] duplicate[passage=1] reverse "
+    "truncate[share=0.5] none[search=last]"
+).split()
+
+
+def table(data: Path, n: int) -> None:
+    """Five strategies, nine changes, PubMedQA*'s questions over their own abstracts: one command."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "corpus" / "qrels").mkdir(parents=True)
+        rows = json.loads((data / "pubmedqa" / "data" / "ori_pqal.json").read_text())
+        drawn = random.Random(0).sample(sorted(rows), n)
+        with (place / "corpus" / "corpus.jsonl").open("w") as corpus:
+            for id, row in rows.items():
+                text = " ".join(row["CONTEXTS"])
+                print(json.dumps({"_id": id, "title": "", "text": text}), file=corpus)
+        with (place / "q.jsonl").open("w") as questions:
+            for id in drawn:
+                options = {"A": "yes", "B": "no", "C": "maybe"}
+                right = {"yes": "A", "no": "B", "maybe": "C"}[rows[id]["final_decision"]]
+                row = {
+                    "id": id,
+                    "question": rows[id]["QUESTION"],
+                    "options": options,
+                    "answer": right,
+                    "documents": [id],
+                }
+                print(json.dumps(row), file=questions)
+        golds = {" ".join(rows[id]["CONTEXTS"])[:60]: rows[id] for id in drawn}
+
+        def reads(prompt: str) -> str:
+            """Answers from the gold abstract where the prompt holds it, in nine of ten questions; else yes. Without
+            options it notes how that abstract begins."""
+            held = ((start, row) for start, row in golds.items() if start in prompt and row["QUESTION"] in prompt)
+            start, row = next(held, ("Nothing was found.", None))
+            if "maybe" not in prompt:
+                return start
+            if row is None or random.Random(row["QUESTION"]).random() < 0.1:
+                return "A"
+            return {"yes": "A", "no": "B", "maybe": "C"}[row["final_decision"]]
+
+        server = Rule(reads)
+        environment = {**os.environ, "RAGROUNDS_HOME": str(place / "home")}
+        ragrounds = [sys.executable, "-m", "ragrounds"]
+        where = ["--display", "none", "--yes", "--concurrency", "32"]
+        agents = [word for one in STRATEGIES for word in ("-a", one)]
+        run = ["run", "-b", f"jsonl:{place}/q.jsonl", *agents, "-c", f"beir:{place}/corpus", "-m", "openai:m"]
+        started = [*ragrounds, *run, "--base-url", f"{server.script.url}/v1", *where]
+        subprocess.run(started, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        asked = [
+            *ragrounds,
+            "counterfactual",
+            *STRATEGIES,
+            *(word for one in CHANGES for word in ("--change", one)),
+            *where,
+        ]
+        began, before = time.monotonic(), sum(server.asked.values())
+        done = subprocess.run(asked, env=environment, check=True, capture_output=True, text=True)
+        seconds = time.monotonic() - began
+        print(f"\n{len(STRATEGIES)} strategies, {len(CHANGES)} changes, {n} questions: {seconds:.0f} s, "
+              f"{sum(server.asked.values()) - before:,} calls at the server.\n\n{done.stdout}")  # fmt: skip
+
+
 def main() -> None:
     """Run all parts."""
     parser = argparse.ArgumentParser()
@@ -178,9 +284,15 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--forks", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=2)
+    parser.add_argument("--data", type=Path, default=os.environ.get("RAGROUNDS_TEST_DATA"))
     given = parser.parse_args()
-    coverage(given.simulations, given.questions)
-    forks(given.forks, given.kills)
+    if given.simulations:
+        coverage(given.simulations, given.questions)
+    if given.forks:
+        forks(given.forks, given.kills)
+    conflicts(2 * given.questions)
+    if given.data:
+        table(given.data, given.questions)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import check_accuracy
 from ragrounds.evals.compare.figures import Figure, PairedFigure
+from ragrounds.evals.counterfactuals.changes import IDENTITY
 from ragrounds.evals.counterfactuals.effects import Effect, effects
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
@@ -119,7 +120,7 @@ def _picture(made: Evidence, options: AnalysisOptions) -> Picture:
     floors = [one for one in made.effects if one.is_identity]
     marks = tuple(
         Mark(
-            name="nothing (noise floor)" if one.is_identity else one.change,
+            name="asked again" + one.change.removeprefix(IDENTITY) if one.is_identity else one.change,
             group=one.run,
             value=one.difference.difference,
             low=one.difference.low,
