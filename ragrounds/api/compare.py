@@ -315,6 +315,9 @@ class AnalyseArguments(Struct, frozen=True):
         Mapping[str, float],
         Arg("A model's text → billions of parameters, where the name does not say it (size).", option="-"),
     ] = MappingProxyType({})
+    documents: Annotated[
+        str, Arg("A list of document ids: a line each, or a CSV's first column (listed).", metavar="FILE")
+    ] = ""
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
     home: arguments.Home = None
@@ -338,6 +341,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         parameter=given.parameter,
         sizes=given.sizes,
         corpus=collection_sizes(chosen.home),
+        documents=given.documents,
         seed=given.seed,
     )
     with opened_runs(given.runs, chosen) as (store, found):

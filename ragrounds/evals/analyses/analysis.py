@@ -41,6 +41,8 @@ class AnalysisOptions(Struct, frozen=True, kw_only=True):
     """Model text → billions of parameters."""
     corpus: Mapping[str, int] = MappingProxyType({})
     """Index with its version, ``NAME@VERSION`` → its passages."""
+    documents: str = ""
+    """A file of document ids: retracted papers, for instance."""
     seed: int = 0
     """Of the bootstraps: equal seeds give equal intervals."""
 
