@@ -59,7 +59,7 @@ class RunDetails(Struct, frozen=True, kw_only=True):
 
 
 class AttemptTrace(Trace, frozen=True):
-    """Every step of one answer; ``print`` shows it as tables, and a notebook does."""
+    """Every step of one answer; ``print`` shows it, and a notebook does, with prose as Markdown."""
 
     def __str__(self) -> str:
         return text_of(partial(print_trace, self))

@@ -15,8 +15,8 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import FormOptions, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
-from ragrounds.ui.study_tables import list_table, study_csv, study_latex, study_markdown
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.study_tables import list_table, study_csv, study_notes, study_tables
+from ragrounds.ui.tables import latex, markdown, print_table, results_console
 from ragrounds.ui.text import number_of
 
 app = typer.Typer()
@@ -99,6 +99,7 @@ def _print(made: StudyResult, form: str, full: bool = False) -> None:
     elif form == "--csv":
         typer.echo(study_csv(made.table), nl=False)
     elif form:
-        tell((study_latex if form == "--latex" else study_markdown)(made.table), nl=False)
+        write = latex if form == "--latex" else markdown
+        tell(write(study_tables(made.table), study_notes(made.table)), nl=False)
     else:
         made.draw(results_console(), full=full)

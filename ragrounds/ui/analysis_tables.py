@@ -12,9 +12,9 @@ from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
 from ragrounds.evals.analyses.pictures import renamed
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.ui.chart_text import draw
-from ragrounds.ui.comparison_tables import interval
+from ragrounds.ui.comparison_tables import figure_words
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import UNKNOWN, one_line, percent, safe
+from ragrounds.ui.text import UNKNOWN, one_line, safe
 
 
 def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
@@ -62,7 +62,7 @@ def _cell(value: str | float | int | Figure | None) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, Figure):
-        return percent(value.value) + (f" ({interval(value)})" if value.value is not None else "")
+        return figure_words(value)
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else one_line(value, 400)

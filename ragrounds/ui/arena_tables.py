@@ -12,8 +12,9 @@ from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
 from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.comparison_words import all_others, listed
 from ragrounds.ui.tables import print_table
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, tokens
+from ragrounds.ui.text import UNKNOWN, dollars, ends, figure_text, number_of, one_line, percent, tokens
 
 _NOTES = 2
 """Notes of the short form; of more it is said how many."""
@@ -46,7 +47,7 @@ def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
             Column("cost_uncached", text=dollars, heading="full price"),
         ),
         title="what judging took",
-        about="in, out: tokens; paid: really paid; full price: with an empty journal",
+        about="in, out: tokens; paid: really paid; full price: without cached calls",
     )
     yield from _doubts(report)
     yield from (f"Note: {note}" for note in report.notes)
@@ -110,17 +111,14 @@ def arena_verdict(report: ArenaReport) -> Iterator[str]:
         rows = axis.ratings.rows
         first = [row for row in rows if row.rank == 1]
         if len(first) == 1:
-            others = (
-                "both others" if len(rows) == 3 else "the other" if len(rows) == 2 else f"all {len(rows) - 1} others"
-            )
-            yield f"{axis.axis}: {first[0].system} is ahead of {others} (rating {_rated(first[0])})."
+            others = all_others(len(rows) - 1)
+            yield f"{axis.axis}: {first[0].system} is significantly better than {others} (rating {_rated(first[0])})."
         elif len(first) == len(rows):
             highest = f"{rows[0].system} (rating {_rated(rows[0])})"
             yield f"{axis.axis}: no system is significantly better than another; highest is {highest}."
         else:
-            names = ", ".join(row.system for row in first[:3])
-            more = f" and {len(first) - 3} more" if len(first) > 3 else ""
-            yield f"{axis.axis}: {names}{more} are not significantly different, and are ahead of some of the others."
+            names = listed([row.system for row in first])
+            yield f"{axis.axis}: {names} are not significantly different, and are ahead of some of the others."
 
 
 def _rank(row: RatedSystem) -> str:
@@ -216,10 +214,7 @@ def judges_table(axis: AxisReport) -> TextTable:
     def informative(judge: JudgeOnAxis) -> str:
         """The interval of the share of matches with a winner."""
         found = judge.informative
-        if found is None:
-            return UNKNOWN
-        known = found.low is not None and found.high is not None
-        return f"{percent(found.low, 1)}-{percent(found.high, 1)}" if known else TOO_FEW
+        return UNKNOWN if found is None else ends(found.low, found.high)
 
     return table_of(
         "judges",

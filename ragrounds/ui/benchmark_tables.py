@@ -10,10 +10,10 @@ from ragrounds.ui.text import number_of
 
 
 def audit_lines(audited: Audit) -> Iterator[str]:
-    """What stands twice, how the right letters fall, lengths, and what a corpus holds of the questions."""
+    """What occurs twice, how the right letters are spread, lengths, and what a corpus holds of the questions."""
     yield f"{audited.benchmark}: {number_of(audited.questions, 'question')}"
     places = Counter(" and ".join(twins.groups) for twins in audited.duplicates)
-    yield f"questions that stand more than once: {len(audited.duplicates):,}"
+    yield f"questions that occur more than once: {len(audited.duplicates):,}"
     for place, count in places.most_common(10):
         yield f"  {count:4,} in {place}"
     conflicting = sum(twins.golds_differ for twins in audited.duplicates)

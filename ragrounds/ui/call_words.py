@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from msgspec import Struct
 
 from ragrounds.contracts import Request
+from ragrounds.evals.compare.comparison import RunTotals
 from ragrounds.evals.store.hops import FATES, Fate, Hop, searches_unknown
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Reply
 from ragrounds.ui.text import number_of
 
 
-class Called(Protocol):
-    """What was called, each kind of it counted by itself: an attempt, or the totals of a run."""
-
-    @property
-    def model_calls(self) -> int:
-        """Calls of models."""
-
-    @property
-    def searches(self) -> int:
-        """Searches."""
-
-    @property
-    def tool_calls(self) -> int:
-        """Uses of tools that do not search."""
-
-
-def made_words(called: Called) -> str:
+def made_words(called: Attempt | RunTotals) -> str:
     """What was called, each kind by itself: ``2 model calls, 3 searches``."""
     others = ((called.searches, "search"), (called.tool_calls, "tool use"))
     return ", ".join([number_of(called.model_calls, "model call"), *(number_of(*one) for one in others if one[0])])
@@ -52,15 +36,13 @@ def terms_of(asked: Request) -> str:
     terms += ["one tool at a time"] if asked.parallel_tool_calls is False else []
     terms += [f"temperature {asked.temperature:g}"] if asked.temperature is not None else []
     terms += [f"seed {asked.seed}"] if asked.seed is not None else []
-    terms += [f"a reply of the form {_form(asked.response_format)}"] if asked.response_format else []
+    if form := asked.response_format:
+        schema = form.get("json_schema")
+        named = schema.get("name") or "JSON schema" if isinstance(schema, dict) else form.get("type")
+        terms.append(f"a reply of the form {named}")
     if asked.logprobs is not None:
         terms.append("log probabilities" + (f" with the {asked.logprobs} likeliest tokens" if asked.logprobs else ""))
     return "; ".join(terms)
-
-
-def _form(form: dict[str, object]) -> str:
-    schema = form.get("json_schema")
-    return str(schema.get("name") or "JSON schema") if isinstance(schema, dict) else str(form.get("type"))
 
 
 def probability_of(reply: Reply) -> str:

@@ -33,20 +33,22 @@ def claim_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
 def claim_table(claims: Sequence[ClaimVerdict]) -> TextTable:
     """A line for each condition of the claims."""
     claimed = [(claim, one) for claim in claims for one in claim.conditions]
+
+    def claimed_by(row: tuple[ClaimVerdict, ConditionVerdict]) -> str:
+        """The claim, or one of its conditions."""
+        return row[0].claim if len(row[0].conditions) == 1 else f"{row[1].measured} {row[1].claimed}"
+
     columns = (
-        words("claim", _claimed),
-        words("stands", lambda row: row[1].decision),
+        words(
+            "claim", lambda row: row[0].claim if len(row[0].conditions) == 1 else f"{row[1].measured} {row[1].claimed}"
+        ),
+        words("result", lambda row: row[1].decision),
         Column("measured", lambda row: row[1].value),
         Column("interval", lambda row: _interval(row[1])),
         Column("n", lambda row: row[1].questions),
         words("by", lambda row: score_words(row[0].scorer)),
     )
     return table_of("claims", claimed, columns, title="Claims")
-
-
-def _claimed(row: tuple[ClaimVerdict, ConditionVerdict]) -> str:
-    claim, one = row
-    return claim.claim if len(claim.conditions) == 1 else f"{one.measured} {one.claimed}"
 
 
 def _interval(one: ConditionVerdict) -> str:

@@ -30,12 +30,12 @@ TOTALS = (
     ),
     Column(
         "cost_paid", text=dollars, heading="paid", csv="cost_paid", type="real", unit="US dollars",
-        least_where="unanswered", words="What was really paid: what the journal answered cost nothing.",
+        least_where="unanswered", words="What was really paid: cached calls cost nothing.",
     ),
     Column(
-        "cost_uncached", text=dollars, heading="uncached", csv="cost_uncached", type="real", unit="US dollars",
+        "cost_uncached", text=dollars, heading="full price", csv="cost_uncached", type="real", unit="US dollars",
         least_where="unanswered",
-        words="What the same would cost with an empty journal.",
+        words="What the same costs without cached calls.",
     ),
     Column(
         "cost_judging", text=dollars, heading="judging", where="judging_calls", csv="cost_judging", type="real",

@@ -6,6 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import asdict
+
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure, PairedFigure
 from ragrounds.evals.compare.frontier import Frontier, Range
@@ -76,29 +78,17 @@ def _rows(table: ScorerTable) -> Iterator[Row]:
 
 
 def _figure(run: str, part: str, figure: Figure) -> Row:
-    known = ("n", "missing", "value", "error", "low", "high", "best", "pooled")
-    return {"figure": "score", "run": run, "part": part, **{name: getattr(figure, name) for name in known}}
+    return {"figure": "score", "run": run, "part": part, **asdict(figure)}
 
 
 def _difference(run: str, against: str, part: str, tests: PairedFigure, p_holm: float | None) -> Row:
-    known = ("n", "low", "high", "first_only", "second_only", "p_mcnemar", "mde", "p_always")
-    return {
-        "figure": "difference",
-        "run": run,
-        "against": against,
-        "part": part,
-        "value": tests.difference,
-        **{name: getattr(tests, name) for name in known},
-        "p_holm": p_holm,
-    }
+    about = {"figure": "difference", "run": run, "against": against, "part": part}
+    return {**asdict(tests), **about, "value": tests.difference, "p_holm": p_holm}
 
 
 def _costs(frontier: Frontier) -> Iterator[Row]:
     for point in frontier.points:
-        yield {
-            **_range("cost", point.run, point.cost, frontier),
-            "on_frontier": "yes" if point.on_frontier else "no",
-        }
+        yield {**_range("cost", point.run, point.cost, frontier), "on_frontier": "yes" if point.on_frontier else "no"}
         if point.per_correct is not None:
             yield _range("cost per correct", point.run, point.per_correct, frontier)
     for tradeoff in frontier.tradeoffs:
@@ -106,8 +96,7 @@ def _costs(frontier: Frontier) -> Iterator[Row]:
 
 
 def _range(figure: str, run: str, found: Range, frontier: Frontier) -> Row:
-    shown = {"value": found.value, "low": found.low, "high": found.high}
-    return {"figure": figure, "run": run, "measure": frontier.measure, **shown}
+    return {"figure": figure, "run": run, "measure": frontier.measure, **asdict(found)}
 
 
 def _totals(comparison: Comparison) -> Iterator[Row]:

@@ -18,8 +18,6 @@ from ragrounds.ui.frontier import frontier_picture, titled_by
 
 _MOST = 40
 """Rows of intervals; of more those that come first, and a note that says so."""
-_NAME = 90
-"""Characters of a run's name."""
 
 
 def shown_table(comparison: Comparison, scorer: str = "") -> ScorerTable:
@@ -45,13 +43,13 @@ def score_picture(comparison: Comparison, scorer: str = "") -> Picture:
     Raises:
         UserError: these runs have no scores by it.
     """
-    table, names = shown_table(comparison, scorer), agent_names(comparison, _NAME)
+    table, names = shown_table(comparison, scorer), agent_names(comparison)
     return _figures(titled_by(table.scorer), table, [_row(names[line.run], line.overall) for line in table.lines])
 
 
 def dataset_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
     """The same, a group a dataset; ``None``: there is one dataset. Arguments as of :func:`score_picture`."""
-    table, names = shown_table(comparison, scorer), agent_names(comparison, _NAME)
+    table, names = shown_table(comparison, scorer), agent_names(comparison)
     datasets = list(dict.fromkeys(name for line in table.lines for name in line.datasets))
     if len(datasets) < 2:
         return None
@@ -70,7 +68,7 @@ def difference_picture(comparison: Comparison, scorer: str = "") -> Picture | No
 
     Arguments as of :func:`score_picture`.
     """
-    table, names = shown_table(comparison, scorer), agent_names(comparison, _NAME)
+    table, names = shown_table(comparison, scorer), agent_names(comparison)
     carried = {frozenset((one.better, one.worse)) for one in conclusions(table)}
     rows = [
         Mark(
@@ -87,7 +85,7 @@ def difference_picture(comparison: Comparison, scorer: str = "") -> Picture | No
     ]
     if not rows:
         return None
-    full, hollow = _told_apart(table)
+    full, hollow = _significance(table)
     unit = "percentage points" if table.unit == "percent" else table.unit
     better = "right of 0: the run named scores higher" + (", which is worse" if table.direction == "lower" else "")
     title = titled_by(table.scorer)
@@ -111,7 +109,7 @@ def pair_picture(
     hollow: str,
     spread: str = "95 % intervals",
 ) -> Picture:
-    """Differences of pairs; of many those that are told apart, and then the widest apart. Fields are those of
+    """Differences of pairs; of many those that are significant, and then the largest. Fields are those of
     :class:`Picture`."""
     order = {group: place for place, group in enumerate(dict.fromkeys(row.group for row in rows))}
     chosen = sorted(rows, key=lambda row: (not row.full, -abs(row.value or 0.0)))[:_MOST] if rows[_MOST:] else rows
@@ -125,26 +123,26 @@ def pair_picture(
         full=full,
         hollow=hollow,
         spread=spread,
-        note=_left_out(rows, "pairs, those that the tests tell apart and the widest apart first"),
+        note=_left_out(rows, "pairs, significant differences and then the largest first"),
     )
 
 
-def _told_apart(table: ScorerTable) -> tuple[str, str]:
+def _significance(table: ScorerTable) -> tuple[str, str]:
     """What full and hollow marks of differences mean: what decides that two runs differ."""
     if untested(table):
         return "", "no test: the interval alone does not say that they differ"
     if by_interval(table):
         if table.pairs[0].tests.low is None:
             return "", "no test fits these scores, and for an interval there are too few questions"
-        return "the interval leaves 0 out, and alone decides: no test fits these scores", "it does not"
+        return "significant (by the interval: no test fits these scores)", "not significant"
     corrected = "corrected test" if len(table.pairs) > 1 else "test"
-    return f"the {corrected} tells the two apart", f"the {corrected} does not"
+    return f"significant ({corrected})", "not significant"
 
 
 def outcome_picture(comparison: Comparison, scorer: str = "") -> Picture:
     """How the attempts of each run ended, a group a run, a bar for each outcome that there is. Arguments as of
     :func:`score_picture`; without a scorer by all that are shown."""
-    names = agent_names(comparison, _NAME)
+    names = agent_names(comparison)
     marks = [
         Mark(
             name=kind.replace("_", " "),
@@ -165,7 +163,7 @@ def comparison_frontier(comparison: Comparison, scorer: str = "") -> Picture | N
     table = shown_table(comparison, scorer)
     if table.frontier is None:
         return None
-    return frontier_picture(table.frontier, table.scorer, agent_names(comparison, _NAME))
+    return frontier_picture(table.frontier, table.scorer, agent_names(comparison))
 
 
 class ComparisonPicture(NamedTuple):

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -21,8 +20,7 @@ from ragrounds.specs import without_addresses
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_columns import TOTALS
-from ragrounds.ui.comparison_words import verdict_lines
-from ragrounds.ui.corpus_versions import corpora_apart
+from ragrounds.ui.comparison_words import corpora_apart, verdict_lines
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.one_screen import print_one_screen
 from ragrounds.ui.tables import print_table, results_console
@@ -37,21 +35,17 @@ from ragrounds.ui.text import (
     safe,
 )
 
-LABEL = 60
-"""Characters of a run's name beside another's."""
-
 
 def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
     """Scores by each headline, outcomes and cost, paired differences, groups, the frontier of several runs; with
     `scorers` by these alone."""
-    names, labels = agent_names(comparison), agent_names(comparison, LABEL)
-    tables = [table for table, _ in comparison.shown(scorers)]
+    names, tables = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
     made = [score_table(table, names, beside) for table, beside in comparison.shown(scorers)]
     made.append(outcome_table(comparison, scorers))
-    made += [pair_table(table, labels) for table in tables if table.pairs]
-    made += [group_table(table, grouped, labels) for table in tables for grouped in table.groups]
+    made += [pair_table(table, names) for table in tables if table.pairs]
+    made += [group_table(table, grouped, names) for table in tables for grouped in table.groups]
     placed = [(table, table.frontier) for table in tables if table.frontier is not None and len(comparison.rows) > 1]
-    return made + [costs for table, one in placed for costs in frontier_tables(one, table.scorer, names, labels)]
+    return made + [costs for table, one in placed for costs in frontier_tables(one, table.scorer, names)]
 
 
 def printed_figures(comparison: Comparison) -> dict[str, str]:
@@ -93,13 +87,13 @@ def print_comparison(
 def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[ScorerTable] = ()) -> TextTable:
     """Every dataset, the average over them (the figure, with its interval) and over all questions (pooled), what the
     open attempts could still make of it; then the overall figures of the scorers beside the headline."""
-    unit, datasets = table.unit, list(table.lines[0].datasets)
-    averaged = len(datasets) > 1
+    unit, datasets, averaged = table.unit, list(table.lines[0].datasets), len(table.lines[0].datasets) > 1
     others = {other.scorer: {line.run: line.overall.value for line in other.lines} for other in beside}
 
     def dataset(name: str) -> Column:
         """The column of a dataset's figures."""
-        return Column(safe(name.rpartition("/")[2]), lambda line: with_error(line.datasets[name], unit, averaged))
+        written = figure_words if averaged else lambda figure, unit: in_scale(figure.value, unit)
+        return Column(safe(name.rpartition("/")[2]), lambda line: written(line.datasets[name], unit))
 
     def other(one: ScorerTable) -> Column:
         """The column of a scorer beside the headline."""
@@ -110,13 +104,13 @@ def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[S
         """How many questions have a score, and how many have none."""
         return f"{line.overall.n:,}" + (f" ({line.overall.missing:,} missing)" if line.overall.missing else "")
 
-    made = table_of(
+    return table_of(
         "scores",
         table.lines,
         (
             words("agent", lambda line: names[line.run]),
             *map(dataset, datasets),
-            Column("average", lambda line: with_error(line.overall, unit, False)) if averaged else None,
+            Column("average", lambda line: in_scale(line.overall.value, unit)) if averaged else None,
             Column("pooled", lambda line: in_scale(line.overall.pooled, unit)) if averaged else None,
             Column("95 %", lambda line: interval(line.overall, unit)),
             Column("n", scored),
@@ -127,10 +121,8 @@ def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[S
         ),
         scorer=table.scorer,
         title=f"{table.scorer}, {unit}{', lower is better' if table.direction == 'lower' else ''}",
+        about=described(table.scorer).summary,
     )
-    plain = any("±" in cell for row in made.rows for cell in row[1:])
-    named = "; ±: MIRAGE's sqrt(p(1-p)/n), no interval" if plain else ""
-    return replace(made, about=f"{described(table.scorer).summary}{named}")
 
 
 def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTable:
@@ -149,15 +141,16 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
         comparison.rows,
         (words("agent", lambda row: names[row.run]), *map(outcome, used), *TOTALS),
         title="outcomes and cost",
-        about="in, out: tokens; paid: really paid; uncached: with an empty journal; "
+        about="in, out: tokens; paid: really paid; full price: without cached calls; "
         + ("judging: paid for judges of these answers, in no other column; " if judged else "")
         + "time: a question"
         + (f"; {told}" if told else ""),
     )
 
 
-def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
+def pair_table(table: ScorerTable, names: Mapping[str, str]) -> TextTable:
     """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
+    unit = "percentage points" if table.unit == "percent" else table.unit
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
     watched = any(pair.tests.draws is not None for pair in table.pairs)
     tested = (
@@ -175,21 +168,16 @@ def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
         "pairs",
         table.pairs,
         (
-            words("2nd - 1st", lambda pair: f"{labels[pair.second]} - {labels[pair.first]}"),
+            words("2nd - 1st", lambda pair: f"{names[pair.second]} - {names[pair.first]}"),
             Column("difference", lambda pair: difference_text(pair.tests.difference, table.unit)),
             Column("95 %", lambda pair: difference_interval(pair.tests, table.unit)),
             *(tested if binary else ()),
             *(sequential if watched else ()),
         ),
         scorer=table.scorer,
-        title=_paired(table),
+        title=f"paired differences under {table.scorer}, {unit}",
         about="; ".join(about),
     )
-
-
-def _paired(table: ScorerTable) -> str:
-    unit = "percentage points" if table.unit == "percent" else table.unit
-    return f"paired differences under {table.scorer}, {unit}"
 
 
 def _undetectable(tests: PairedFigure) -> bool:
@@ -197,15 +185,19 @@ def _undetectable(tests: PairedFigure) -> bool:
     return tests.mde is None and tests.p_mcnemar is not None
 
 
-def group_table(table: ScorerTable, grouped: GroupTable, labels: Mapping[str, str]) -> TextTable:
+def group_table(table: ScorerTable, grouped: GroupTable, names: Mapping[str, str]) -> TextTable:
     """The figures of each group of questions; with two runs also their difference."""
     runs = [line.run for line in table.lines]
-    columns = [words(safe(grouped.by), lambda group: safe(group.name)), Column("n", "questions")]
-    columns += [Column(labels[run], lambda group, run=run: with_error(group.figures[run], table.unit)) for run in runs]  # type: ignore[misc]
+
+    def figures(run: str) -> Column:
+        """The column of a run's figures."""
+        return Column(names[run], lambda group: figure_words(group.figures[run], table.unit))
+
+    columns = [words(safe(grouped.by), lambda group: safe(group.name)), Column("n", "questions"), *map(figures, runs)]
     if len(runs) == 2:
         columns += [
             Column(
-                f"{labels[runs[1]]} - {labels[runs[0]]}",
+                f"{names[runs[1]]} - {names[runs[0]]}",
                 lambda group: difference_text(group.pairs[0].tests.difference, table.unit),
             ),
             Column("95 %", lambda group: difference_interval(group.pairs[0].tests, table.unit)),
@@ -215,14 +207,9 @@ def group_table(table: ScorerTable, grouped: GroupTable, labels: Mapping[str, st
     return table_of("group", grouped.groups, columns, scorer=table.scorer, title=title)
 
 
-def with_error(figure: Figure, unit: str = "percent", alone: bool = True) -> str:
-    """A figure with the ± of MIRAGE's tables. Where that is 0, because all answers of a dataset are alike, the interval
-    stands in its place, or nothing where the figure is not `alone`: a column beside it holds its interval."""
-    if figure.error is None or figure.value is None:
-        return in_scale(figure.value, unit)
-    if figure.error == 0:
-        return f"{in_scale(figure.value, unit)} ({interval(figure, unit)})" if alone else in_scale(figure.value, unit)
-    return f"{in_scale(figure.value, unit)} ±{in_scale(figure.error, unit)}"
+def figure_words(figure: Figure, unit: str = "percent") -> str:
+    """A figure with its interval."""
+    return in_scale(figure.value, unit) + ("" if figure.value is None else f" ({interval(figure, unit)})")
 
 
 def interval(figure: Figure, unit: str = "percent") -> str:
@@ -237,20 +224,15 @@ def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
     return ends(tests.low, tests.high, unit, signed=True)
 
 
-def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str, str]:
+def agent_names(comparison: Comparison) -> dict[str, str]:
     """Run id → its name, else its agent's text. Runs that are called alike are told apart by their agents, else by
     models, corpora and retrievers, as ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; where that is not enough,
-    by their ids. Safe to show; no server's address is in one.
-
-    Args:
-        comparison: of these runs.
-        longest: characters of a name, about; longer ones lose the end of the agent's text, not what tells them apart.
-    """
+    by their ids. Safe to show; no server's address is in one."""
     alike: dict[str, list[RunTotals]] = {}
     for row in comparison.rows:
         alike.setdefault(row.name or without_addresses(row.agent), []).append(row)
     return {
-        row.run: safe(called, longest and max(20, longest - len(apart))) + (safe(f" ({apart})") if apart else "")
+        row.run: safe(f"{called} ({apart})" if apart else called)
         for called, rows in alike.items()
         for row, apart in zip(rows, _apart(rows), strict=True)
     }
@@ -265,7 +247,7 @@ def _apart(rows: Sequence[RunTotals]) -> list[str]:
     searched = corpora_apart([row.corpus for row in rows])
     roles = dict.fromkeys(role for row in rows for role in row.models)
     said = list[list[str]]()
-    for read in (_short, str):
+    for read in (lambda spec: spec.partition("[")[0], str):
         facts = [[_model(row, role, read) for row in rows] for role in roles]
         facts += [searched, [read(row.retriever) for row in rows]]
         differing = [fact for fact in facts if len(set(fact)) > 1]
@@ -277,7 +259,3 @@ def _apart(rows: Sequence[RunTotals]) -> list[str]:
 
 def _model(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
     return ("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-"))
-
-
-def _short(spec: str) -> str:
-    return spec.partition("[")[0]

@@ -16,7 +16,7 @@ from ragrounds.ui.comparison_words import listed
 from ragrounds.ui.text import number_of, one_line, percent, safe
 
 FEW = 10
-"""Questions of a dataset below which a reader is told so."""
+"""Questions of a dataset below which this is said."""
 
 
 def drawn_words(counts: Mapping[str, int], limit: int) -> str:
@@ -46,7 +46,7 @@ def average_heading(table: ScorerTable) -> str:
 def limitation_sentences(
     store: Store, runs: Sequence[Run], comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]
 ) -> Iterator[str]:
-    """What a comparison cannot show, as far as its data tell and its tables do not.
+    """What a comparison cannot show, as far as its data show and its tables do not.
 
     Args:
         store: where the runs are.
@@ -70,7 +70,7 @@ def limitation_sentences(
     whole = [found["of"] for found in chosen if isinstance(found, Mapping) and isinstance(found.get("of"), int)]
     if whole and comparison.questions < min(whole):
         yield (
-            f"The figures are of {comparison.questions:,} questions drawn from {min(whole):,}; they stand for the "
+            f"The figures are of {comparison.questions:,} questions drawn from {min(whole):,}; they represent the "
             "others as far as the draw does."
         )
     yield from _repeated(common_questions(store, runs, True)[0])
@@ -92,7 +92,7 @@ def limitation_sentences(
         if described(table.scorer).needs_judge:
             yield (
                 f"Scores under {one_line(table.scorer)} are a model's verdicts. How far it agrees with people is known "
-                "only where people's labels stand in the part on judges."
+                "only where the part on judges has people's labels."
             )
     if imported := [names[row.run] for row in rows if row.origin == "imported"]:
         yield (
@@ -106,7 +106,7 @@ def _repeated(questions: Sequence[Question]) -> Iterator[str]:
     sizes = Counter(f"{one.benchmark} {one.cluster}" for one in questions if one.cluster)
     if groups := [count for count in sizes.values() if count > 1]:
         yield (
-            f"{sum(groups):,} of the {len(questions):,} questions stand in {number_of(len(groups), 'cluster')} of "
+            f"{sum(groups):,} of the {len(questions):,} questions are in {number_of(len(groups), 'cluster')} of "
             "duplicates or of one source. Intervals and tests take each as one."
         )
     texts = Counter(

@@ -1,8 +1,9 @@
-"""What a comparison says in words: who gave verdicts, which run is ahead as far as the corrected tests tell, and the
+"""What a comparison says in words: who gave verdicts, which run is ahead by the corrected tests, and the
 abstract. Plain text, safe to show."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from itertools import groupby
 from shlex import quote
 
 from ragrounds.evals.benchmarks.cards import card_of
-from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack
+from ragrounds.evals.compare.abstract import Abstract, AbstractSystem
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, finding
 from ragrounds.evals.judges.recorded import ScoreJudges
@@ -49,7 +50,7 @@ def judge_phrase(found: ScoreJudges, names: Mapping[str, str] | None = None) -> 
     said = [called[judge] for judge in found.judges]
     if not found.known:
         several = f"a majority among {joined_words(said)}" if found.panel else joined_words(said, "or")
-        return f"{several}: the store does not tell"
+        return f"{several}: the store does not say"
     return f"the majority of {joined_words(said)}" if found.panel else said[0]
 
 
@@ -263,7 +264,7 @@ def plain_figure(line: RunFigures, unit: str) -> str:
 
 
 def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool) -> str:
-    """How far the nearest run that the best is told from is behind.
+    """How far the nearest run that the best is significantly better than is behind.
 
     Args:
         found: with such a run.
@@ -344,7 +345,8 @@ def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
         what = number_of(total, "question" if scorer else "attempt")
         right = sum(one.right for one in found)
         but = f", but for {right:,} with a text that is read as right" if right else ""
-        said.append(f"{what}{under}{verb} {_WORDS[kind]}{but} ({_each(found, names)}).")
+        each = "; ".join(f"{names[one.run]}: {one.count:,} of {one.of:,}" for one in found)
+        said.append(f"{what}{under}{verb} {_WORDS[kind]}{but} ({each}).")
     return said
 
 
@@ -359,5 +361,30 @@ def missing_commands(abstract: Abstract) -> list[str]:
     return list(dict.fromkeys(made))
 
 
-def _each(found: Sequence[Lack], names: Mapping[str, str]) -> str:
-    return "; ".join(f"{names[one.run]}: {one.count:,} of {one.of:,}" for one in found)
+_VERSION = re.compile(r"@([0-9a-f]{7,})$")
+_LEAST = 6
+"""Characters of a version at least."""
+
+
+def corpora_apart(searched: Sequence[str]) -> list[str]:
+    """Of each run the corpora that not all of them searched, as ``lib@75185c``: of a version so many characters that
+    all differ; nothing where they searched the same.
+
+    Args:
+        searched: of each run its corpora, as in its identity: versions joined by ``+``; empty: none.
+    """
+    parts = [[one for one in text.split("+") if one] for text in searched]
+    if len(set(searched)) < 2:
+        return [""] * len(parts)
+    shared = set(parts[0]).intersection(*parts)
+    wanted = {one for run in parts for one in run if one not in shared}
+    size = _LEAST
+    while len({_cut(one, size) for one in wanted}) < len(wanted):
+        size += 2
+    own = [[one for one in run if one not in shared] or run for run in parts]
+    return ["+".join(_cut(one, size) for one in run) or "no corpus" for run in own]
+
+
+def _cut(corpus: str, size: int) -> str:
+    found = _VERSION.search(corpus)
+    return corpus if found is None else f"{corpus[: found.start(1)]}{found[1][:size]}"

@@ -36,19 +36,13 @@ def _unit(measure: CostMeasure) -> Unit:
     return "number" if measure == "model_calls" else "dollars"
 
 
-def frontier_tables(
-    frontier: Frontier,
-    scorer: str,
-    agents: Mapping[str, str],
-    labels: Mapping[str, str],
-) -> list[TextTable]:
+def frontier_tables(frontier: Frontier, scorer: str, agents: Mapping[str, str]) -> list[TextTable]:
     """Every run by cost; then the prices between neighbours on the frontier.
 
     Args:
         frontier: what to show.
         scorer: named in the titles.
         agents: run id → what the run is called, safe to show.
-        labels: run id → what it is called beside another.
     """
     measure = frontier.measure
     figure = figure_word(scorer)
@@ -91,7 +85,7 @@ def frontier_tables(
         "prices",
         frontier.tradeoffs,
         (
-            words("from - to", lambda one: f"{labels[one.cheaper]} to {labels[one.dearer]}", text=str),
+            words("from - to", lambda one: f"{agents[one.cheaper]} to {agents[one.dearer]}", text=str),
             Column("price", lambda one: amount(one.price.value, measure)),
             Column("95 %", lambda one: _between(one.price, measure)),
         ),
@@ -145,9 +139,9 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
     )
 
 
-def left_out(frontier: Frontier, labels: Mapping[str, str]) -> str:
+def left_out(frontier: Frontier, names: Mapping[str, str]) -> str:
     """A sentence that names the runs without a place on the frontier; empty where there is none."""
-    named = ", ".join(labels[run] for run in frontier.left_out)
+    named = ", ".join(names[run] for run in frontier.left_out)
     return f"Not placed, because their cost is not known: {named}." if named else ""
 
 

@@ -10,7 +10,7 @@ from ragrounds.tools.build_report import fold
 from ragrounds.tools.collection import Manifest
 from ragrounds.tools.index_details import IndexDetails, IndexVersion
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.text import one_line, safe
+from ragrounds.ui.text import number_of, one_line, safe, size
 
 _LABEL = 13
 
@@ -26,9 +26,9 @@ def built_lines(found: IndexDetails, *, new: bool, retrievers: Sequence[str], wi
     for spec in retrievers:
         yield one_line(f"searchable with {safe(spec)}", 400)
     if new and (former := found.versions[:-1]):
-        size = _size(sum(one.bytes for one in former))
+        taken = size(sum(one.bytes for one in former))
         name = quote(f"{found.name}@{former[0].version}")
-        yield f"earlier versions take {size}: `ragrounds index rm {name}` removes one"
+        yield f"earlier versions take {taken}: `ragrounds index rm {name}` removes one"
 
 
 def _held(made: Manifest | IndexVersion) -> str:
@@ -48,7 +48,7 @@ def index_table(found: Sequence[IndexDetails]) -> TextTable:
         words("version", lambda one: one.manifest.version if one.manifest else ""),
         Column("kept", lambda one: len(one.versions)),
         Column("engines", lambda one: len(one.engines)),
-        Column("size", "bytes", _size),
+        Column("size", "bytes", size),
         words("chunker", lambda one: one.manifest.chunker if one.manifest else ""),
     )
     return table_of("indexes", found, columns)
@@ -67,10 +67,10 @@ def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:
         for number, line in enumerate(found.report.lines(width - _LABEL)):
             yield f"{'' if number else 'files':{_LABEL}}{line}"
     for engine in found.engines:
-        yield from _wrapped("engine", f"{engine.index}  {_size(engine.bytes)}", width)
+        yield from _wrapped("engine", f"{engine.index}  {size(engine.bytes)}", width)
     for one in reversed(found.versions):
-        runs = f", searched by {len(one.runs):,} stored {'run' if len(one.runs) == 1 else 'runs'}" if one.runs else ""
-        yield from _wrapped("kept", f"{_moment(one.built)}  {_held(one)}, {_size(one.bytes)}{runs}", width)
+        runs = f", searched by {number_of(len(one.runs), 'stored run')}" if one.runs else ""
+        yield from _wrapped("kept", f"{_moment(one.built)}  {_held(one)}, {size(one.bytes)}{runs}", width)
 
 
 def _details(found: IndexDetails) -> Iterator[tuple[str, str]]:
@@ -88,11 +88,7 @@ def _details(found: IndexDetails) -> Iterator[tuple[str, str]]:
         if made.skipped and found.report is None:  # the report counts them, with files that were not even opened
             yield "skipped", f"{made.skipped:,}"
         yield "built", _moment(made.built)
-    yield "size", _size(found.bytes)
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
+    yield "size", size(found.bytes)
 
 
 def _moment(seconds: float) -> str:

@@ -52,12 +52,12 @@ def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
     tokened = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens not known"
     before = broken = ""
     if graded.earlier:
-        before = f", {graded.earlier:,} of these paid for by an earlier judging that was broken off"
+        before = f", {graded.earlier:,} of these paid for by an earlier judging that was interrupted"
         broken = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
     yield (
         f"{number_of(graded.calls, 'model call')}: {graded.calls - graded.reused:,} made now, "
         f"{graded.reused:,} from the journal{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, "
-        f"{dollars(graded.cost_uncached)} uncached."
+        f"full price {dollars(graded.cost_uncached)}."
     )
     yield from _constants(graded)
     for text in graded.other_models:
@@ -78,8 +78,8 @@ def unreadable_lines(judged: JudgedRuns) -> Iterator[str]:
         yield f"{safe(one.judge)} was asked to end with {one.asked}. It said: {said}"
     if judged.silent:
         yield (
-            "These replies are in the journal, and the same command reads them again. If the judge has been mended "
-            "since, --journal fresh asks it anew; --fail-after never asks on whatever it says."
+            "These replies are in the journal, and the same command reads them again. If the judge was repaired "
+            "since, --journal fresh asks it again; --fail-after never continues whatever it replies."
         )
 
 

@@ -19,13 +19,15 @@ from rich.text import Text
 
 from ragrounds.ui.chart_text import PictureText
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.text import safe
+from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.theme import notebook_colours
 
 Draw = Callable[[Console], None]
 """Prints something on a console."""
 _WIDE = 160
 """Columns of a text that no terminal bounds."""
+_FOLDED = 300
+"""Characters of prose from which on a notebook folds it."""
 _STYLE = """<style>
 .ragrounds{color:inherit;font-size:.92em;line-height:1.45}
 .ragrounds table{border-collapse:collapse;margin:.3em 0 1em;background:transparent;color:inherit}
@@ -39,6 +41,10 @@ _STYLE = """<style>
 .ragrounds pre{background:transparent;color:inherit;line-height:1.2;font-size:.95em;overflow-x:auto}
 .ragrounds .scroll{overflow-x:auto}
 """
+
+
+class Prose(Text):
+    """What a model or a document wrote: in a notebook its Markdown is laid out, folded where it is long."""
 
 
 def in_notebook() -> bool:
@@ -93,6 +99,8 @@ class _HtmlConsole(SafeConsole):
                 from ragrounds.ui.chart_svg import page_picture
 
                 self.parts.append(page_picture(printed.picture))
+            elif isinstance(printed, Prose) and printed.plain.strip():
+                self.parts.append(_prose(printed.plain))
             elif isinstance(printed, Text) and printed.plain.strip():
                 self.parts.append(_text(printed))
             elif isinstance(printed, str) and printed.strip():
@@ -102,6 +110,17 @@ class _HtmlConsole(SafeConsole):
 def html_text(text: object) -> str:
     """Any text as HTML text: nothing in it is markup, controls and direction marks are written out."""
     return escape(safe(str(text)))
+
+
+def _prose(text: str) -> str:
+    """Tags, addresses and pictures stand in it as they were written."""
+    from markdown_it import MarkdownIt  # as rich lays Markdown out; who prints none waits for no parser
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    made: str = parser.disable(["link", "image", "autolink", "reference", "entity", "escape"]).render(safe(text))
+    if len(text) <= _FOLDED:
+        return made
+    return f"<details><summary>{html_text(one_line(text))}</summary>{made}</details>"
 
 
 def _text(text: Text) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.figures import PairedFigure
-from ragrounds.evals.compare.findings import Conclusion, conclusions, finding, untested
+from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.scorers import described
 from ragrounds.records import OUTCOMES
 from ragrounds.ui.chart_text import draw
@@ -103,12 +103,12 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
 
 
 def table_remarks(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> list[str]:
-    """What stands below :func:`summary_table`: what its marks mean, and what is doubtful."""
+    """The lines below :func:`summary_table`: what its marks mean, and what is doubtful."""
     return [*_of_marks(shown[:1], names), *_doubts(comparison, shown, names)]
 
 
 def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, str]:
-    """Run id → what 100 questions cost, in words: dollars uncached, tokens where these are not known or are 0."""
+    """Run id → what 100 questions cost, in words: dollars at full price, tokens where these are not known or are 0."""
     costs = run_costs(comparison, shown)
     if any(cost.dollars for cost in costs.values()):
         return {
@@ -124,7 +124,7 @@ def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: M
     lines = list(_lines(comparison, shown))
     one = len(lines) == 1
     short = {run: one_line(name, _NAME) for run, name in names.items()}
-    if len(set(short.values())) < len(short):  # what tells them apart is further behind
+    if len(set(short.values())) < len(short):  # they differ further behind
         short = dict(names)
     first = shown[0] if shown else None
     others = {table.scorer: {line.run: line.overall for line in table.lines} for table in shown[1:]}
@@ -212,7 +212,7 @@ def _lines(comparison: Comparison, shown: Sequence[ScorerTable]) -> Iterator[_Li
     figures = {line.run: line for line in first.lines} if first else {}
     costs = run_costs(comparison, shown)
     whom = _reference(first) if first and first.pairs else ""
-    told = conclusions(first) if first else ()
+    found = conclusions(first) if first else ()
     down = first is not None and first.direction == "lower"
 
     def rank(row: RunTotals) -> tuple[bool, float]:
@@ -222,12 +222,9 @@ def _lines(comparison: Comparison, shown: Sequence[ScorerTable]) -> Iterator[_Li
 
     for row in sorted(comparison.rows, key=rank):
         against = _against(first, whom, row.run) if first and row.run != whom else None
-        mark = next((_mark(one, row.run, whom, down) for one in told if {one.better, one.worse} == {row.run, whom}), "")
+        better = next((one.better for one in found if {one.better, one.worse} == {row.run, whom}), "")
+        mark = "" if not better else "▲" if (better == row.run) != down else "▼"
         yield _Line(row, figures.get(row.run), costs[row.run], against, mark)
-
-
-def _mark(one: Conclusion, run: str, whom: str, down: bool) -> str:
-    return "▲" if (one.better == run) != down else "▼"
 
 
 def _reference(table: ScorerTable) -> str:
@@ -310,14 +307,14 @@ def _of_marks(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterato
     for table in shown:
         if not table.pairs:
             continue
-        told = conclusions(table)
+        found = conclusions(table)
         by = {"exact": "", "always-valid": ", always-valid test", "interval": ", by its interval"}
-        test = f"5 %{by[told[0].test]}" if told else "5 %"
+        test = f"5 %{by[found[0].test]}" if found else "5 %"
         test += f", Holm over {len(table.pairs):,} pairs" if len(table.pairs) > 1 else ""
-        head = "▲▼ significant" if told else "none is significant"
+        head = "▲▼ significant" if found else "none is significant"
         decides = "no test fits these scores" if untested(table) else f"{head} ({test})"
         alone = {frozenset((pair.first, pair.second)) for pair in table.pairs if pair.tests.leaves_out_0}
-        own = "" if alone <= {frozenset((one.better, one.worse)) for one in told} else ", each with its own interval"
+        own = "" if alone <= {frozenset((one.better, one.worse)) for one in found} else ", each with its own interval"
         yield f"diff.: to {names[_reference(table)]}{own}; {decides}"
 
 

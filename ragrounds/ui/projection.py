@@ -21,7 +21,7 @@ def projection_text(found: Projection) -> str:
     if found.processor_bound:
         lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, more workers do.")
     if found.cost is not None and found.cost.value:
-        lines.append("  Dollars are uncached; what the journal answers, or agents share, costs less.")
+        lines.append("  Dollars are the full price; cached calls, and those that agents share, cost less.")
     return "\n".join(lines)
 
 

@@ -66,6 +66,6 @@ def retrieval_differences(pairs: Sequence[RetrievalComparison]) -> Picture | Non
         words=f"difference of {pairs[0].measure} (right of 0: the retriever named is better)",
         unit=pairs[0].measure,
         spread=f"{100 * pairs[0].level:g} % intervals",
-        full="the corrected test tells the two apart",
-        hollow="the corrected test does not",
+        full="significant",
+        hollow="not significant",
     )

@@ -3,7 +3,7 @@ graded pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.text import Text
 from ragrounds.evals.retrieval.comparison import QueryDifference, RetrievalComparison
 from ragrounds.evals.retrieval.similarity import MEASURES, CorrelationDifference
 from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.comparison_words import listed
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, figure_text, number_of, one_line, size
 
@@ -30,24 +31,17 @@ def print_retrieval(
 ) -> None:
     """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, and the queries that
     the two best differ on most."""
-    console, first = console or results_console(), names[0]
-    numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
-    ranked = sorted(((entry["retriever"], entry[first]) for entry in entries), key=lambda one: -one[1])
-    if len(ranked) == 1:
-        console.print(Text(f"{one_line(ranked[0][0])}: {first} {ranked[0][1]:.4f}."))
-    else:
-        console.print(Text(_ahead(ranked, first, comparisons, numbers)))
-    who = _who(numbers, lambda entry: entry["retriever"])
+    first = names[0]
     means = (Column(name, text=_figure) for name in names)
     about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
-    print_table(table_of("means", entries, (*who, *means), **about), console)
     facts = (one for one in _FACTS if any(one.of(entry) is not None for entry in entries))
-    print_table(table_of("queries", entries, (*who, *facts), title="queries, speed and size"), console)
+    tables = [table_of("means", entries, (_WHO, *means), **about)]
+    tables.append(table_of("queries", entries, (_WHO, *facts), title="queries, speed and size"))
     if comparisons:
         title = f"{first}, 1st minus 2nd, {number_of(comparisons[0].queries, 'query')}"
-        print_table(pair_table(comparisons, numbers, title), console)
-    if differences:
-        print_table(_differing_queries(differences, first, *(f"#{numbers[name]}" for name, _ in ranked[:2])), console)
+        tables.append(pair_table(comparisons, title))
+    ranked = sorted(((entry["retriever"], entry[first]) for entry in entries), key=lambda one: -one[1])
+    _print(ranked, first, comparisons, tables, differences, first, console or results_console())
 
 
 def print_sets(
@@ -65,58 +59,64 @@ def print_sets(
         comparisons, measure, sets, differences: of the same result.
         console: where.
     """
-    numbers = {row.retriever: f"{number}" for number, row in enumerate(rows, 1)}
-    ranked = sorted(((row.retriever, row.mean) for row in rows if row.mean is not None), key=lambda one: -one[1])
-    over = f"{measure} over {number_of(len(sets), 'set')}"
-    none = f"{over}: no retriever has them all."
-    console.print(Text(_ahead(ranked, f"mean {over}", comparisons, numbers) if ranked else none))
 
     def of_set(name: str) -> Column:
         """The column of a set's means."""
         return Column(one_line(name, 40), lambda row: row.values.get(name), _figure)
 
-    means = table_of(
-        "sets",
-        rows,
-        (
-            *_who(numbers, lambda row: row.retriever),
-            *map(of_set, sets),
-            Column("mean", text=_figure),
-            Column("queries_per_second", text=_speed, heading="queries a second"),
-        ),
-        title=f"{measure} by set",
-        about="as trec_eval -c gives it; mean: of the sets",
-    )
-    print_table(means, console)
+    speed = Column("queries_per_second", text=_speed, heading="queries a second")
+    columns = (_WHO, *map(of_set, sets), Column("mean", text=_figure), speed)
+    about = {"title": f"{measure} by set", "about": "as trec_eval -c gives it; mean: of the sets"}
+    tables = [table_of("sets", rows, columns, **about)]
     if comparisons:
-        title = f"{measure}, 1st minus 2nd, mean over sets"
-        print_table(pair_table(comparisons, numbers, title, several=True), console)
+        tables.append(pair_table(comparisons, f"{measure}, 1st minus 2nd, mean over sets", several=True))
+    ranked = sorted(((row.retriever, row.mean) for row in rows if row.mean is not None), key=lambda one: -one[1])
+    what = f"mean {measure} over {number_of(len(sets), 'set')}"
+    _print(ranked, what, comparisons, tables, differences, measure, console)
+
+
+def _print(
+    ranked: Sequence[tuple[str, float]],
+    what: str,
+    comparisons: Sequence[RetrievalComparison],
+    tables: Sequence[TextTable],
+    differences: Sequence[QueryDifference],
+    measure: str,
+    console: Console,
+) -> None:
+    console.print(Text(_ahead(ranked, what, comparisons) if ranked else f"{what}: no retriever has them all."))
+    for table in tables:
+        print_table(table, console)
     if differences:
-        two = (f"#{numbers[name]}" for name, _ in ranked[:2])
-        print_table(_differing_queries(differences, measure, *two), console)
+        names = (one_line(name, 40) for name, _ in ranked[:2])
+        print_table(_differing_queries(differences, measure, *names), console)
 
 
 def print_similarity(
     entries: RetrieverEntries, differences: Sequence[CorrelationDifference], console: Console | None = None
 ) -> None:
     """Print the correlations of each model with their intervals, and the differences between models."""
-    console = console or results_console()
-    numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
-    columns = [Column("#", lambda entry: numbers[entry["retriever"]])]
-    columns.append(words("model", lambda entry: one_line(entry["retriever"], 200)))
+    console, columns = console or results_console(), [words("model", "retriever", text=_named)]
     for name in MEASURES:
         columns.append(Column(name, text=_figure))
         columns.append(Column("95 %", lambda entry, name=name: _ends(*entry[f"{name}_interval"])))  # type: ignore[misc]
     title = f"cosines against {entries[0]['pairs']:,} graded pairs"
     print_table(table_of("similarity", entries, columns, title=title), console)
     columns = [
-        words("pair", lambda one: f"{numbers[one.first]} - {numbers[one.second]}"),
+        words("pair", lambda one: f"{_named(one.first)} - {_named(one.second)}"),
         words("measure"),
         Column("difference", text=_figure),
         Column("95 %", lambda one: _ends(one.low, one.high)),
     ]
     if differences:
         print_table(table_of("differences", differences, columns, title="paired differences"), console)
+
+
+def _named(retriever: str) -> str:
+    return one_line(retriever, 200)
+
+
+_WHO = words("retriever", text=_named)
 
 
 def _figure(value: float | None) -> str:
@@ -143,30 +143,19 @@ _FACTS = (
 )
 
 
-def _who(numbers: Mapping[str, str], named: Callable[[Any], str]) -> tuple[Column, Column]:
-    """The columns that name a row's retriever."""
-    return (
-        Column("#", lambda row: numbers[named(row)]),
-        words("retriever", lambda row: one_line(named(row), 200)),
-    )
-
-
-def _ahead(
-    ranked: Sequence[tuple[str, float]], what: str, pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str]
-) -> str:
-    """Which retriever has the best figure, and whether the tests tell it from the others."""
+def _ahead(ranked: Sequence[tuple[str, float]], what: str, pairs: Sequence[RetrievalComparison]) -> str:
+    """Which retriever has the best figure, and from which others it differs significantly."""
     best, value = ranked[0]
+    if len(ranked) == 1:
+        return f"{_named(best)}: {what} {value:.4f}."
     own = [pair for pair in pairs if best in (pair.first, pair.second)]
-    near = [pair.second if pair.first == best else pair.first for pair in own if pair.holm >= _LEVEL]
-    told = "; the tests tell it from every other" if own else ""
-    if near:
-        told = f"; not told from {', '.join(f'#{numbers[name]}' for name in near)} by the tests"
-    return f"#{numbers[best]} {one_line(best)} has the best {what}, {value:.4f}{told}."
+    near = [_named(pair.second if pair.first == best else pair.first) for pair in own if pair.holm >= _LEVEL]
+    said = "; significantly better than every other" if own else ""
+    said = f"; not significantly different from {listed(near)}" if near else said
+    return f"{_named(best)} has the best {what}, {value:.4f}{said}."
 
 
-def pair_table(
-    pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str], title: str, *, several: bool = False
-) -> TextTable:
+def pair_table(pairs: Sequence[RetrievalComparison], title: str, *, several: bool = False) -> TextTable:
     """Paired differences: whose, with interval, p, and p after Holm's correction; `several`: over several sets."""
 
     def ends(pair: RetrievalComparison) -> str:
@@ -179,7 +168,7 @@ def pair_table(
     if several:
         counts = (Column("wins", heading="sets won"), Column("losses", heading="lost"), Column("queries"))
     columns = (
-        words("1st - 2nd", lambda pair: f"#{numbers[pair.first]} - #{numbers[pair.second]}"),
+        words("1st - 2nd", lambda pair: f"{_named(pair.first)} - {_named(pair.second)}"),
         Column("difference", text=lambda value: figure_text(value, "+.4f")),
         Column(f"{100 * pairs[0].level:g} %", ends),
         Column("p", text=_figure),

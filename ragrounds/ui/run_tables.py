@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
+from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
@@ -19,8 +19,7 @@ from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Read, Run
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_words import alone_words
-from ragrounds.ui.corpus_versions import corpora_apart
+from ragrounds.ui.comparison_words import alone_words, corpora_apart
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
 
@@ -55,7 +54,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
             Column("done", _done),
             Column("failed", spare=0 if any(one.failed for one in runs) else 5),
             Column("paid", "cost_paid", dollars, spare=3),
-            Column("uncached", "cost_uncached", dollars, spare=8),
+            Column("full price", "cost_uncached", dollars, spare=8),
             Column("time", "seconds", duration, spare=9),
             Column("age", lambda one: age(max(0.0, now - one.run.created))),
         ),
@@ -106,7 +105,11 @@ def print_run(
         rows += _figures(comparison.rows[0])
         rows += _answered_by(comparison.rows[0])
         rows += [
-            (f"score ({table.scorer})", f"{alone_words(table.lines[0], table.unit)}{_beside(others)}")
+            (
+                f"score ({table.scorer})",
+                alone_words(table.lines[0], table.unit)
+                + "".join(f"; {one.scorer} {in_scale(one.lines[0].overall.value, one.unit)}" for one in others),
+            )
             for table, others in comparison.shown()
             if table.lines[0].overall.value is not None
         ]
@@ -115,7 +118,7 @@ def print_run(
             counts = one.lines[0].outcomes
             outcomes = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if counts.get(name))
             rows.append((f"outcomes ({one.scorer})", outcomes))
-    rows += [("server told", f"{server}: {_plain(facts)}") for server, facts in run.servers.items()]
+    rows += [("server reported", f"{server}: {_plain(facts)}") for server, facts in run.servers.items()]
     rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
     rows += [(f"read: {one.kind}", " ".join(filter(None, (one.name, one.value)))) for one in reads]
     for name, value in rows:
@@ -169,14 +172,9 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
         ),
         ("tokens", used),
         ("paid", least + dollars(row.cost_paid)),
-        ("uncached", least + dollars(row.cost_uncached)),
+        ("full price", least + dollars(row.cost_uncached)),
         ("time a question", duration(row.seconds)),
     ]
-
-
-def _beside(tables: Sequence[ScorerTable]) -> str:
-    """The figures of scorers beside a headline."""
-    return "".join(f"; {one.scorer} {in_scale(one.lines[0].overall.value, one.unit)}" for one in tables)
 
 
 def _answered_by(row: RunTotals) -> list[tuple[str, str]]:
@@ -215,11 +213,11 @@ def ledger_table(ledger: Ledger) -> TextTable:
         lines,
         (*map(name, ledger.by), *shown),
         title=f"costs by {', '.join(ledger.by)}" if ledger.by else "costs",
-        about="paid: really paid; uncached: with an empty journal",
+        about="paid: really paid; full price: without cached calls",
     )
 
 
-def _uncached(line: LedgerLine) -> str:
+def _full_price(line: LedgerLine) -> str:
     at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
     return dollars(line.cost_uncached) + at_least
 
@@ -235,7 +233,7 @@ _LEDGER = (
     Column("out", "usage.output", tokens),
     Column("reasoning", "usage.reasoning", tokens),
     Column("paid", "cost_paid", dollars, least_where="unanswered"),
-    Column("uncached", _uncached, least_where="unanswered"),
+    Column("full price", _full_price, least_where="unanswered"),
 )
 
 

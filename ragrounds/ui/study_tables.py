@@ -18,12 +18,13 @@ from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of
 from ragrounds.ui.comparison_csv import csv_text
 from ragrounds.ui.comparison_words import span_of_days
-from ragrounds.ui.tables import latex, markdown, print_table
+from ragrounds.ui.tables import print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 
 _QUOTED = re.compile("'[^']*'")
 _MODELS = 3
 """Models that are named where others are counted."""
+_LISTED = ("name", "title", "cells", "kept", "file")
 
 
 def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
@@ -42,7 +43,7 @@ def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
     yield f"{what}: {done:,} of {number_of(cells, 'cell')} carried out {_with(runs)} {when}."
     known = [cell for cell in table.cells if cell.deviation is not None]
     if not known:
-        yield "No published figure stands beside any of them."
+        yield "None of them has a published figure."
         return
     apart = sorted(known, key=lambda cell: abs(cell.deviation or 0.0))
     far, middle = apart[-1], abs(apart[len(apart) // 2].deviation or 0.0)
@@ -84,7 +85,7 @@ def _with(runs: Sequence[Run]) -> str:
     return f"with {', '.join(named[:_MODELS])}{more}"
 
 
-WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "lacks something", "failed": "failed"}
+WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "not run", "failed": "failed"}
 _MARKS = {"part": "…", "to do": UNKNOWN, "lacks": UNKNOWN, "failed": "failed"}
 _CSV = (
     "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "failed", "failed_right",
@@ -118,13 +119,9 @@ def _main(table: StudyTable) -> TextTable:
             if any(cell.deviation is not None for cell in row.cells):
                 rows.append(("  deviation", *(_signed(table, cell.deviation) for cell in row.cells)))
     columns = (Column("", right=False), *(Column(safe(name)) for name in table.columns))
-    key = f"study-{table.study.lower()}"
-    return TextTable(key=key, title=_title(table), columns=columns, rows=tuple(rows))
-
-
-def _title(table: StudyTable) -> str:
     about = {"binomial": "± is sqrt(p(1-p)/n)", "epochs": "± is the sd over epochs"}.get(table.spread, "")
-    return " · ".join(filter(None, [safe(table.title), safe(table.source), about]))
+    title = " · ".join(filter(None, [safe(table.title), safe(table.source), about]))
+    return TextTable(key=f"study-{table.study.lower()}", title=title, columns=columns, rows=tuple(rows))
 
 
 def _differences(table: StudyTable) -> TextTable:
@@ -294,22 +291,17 @@ def study_picture(table: StudyTable, kind: str) -> Picture | None:
         for cell in row.cells
         if not lines or cell.column in places
     ]
-    x = "columns in their order" if _in_order(table.columns) else ""
+    x = "columns in their order" if len(_numbers(table.columns)) < len(table.columns) else ""
     return Picture(title=table.title, marks=tuple(marks), x=x, bars=not lines)
 
 
 def _share(cell: TableCell) -> float | None:
     """A cell's value from 0 to 1; ``None``: it has none, or is no percent."""
-    value = _hundredth(cell.value)
-    return value if value is not None and 0 <= value <= 1 else None
+    return None if cell.value is None or not 0 <= cell.value <= 100 else cell.value / 100
 
 
 def _hundredth(value: float | None) -> float | None:
     return None if value is None else value / 100
-
-
-def _in_order(columns: Sequence[str]) -> bool:
-    return len(_numbers(columns)) < len(columns)
 
 
 def _numbers(columns: Sequence[str]) -> dict[str, float]:
@@ -325,16 +317,6 @@ def _places(columns: Sequence[str]) -> dict[str, float]:
     return numbers
 
 
-def study_markdown(table: StudyTable) -> str:
-    """The tables in Markdown, with what a reader must know."""
-    return markdown(study_tables(table), study_notes(table))
-
-
-def study_latex(table: StudyTable) -> str:
-    """The tables in LaTeX, with what a reader must know."""
-    return latex(study_tables(table), study_notes(table))
-
-
 def study_csv(table: StudyTable) -> str:
     """A line for each cell, with everything that is known of it."""
     groups, rows = {row.name: row.group for row in table.rows}, list[Sequence[object]]([_CSV])
@@ -346,8 +328,5 @@ def study_csv(table: StudyTable) -> str:
 
 def list_table(rows: Sequence[tuple[str, str, int, int, str]]) -> TextTable:
     """Studies with their titles, their cells, and how many of these something is kept of."""
-    columns = [
-        Column(name, lambda row, place=place: row[place], right=name in ("cells", "kept"), whole=name == "name")  # type: ignore[misc]
-        for place, name in enumerate(("name", "title", "cells", "kept", "file"))
-    ]
-    return table_of("studies", rows, columns)
+    columns = [Column(name, right=name in ("cells", "kept"), whole=name == "name") for name in _LISTED]
+    return table_of("studies", (dict(zip(_LISTED, row, strict=True)) for row in rows), columns)

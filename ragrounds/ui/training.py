@@ -17,7 +17,7 @@ _EVERY = 15.0
 
 
 class TrainingDisplay:
-    """What a training tells: a line now and then on standard error."""
+    """What a training reports: a line now and then on standard error."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -26,10 +26,10 @@ class TrainingDisplay:
         """What is prepared or encoded, and how many are done."""
         self._say(f"{what}: {done:,}", False)
 
-    def step(self, told: TrainingStep) -> None:
+    def step(self, done: TrainingStep) -> None:
         """A step of a stage, with its loss."""
-        loss = f", loss {told.loss:.4f}" if told.loss is not None else ""
-        self._say(f"{told.stage}: step {told.step:,} of {told.steps:,}{loss}", told.step == told.steps)
+        loss = f", loss {done.loss:.4f}" if done.loss is not None else ""
+        self._say(f"{done.stage}: step {done.step:,} of {done.steps:,}{loss}", done.step == done.steps)
 
     def _say(self, line: str, last: bool) -> None:
         if last or time.monotonic() - self._last >= _EVERY:
@@ -40,7 +40,6 @@ class TrainingDisplay:
 def print_pairs(table: PairTable) -> None:
     """Print pairs with their figures, then how they compare on each benchmark."""
     console = results_console()
-    numbers = {row.name: f"{number}" for number, row in enumerate(table.rows, 1)}
 
     def quality(each: RetrievalQuality) -> Column:
         """The column of a benchmark: nDCG@10, and its share of the teacher's."""
@@ -49,7 +48,6 @@ def print_pairs(table: PairTable) -> None:
         return Column(heading, lambda row: f"{values[row.name]:.4f} ({values[row.name] / first:.1%})")
 
     columns = (
-        Column("#", lambda row: numbers[row.name]),
         words("pair", "name"),
         *map(quality, table.quality),
         Column("query parameters", lambda row: f"{row.query_parameters / 1e6:.1f} M"),
@@ -67,7 +65,7 @@ def print_pairs(table: PairTable) -> None:
     for each in table.quality:
         if each.comparisons:
             title = f"{safe(each.benchmark)}, {each.split}: nDCG@10, 1st minus 2nd"
-            print_table(pair_table(each.comparisons, numbers, title), console)
+            print_table(pair_table(each.comparisons, title), console)
 
 
 def _note(each: RetrievalQuality) -> str:

@@ -54,7 +54,8 @@ def page(result: Any) -> Elements:
     elements = Elements(result._repr_html_())
     assert elements.open == []
     assert set(elements.names) <= set(
-        "style div table caption thead tbody tr th td p pre progress svg title line text g circle path rect".split()
+        "style div table caption thead tbody tr th td p pre progress svg title line text g circle path rect "
+        "details summary".split()
     )
     assert "\x1b" not in elements.text
     assert "\u202e" not in elements.text
@@ -98,7 +99,8 @@ def test_nothing_that_a_model_or_a_file_says_is_markup(home: Path) -> None:
     with Store(home) as store:
         store.add_run(run, questions, {"q1": Gold(question_id="q1", answer="A")})
         store.add_attempts(run, [attempt], [score])
-    for result in (rr.runs(), rr.load("r-1"), rr.compare("r-1", group_by="subject"), rr.ledger("r-1")):
+    answer = rr.load("r-1").attempt("q1")
+    for result in (rr.runs(), rr.load("r-1"), rr.compare("r-1", group_by="subject"), rr.ledger("r-1"), answer):
         page(result)
         assert "\x1b" not in str(result)
     assert rr.load("r-1").to_pandas()["text"][0] == HOSTILE

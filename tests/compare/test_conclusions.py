@@ -121,8 +121,8 @@ def test_scores_without_a_test_are_concluded_from_by_one_interval_alone(store):
     said = "two is significantly better than the other: 56.25 %, +27.50 points "
     assert said in summary(comparison, ["rouge-l"])
     drawn = difference_picture(comparison, "rouge-l")
-    assert drawn.full.startswith("the interval leaves 0 out, and alone decides")
-    assert drawn.hollow == "it does not"
+    assert drawn.full.startswith("significant (by the interval")
+    assert drawn.hollow == "not significant"
     few = [add_run(store, f"few {n}", questions(5), [0.5, 0.4 * n, 0, 0, 0], scorer="rouge-l") for n in (0, 1)]
     drawn = difference_picture(compare(store, few), "rouge-l")
     assert (drawn.full, "too few questions" in drawn.hollow) == ("", True)

@@ -12,7 +12,7 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.ui.trace.grid_text import figure_name
+from ragrounds.ui.trace.grid_pane import figure_name
 from tests.compare.making import add_run, questions
 
 GROUPS = ("heart", "lung", "brain")

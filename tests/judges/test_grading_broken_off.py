@@ -145,7 +145,7 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):
         assert (found["calls"], found["missing"], found["left"]) == (COUNT, 0, 0)
         assert (found["reused"], found["earlier"]) == ((4, 0) if times == 1 else (2, 2))
         if times == 2:
-            assert "2 from the journal, 2 of these paid for by an earlier judging that was broken off" in done.stderr
+            assert "2 from the journal, 2 of these paid for by an earlier judging that was interrupted" in done.stderr
 
 
 async def test_a_judge_without_any_verdict_replaces_nothing(store):

@@ -146,7 +146,8 @@ def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path
 
 @pytest.mark.slow
 def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Path) -> None:
-    from ragrounds.ui.study_tables import study_csv, study_latex, study_markdown
+    from ragrounds.ui.study_tables import study_csv, study_tables
+    from ragrounds.ui.tables import latex, markdown
 
     made = carried_out(file, server, tmp_path)
     text = str(made)
@@ -155,8 +156,8 @@ def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Pat
     assert f"{shown.value - 50:+.2f}" in text
     for said in ("40.50 ±2.50", "A note for the reader.", "Against A, none", "Not run, 4 cells: ", "mirage/medqa"):
         assert said in text
-    assert f"{shown.value:.2f}" in study_markdown(made.table)
-    assert "\\pm" in study_latex(made.table)
+    assert f"{shown.value:.2f}" in markdown(study_tables(made.table))
+    assert "\\pm" in latex(study_tables(made.table))
     assert len(study_csv(made.table).splitlines()) == 17
     assert f"{shown.value:.2f} ±{shown.spread:.2f}" in study_page(made.table, made.findings, [], made.study.picture)
 

@@ -14,7 +14,7 @@ from ragrounds.ui.tables import markdown
 from tests.compare.making import add_run, questions
 
 
-def named(*wanted, longest=None):
+def named(*wanted):
     """What runs of these agents, models by role, and where they are given corpora and retrievers, are called."""
     more = {"origin": "replayed", "questions": 1, "epochs": 1, "statuses": {}, "usage": None, "model_calls": 0}
     rows = tuple(
@@ -31,7 +31,7 @@ def named(*wanted, longest=None):
         for number, (agent, models, *searched) in enumerate(wanted)
     )
     comparison = Comparison(benchmark="x", questions=1, epochs=1, rows=rows, tables=())
-    found = agent_names(comparison, longest)
+    found = agent_names(comparison)
     return [found[row.run] for row in rows]
 
 
@@ -108,12 +108,6 @@ def test_ids_where_the_models_are_alike():
         "direct (a:m, run-1)",
         "direct (a:n, run-2)",
     ]
-
-
-def test_a_short_name_keeps_what_tells_it_apart():
-    found = named(("x" * 200, {"model": "a:m"}), ("x" * 200, {"model": "a:n"}), longest=90)
-    assert [name[-6:] for name in found] == [" (a:m)", " (a:n)"]
-    assert all(len(name) < 130 for name in found)
 
 
 def test_everything_shown_tells_two_models_apart(store):

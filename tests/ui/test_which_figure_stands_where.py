@@ -101,7 +101,7 @@ def by_hand(name: str) -> dict[str, str]:
         "abstained": str(ABSTAINED[name]), "answered": str(count - FAILED[name] - ABSTAINED[name]),
         "model calls": str(count * (place + 2)), "searches": str(count * (place + 5)),
         "in": tokens(count * (210 * place + 3)), "out": tokens(count * 17 * place),
-        "paid": dollars(count * 0.01 * place), "uncached": dollars(count * (0.0137 * place + 0.0002)),
+        "paid": dollars(count * 0.01 * place), "full price": dollars(count * (0.0137 * place + 0.0002)),
         "time": duration(0.41 * place), "tokens": tokens(count * (227 * place + 3)),
     }  # fmt: skip
 
@@ -118,7 +118,7 @@ def wrong(shown: Mapping[str, str], name: str) -> dict[str, tuple[str, str]]:
     return {
         head: (cell, expected[head])
         for head, cell in shown.items()
-        if head in expected and cell.partition(" ±")[0] != expected[head]
+        if head in expected and cell.partition(" (")[0] != expected[head]
     }
 
 
@@ -129,7 +129,7 @@ def test_every_figure_of_the_store_differs() -> None:
 
 def test_in_tables(compared: Comparison) -> None:
     scores, outcomes = (one for one in comparison_tables(compared) if one.key in ("scores", "outcomes"))
-    own = {"model calls", "searches", "in", "uncached"}
+    own = {"model calls", "searches", "in", "full price"}
     for table, heads in ((scores, {"at best", "pooled", "strict"}), (outcomes, own)):
         shown = rows_of(table)
         assert list(shown) == list(RIGHT)
@@ -187,7 +187,7 @@ def test_on_the_screen_of_a_run(store: Store) -> None:
                         found, 200, 40)  # fmt: skip
     at = next(place for place, line in enumerate(lines) if line.startswith("agent"))
     heads = re.split(r"  +", lines[at].strip())
-    assert {"average", "pooled", "n", "answered", "failed", "abstained", "tokens", "uncached"} < set(heads)
+    assert {"average", "pooled", "n", "answered", "failed", "abstained", "tokens", "full price"} < set(heads)
     for name, line in zip(RIGHT, lines[at + 1 :], strict=False):
         cells = dict(zip(heads, re.split(r"  +", line.strip()), strict=True))
         assert cells["agent"] == name

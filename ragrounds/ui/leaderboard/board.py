@@ -61,30 +61,6 @@ def attempt_links(pages: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(f"Attempts {number}" if len(names) > 1 else "Attempts", name) for number, name in enumerate(names, 1)]
 
 
-def asked_models(ranking: Ranking) -> dict[str, tuple[str, ...]]:
-    """Run id → the models that it asked, each once, without parameters."""
-    return {one.run: one.models for one in ranking.abstract.systems}
-
-
-def lacks_of(ranking: Ranking) -> dict[str, str]:
-    """Run id → what is missing of it, in words."""
-    found: dict[str, list[str]] = {}
-    for one in ranking.abstract.lacks:
-        under = f" under {one.scorer}" if one.scorer else ""
-        said = f"{one.count:,} of {one.of:,} {_LACKS[one.kind]}{under}"
-        found.setdefault(one.run, []).append(said)
-    return {run: "; ".join(said) for run, said in found.items()}
-
-
-_LACKS = {
-    "not_run": "attempts not made",
-    "failed": "attempts failed",
-    "paused": "attempts wait for a person",
-    "unjudged": "questions without a verdict",
-    "unscored": "questions without a score",
-}
-
-
 def day(seconds: float) -> str:
     """A date, UTC."""
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))

@@ -8,13 +8,12 @@ from html import escape
 from importlib.resources import files
 
 from ragrounds.evals.benchmarks.cards import TextLicence
-from ragrounds.evals.compare.comparison import Comparison, ScorerTable
-from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.evals.store.traces import Trace
-from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
+from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.comparison_tables import agent_names, interval
 from ragrounds.ui.comparison_warnings import average_heading
 from ragrounds.ui.comparison_words import lack_lines
@@ -23,14 +22,12 @@ from ragrounds.ui.leaderboard.board import (
     Board,
     BoardRanking,
     BoardStudy,
-    asked_models,
     attempt_links,
     day,
-    lacks_of,
     withheld_words,
 )
 from ragrounds.ui.one_screen import conclusion_lines
-from ragrounds.ui.report.html_tables import asset, breakable, coded, html_table, page_script, prose, text
+from ragrounds.ui.report.html_tables import asset, coded, html_table, page_script, prose, text
 from ragrounds.ui.report.page import head, page_style
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import figure
@@ -40,17 +37,21 @@ from ragrounds.ui.theme import theme_style
 
 _HYPHEN = "\u2011"
 """At which no line ends."""
+_CELL = '<td class="right">{}</td>'
+"""As a page's tables have figures."""
 _BESIDE = 620
 """Width of a ranking's frontier, in pixels."""
-_BAR = 100.0
-"""Width of an interval's picture, in its own units."""
 
 
 def index_page(board: Board) -> Iterator[str]:
     """The page, part by part. It asks nothing of any network; without a script all of it can be read."""
     hide = Redactor()
     script = page_script(attempts=False)
-    sheets = asset("report.css") + asset("tables.css") + _asset("leaderboard.css")
+    sheets = (
+        asset("report.css")
+        + asset("tables.css")
+        + (files(__package__) / "leaderboard.css").read_text(encoding="utf-8").strip()
+    )
     yield head(hide(board.title), [], theme_style() + sheets + picture_style(), script)
     yield _lead(board)
     for one in board.rankings:
@@ -88,7 +89,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     drawn = figure(frontier_picture(first, ranking.comparison.shown()[0][0].scorer, names), _BESIDE) if first else ""
     told = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
     said = [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
-    said += [words] if (words := withheld_words(ranking.licences, one.free, board.mode)) else []
+    said += [held] if (held := withheld_words(ranking.licences, one.free, board.mode)) else []
     notes = "".join(f'<p class="apart">{prose(line)}</p>' for line in said)
     links = [("Comparison", one.page), *attempt_links(one.attempts)]
     shown = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
@@ -106,106 +107,56 @@ def _asked(ranking: Ranking) -> str:
 
 
 def _table(one: BoardRanking, names: Mapping[str, str]) -> str:
-    ranking = one.ranking
-    comparison = ranking.comparison
-    shown = comparison.shown()
-    heads = ['<th scope="col">place</th>' if ranking.places else "", '<th scope="col">agent</th>']
-    for headline, beside in shown:
-        of = f" <small>{text(said)}</small>" if (said := average_heading(headline)) else ""
-        titled = f"{_titled(headline)}{of}"
-        heads.append(f'<th scope="col" class="right">{titled}</th>')
-        heads.append('<th scope="col">95 %</th>')
-        for other in beside:
-            heads.append(f'<th scope="col" class="right m">{_titled(other)}</th>')
-    heads += [f'<th scope="col" class="m{more}">{name}</th>' for name, more in _LAST]
-    rows = _Rows(one, names)
-    body = "".join(rows.row(run) for run in ranking.runs)
-    return (
-        f'<figure class="sheet board">'
-        f'<figcaption class="unseen">{text(ranking.benchmark)}, {text(_asked(ranking))}</figcaption>'
-        f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table></div>'
-        "</figure>"
+    """A line a run, in the order of their places; names lead to attempts."""
+    ranking, totals = one.ranking, {row.run: row for row in one.ranking.comparison.rows}
+    models = {one.run: one.models for one in ranking.abstract.systems}
+    places, lacking = next(iter(ranking.places.values()), {}), {lack.run for lack in ranking.abstract.lacks}
+    made = {run.id: day(run.created).replace("-", _HYPHEN) for run in ranking.runs}
+
+    def place(row: RunTotals) -> str:
+        """The places that the tests leave open."""
+        found = places.get(row.run)
+        last = "" if found is None or found.last == found.first else f"–{found.last}"
+        return UNKNOWN if found is None else f"{found.first}{last}"
+
+    columns = (
+        words("agent", lambda row: names[row.run]),
+        words("place", place) if ranking.places else None,
+        *_scored(ranking.comparison),
+        words("model", lambda row: ", ".join(models[row.run]) or UNKNOWN),
+        *_COSTS,
+        words("date", lambda row: made[row.run]),
+        words("attempts", lambda row: "incomplete" if row.run in lacking else "all") if lacking else None,
     )
+    averaged = next((said for table, _ in ranking.comparison.shown() if (said := average_heading(table))), "")
+    title = ", ".join(filter(None, (number_of(len(ranking.runs), "run"), averaged)))
+    links = {number: page for number, run in enumerate(ranking.runs) if (page := one.attempts.get(run.id))}
+    return html_table(table_of("ranking", (totals[run.id] for run in ranking.runs), columns, title=title), links)
 
 
-_LAST = (("model", ""), ("paid", " right"), ("full price", " right"), ("date", ""))
-"""The last columns, with their classes."""
+_COSTS = Column("paid", "cost_paid", dollars), Column("full price", "cost_uncached", dollars)
 
 
-def _titled(table: ScorerTable) -> str:
-    unit = ", %" if table.unit == "percent" else f", {text(table.unit)}" if table.unit else ""
-    return f"{text(table.scorer)}{' ↓' if table.direction == 'lower' else ''}{unit}"
-
-
-class _Rows:
-    """The rows of a ranking's table."""
-
-    def __init__(
-        self,
-        one: BoardRanking,
-        names: Mapping[str, str],
-    ) -> None:
-        self._one, self._names = one, names
-        ranking = one.ranking
-        self._totals = {row.run: row for row in ranking.comparison.rows}
-        self._models, self._lacks = asked_models(ranking), lacks_of(ranking)
-        self._places = next(iter(ranking.places.values()), {})
-        self._cells = figure_cells(ranking.comparison)
-
-    def row(self, run: Run) -> str:
-        """A run's row."""
-        row, missing = self._totals[run.id], self._lacks.get(run.id, "")
-        models = ", ".join(self._models[run.id]) or UNKNOWN
-        paid, uncached, date = dollars(row.cost_paid), dollars(row.cost_uncached), day(run.created)
-        link = self._one.attempts.get(run.id)
-        called = breakable(self._names[run.id])
-        called = f'<a href="{escape(link)}">{called}</a>' if link else called
-        warned = f' <small class="bad">incomplete: {text(missing)}</small>' if missing else ""
-        brief = text(
-            f"{models} · {date.replace('-', _HYPHEN)} · {paid} paid, {uncached} full price"
-        )  # in place of columns, on telephones
-        cells = [self._place(run.id)] if self._one.ranking.places else []
-        cells.append(f'<th scope="row" data-p="{brief}">{called}{warned}</th>')
-        figures, costs = self._cells[run.id]
-        cells += [figures, f'<td class="m">{text(models)}</td>', costs, f'<td class="m">{date}</td>']
-        return f"<tr>{''.join(cells)}</tr>"
-
-    def _place(self, run: str) -> str:
-        found = self._places.get(run)
-        words = UNKNOWN if found is None else str(found.first)
-        if found is not None and found.last != found.first:
-            words += f"–{found.last}"
-        return f"<td>{words}</td>"
+def _scored(comparison: Comparison) -> Iterator[Column]:
+    """The columns of headlines with their intervals, and of the scorers beside them."""
+    for headline, beside in comparison.shown():
+        for table in (headline, *beside):
+            unit = ", %" if table.unit == "percent" else f", {table.unit}" if table.unit else ""
+            name = f"{table.scorer}{' ↓' if table.direction == 'lower' else ''}{unit}"
+            figures = {line.run: line.overall for line in table.lines}
+            yield Column(name, lambda row, of=figures, unit=table.unit: in_scale(of[row.run].value, unit))  # type: ignore[misc]
+            if table is headline:
+                yield Column("95 %", lambda row, of=figures, unit=table.unit: interval(of[row.run], unit))  # type: ignore[misc]
 
 
 def figure_cells(comparison: Comparison) -> dict[str, tuple[str, str]]:
     """Run id → the cells of its figures, and those of its costs, in a ranking's table."""
-    found = {
-        row.run: [
-            "",
-            "".join(f'<td class="m right">{dollars(cost)}</td>' for cost in (row.cost_paid, row.cost_uncached)),
-        ]
-        for row in comparison.rows
+    parts = list(_scored(comparison)), _COSTS
+    cells = {row.run: [[text(one.cell(row)) for one in part] for part in parts] for row in comparison.rows}
+    return {
+        run: ("".join(map(_CELL.format, figures)), "".join(map(_CELL.format, costs)))
+        for run, (figures, costs) in cells.items()
     }
-    for headline, beside in comparison.shown():
-        for table in (headline, *beside):
-            for line in table.lines:
-                more = "" if table is headline else " m"
-                shown = text(in_scale(line.overall.value, table.unit))
-                found[line.run][0] += f'<td class="right{more}">{shown}</td>'
-                if table is headline:
-                    ends = text(interval(line.overall, table.unit))
-                    found[line.run][0] += f"<td>{_bar(line.overall, table)}<small>{ends}</small></td>"
-    return {run: (figures, costs) for run, (figures, costs) in found.items()}
-
-
-def _bar(figure: Figure, table: ScorerTable) -> str:
-    """A figure with its interval on the scale of a share; nothing for other units."""
-    if table.unit != "percent" or figure.value is None or figure.low is None or figure.high is None:
-        return ""
-    low, high, value = (_BAR * end for end in (figure.low, figure.high, figure.value))
-    drawn = f'<path class="i" d="M{low:.1f} 4H{high:.1f}"/><circle cx="{value:.1f}" cy="4" r="3"/>'
-    return f'<svg class="bar" viewBox="0 0 100 8" aria-hidden="true"><path d="M0 4H100"/>{drawn}</svg>'
 
 
 def _study(one: BoardStudy) -> str:
@@ -216,12 +167,8 @@ def _study(one: BoardStudy) -> str:
         f'<section class="study" id="{escape(one.page.removesuffix(".html"))}">'
         f'<h2><a href="{escape(one.page)}">{text(table.title)}</a> <small>study · {text(table.source)}{when}</small>'
         f"</h2><p>{table.count('done'):,} of {number_of(len(table.cells), 'cell')} are done. Published figures "
-        f"and deviations stand below ours.</p>{tables}</section>\n"
+        f"and deviations are below ours.</p>{tables}</section>\n"
     )
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / name).read_text(encoding="utf-8").strip()
 
 
 def attempt_page(

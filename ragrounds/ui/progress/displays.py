@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from rich.console import RenderableType
 
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.engine.progress import ReplayProgress
-from ragrounds.ui.progress.facts import ProgressGatherer
-from ragrounds.ui.progress.lines import progress_json, progress_line
+from ragrounds.ui.progress.facts import ProgressGatherer, facts_json
+from ragrounds.ui.progress.lines import progress_line
 from ragrounds.ui.progress.screen import Screen, can_redraw
 
 Display = Literal["full", "plain", "json", "none"]
@@ -91,7 +92,7 @@ class LineProgress:
     def _write(self, last: bool = False) -> None:
         self._last = time.monotonic()
         facts = self._facts.gather(last)
-        print(progress_json(facts) if self._as_json else progress_line(facts), file=self._stream, flush=True)
+        print(json.dumps(facts_json(facts)) if self._as_json else progress_line(facts), file=self._stream, flush=True)
 
 
 class FullProgress:

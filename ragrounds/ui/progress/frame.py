@@ -105,8 +105,8 @@ def _recent(facts: ProgressFacts, width: int) -> Parts:
 
 def _about(facts: ProgressFacts) -> Parts:
     """What is known of all agents together, a line each: failures, servers, costs, the journal, the claim."""
-    budget = budget_words(facts)
-    cost = f"{dollars(facts.cost_paid)} paid, {dollars(facts.cost_uncached)} uncached{f'; {budget}' if budget else ''}"
+    price = f"{dollars(facts.cost_paid)} paid, full price {dollars(facts.cost_uncached)}"
+    cost = "; ".join(filter(None, (price, budget_words(facts))))
     said = [
         ("failed", fault_words(facts.failed), "red"),
         ("tried again", fault_words(facts.retried), "yellow"),
@@ -171,7 +171,7 @@ def _columns(facts: ProgressFacts) -> list[Column]:
         outcome("failed", 3),
         *(outcome(name, 7) for name in facts.outcomes if name not in ("answered", "failed")),
         Column("tokens", text=tokens, spare=9),
-        Column("uncached", "cost_uncached", dollars, spare=10),
+        Column("full price", "cost_uncached", dollars, spare=10),
     ]
 
 

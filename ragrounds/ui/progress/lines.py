@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.live_score import ENOUGH
 from ragrounds.evals.scorers import described
 from ragrounds.ui.comparison_tables import interval
-from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults, facts_json
+from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.screen import foot_words, server_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 
@@ -36,11 +35,6 @@ def progress_line(facts: ProgressFacts) -> str:
             f"tried again: {retried}" if retried else "", *server_words(facts.servers), journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip
     return "; ".join((first, *(said for said in rest if said)))
-
-
-def progress_json(facts: ProgressFacts) -> str:
-    """All facts as a line of JSON."""
-    return json.dumps(facts_json(facts))
 
 
 def _score(agent: AgentProgress) -> str:

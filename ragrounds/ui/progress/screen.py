@@ -248,7 +248,7 @@ class Screen:
         try:
             return self._picture(*self._console.size, said)
         except Exception as error:  # the work goes on, whatever becomes of its picture
-            return Text(f"This screen cannot be drawn ({type(error).__name__}: {error}). The work goes on.")
+            return Text(f"This screen cannot be drawn ({type(error).__name__}: {error}). The work continues.")
 
 
 def line(*parts: str | tuple[str, str], style: str = "") -> Text:

@@ -120,7 +120,7 @@ function drawReply(reply) {
 function drawFigures(attempt, one) {
   const used = one.usage ? `${tokens(one.usage[0])} tokens in, ${tokens(one.usage[1])} out` : "tokens unknown";
   return el("p", `${one.status}${one.reason === "" ? "" : `: ${one.text(one.reason)}`} · ${one.made} · ${used} · `
-    + `paid ${dollars(one.cost_paid)}, uncached ${dollars(one.cost_uncached)} · ${seconds(one.seconds)} · run ${one.run}`,
+    + `paid ${dollars(one.cost_paid)}, full price ${dollars(one.cost_uncached)} · ${seconds(one.seconds)} · run ${one.run}`,
   "dim");
 }
 

@@ -130,12 +130,12 @@ function parseFilter(given, holds) {
   function compared(name, written, sign) {
     if (Object.hasOwn(FIGURES, name)) return number(name, sign);
     if (Object.hasOwn(FLAGS, name) || state.index.outcomes.includes(name)) {
-      throw new FilterError(`"${name}" stands alone, without "${sign}".`);
+      throw new FilterError(`"${name}" takes no "${sign}".`);
     }
     if (ELSEWHERE.includes(name)) throw elsewhere(name);
     const wanted = valued(name, sign);
     const made = named(name, wanted, sign !== ":");
-    if (!made) throw new FilterError(`There is no field "${written}". A text with a sign in it stands in quotes.`);
+    if (!made) throw new FilterError(`There is no field "${written}". Put a text with a sign in it in quotes.`);
     if (![":", "=", "==", "!="].includes(sign)) throw new FilterError(`"${name}" is no number.`);
     return sign === "!=" ? not(made) : made;
   }

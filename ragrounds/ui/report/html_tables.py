@@ -4,24 +4,21 @@ adds sorting, transposing and copying."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 
 from ragrounds.errors import UserError
+from ragrounds.ui.notebook import html_text
 from ragrounds.ui.tables import Column, TextTable
-from ragrounds.ui.text import safe
 
 _BREAKS = re.compile(r"[\[,_=:/.](?=[^\s\d])")
 """Signs inside of names behind which a line may end; figures are never broken."""
 
+_RIGHT, _UNDER = ' class="right"', ' class="under"'
+"""Of figures; of a row that says more of the one above it: its first cell is indented."""
+text = html_text
 _DATES = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _CODE = re.compile(r"`([^`\n]+)`")
-
-
-def text(value: object) -> str:
-    """Any text as HTML text: nothing in it is markup, controls and direction marks are written out."""
-    return escape(safe(str(value)))
 
 
 def prose(value: object) -> str:
@@ -37,11 +34,11 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
         links: row, from 0 → where its first cell leads.
     """
     heads = "".join(
-        f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' if column.name else "<td></td>"
+        f'<th scope="col"{_RIGHT * column.right}>{text(column.name)}</th>' if column.name else "<td></td>"
         for column in table.columns
     )
     rows = "".join(
-        f"<tr{_under(row)}>"
+        f"<tr{_UNDER if row and row[0].startswith('  ') else ''}>"
         + "".join(
             _cell(column, cell, place, (links or {}).get(number, "") if not place else "")
             for place, (column, cell) in enumerate(zip(table.columns, row, strict=True))
@@ -66,7 +63,7 @@ def breakable(name: str) -> str:
 def _cell(column: Column, cell: str, place: int, href: str) -> str:
     """A cell; the first of a row is its heading where it holds words."""
     if column.right:
-        return f'<td class="right">{text(cell)}</td>'
+        return f"<td{_RIGHT}>{text(cell)}</td>"
     shown = breakable(cell)
     inside = f'<a href="{text(href)}">{shown}</a>' if href else shown
     return f"<td>{inside}</td>" if place else f'<th scope="row">{inside}</th>'
@@ -80,15 +77,6 @@ def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:
 def coded(value: object) -> str:
     """A remark as HTML text, with what stands in backticks as code."""
     return _CODE.sub(r"<code>\1</code>", text(value))
-
-
-def _under(row: Sequence[str]) -> str:
-    """The mark of a row that says more of the one above it: its first cell is indented."""
-    return ' class="under"' if row and row[0].startswith("  ") else ""
-
-
-def _right(right: bool) -> str:
-    return ' class="right"' if right else ""
 
 
 _TABLES = ("tables.js",)
@@ -107,12 +95,12 @@ def page_script(*, attempts: bool) -> str:
 
 
 def asset(name: str) -> str:
-    """A file that stands beside this one.
+    """A file of this folder.
 
     Raises:
         UserError: it does not.
     """
     found = files(__package__) / name
     if not found.is_file():
-        raise UserError(f"The installed ragrounds lacks its file {name}; install it again.")
+        raise UserError(f"The file {name} of the installed ragrounds is missing; install it again.")
     return found.read_text(encoding="utf-8").strip()

@@ -17,11 +17,7 @@ from ragrounds.evals.judges.labels import answer_of
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
-from ragrounds.evals.stats import (
-    Agreement,
-    compare_with_human,
-    stratified_mean,
-)
+from ragrounds.evals.stats import compare_with_human, stratified_mean
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
@@ -162,13 +158,10 @@ def _pair(run: str, one: RecordedVerdicts, other: RecordedVerdicts) -> list[tupl
         [other.verdicts[item] for item in items],
         [answer_of(item) for item in items],
     )
-    return [(run, one.judge, other.judge, *_agreement(found))]
-
-
-def _agreement(found: Agreement) -> tuple[str, ...]:
     low, high, same = found.kappa_low, found.kappa_high, found.accuracy
     interval = TOO_FEW if low is None or high is None else f"{_number(low)} to {_number(high)}"
-    return f"{found.n:,}", percent(same.value, 1), ends(same.low, same.high), _number(found.kappa), interval
+    figures = f"{found.n:,}", percent(same.value, 1), ends(same.low, same.high), _number(found.kappa), interval
+    return [(run, one.judge, other.judge, *figures)]
 
 
 def _number(value: float | None) -> str:

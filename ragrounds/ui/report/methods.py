@@ -120,8 +120,6 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
     )
     if any(described(table.scorer).ratio for table in tables):
         text += "A micro-F1 is resampled by texts with all their counts, and by 2,000 resamples of each type. "
-    if any(line.overall.error is not None for table in tables for line in table.lines):
-        text += "The ± beside a figure is MIRAGE's sqrt(p(1-p)/n), which is not an interval. "
     tested = any(pair.tests.p_mcnemar is not None for table in tables for pair in table.pairs)
     if pairs and not tested:
         text += "Systems were compared on the same questions by the interval of their difference. "

@@ -16,7 +16,7 @@ from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
-from ragrounds.ui.comparison_tables import LABEL, agent_names
+from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.comparison_warnings import limitation_sentences
 from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
@@ -75,22 +75,23 @@ def report_page(
     shown = [one.scorer for table, beside in comparison.shown(scorers) for one in (table, *beside)]
     attempts = attempts and not brief
     script = page_script(attempts=attempts)
-    names, labels = agent_names(comparison), agent_names(comparison, LABEL)
+    names = agent_names(comparison)
     found = abstract(store, runs, comparison, scorers)
-    notes = sections.named_notes(comparison.notes, labels)
-    parts = {"Abstract": abstract_section(comparison, scorers, found, labels, () if brief else notes)}
+    notes = sections.named_notes(comparison.notes, names)
+    parts = {"Abstract": abstract_section(comparison, scorers, found, names, () if brief else notes)}
     if brief:
         parts["Notes"] = sections.limitations_section((), notes)
     else:
-        behaviour = figure(hop_profile(store, runs, labels, seed))
-        behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
-        limits = limitation_sentences(store, runs, comparison, scorers, labels)
+        behaviour = figure(hop_profile(store, runs, names, seed))
+        behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, names)
+        judges = {run.id: tuple(store.judges(run)) for run in runs}
+        limits = limitation_sentences(store, runs, comparison, scorers, names)
         parts |= {
-            "Results": _results(store, runs, comparison, scorers, labels, "" if attempts else beside or None),
+            "Results": _results(store, runs, comparison, scorers, names, "" if attempts else beside or None),
             "Behaviour": behaviour,
-            "Judges": tables_and_remarks(verdict_parts(store, runs, seed, labels)),
-            "Arena": tables_and_remarks(played_arenas(store, runs, labels)),
-            "Methods": _methods(store, comparison, runs, shown),
+            "Judges": tables_and_remarks(verdict_parts(store, runs, seed, names)),
+            "Arena": tables_and_remarks(played_arenas(store, runs, names)),
+            "Methods": "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, shown, judges)),
             "How to cite": citation_section(citations(runs, found.datasets)),
             "Limitations": sections.limitations_section(limits, notes),
             "Fingerprints": sections.fingerprint_section(runs, hide, names),
@@ -103,7 +104,7 @@ def report_page(
     yield head(
         hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, to, hide(_subtitle(found))
     )
-    yield hide(incomplete_section(found, labels, much=True))
+    yield hide(incomplete_section(found, names, much=True))
     for name, body in made.items():
         yield section(name, hide(body))
     if attempts:
@@ -116,7 +117,7 @@ def _results(
     runs: Sequence[Run],
     comparison: Comparison,
     scorers: Sequence[str],
-    labels: Mapping[str, str],
+    names: Mapping[str, str],
     attempts: str | None,
 ) -> str:
     """What each agent does, of which questions figures are, the figures, and why answers are not right."""
@@ -125,12 +126,7 @@ def _results(
     causes = cause_counts(store, runs, headlines, asked, comparison.epochs)
     of = "".join(f"<p>{prose(line)}</p>" for line in which_questions(comparison, scorers))
     figures = results_section(comparison, scorers)
-    return what_agents_do(runs, labels) + of + figures + causes_section(causes, labels, attempts)
-
-
-def _methods(store: Store, comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> str:
-    judges = {run.id: tuple(store.judges(run)) for run in runs}
-    return "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, scorers, judges))
+    return what_agents_do(runs, names) + of + figures + causes_section(causes, names, attempts)
 
 
 def _subtitle(found: Abstract) -> str:

@@ -214,19 +214,18 @@ def _usage(usage: Usage | None) -> list[int] | None:
 
 
 def _step(step: TracedStep, texts: _Texts, passages: dict[tuple[str, str], list[object]]) -> dict[str, object]:
-    changes = {key: texts(_written(value)) for key, value in step.changes.items()}
+    written = (
+        (key, value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8"))
+        for key, value in step.changes.items()
+    )
     return {
         "node": step.node,
         "seconds": step.seconds,
         "error": texts(step.error),
         "calls": [_call(call, texts, passages) for call in step.calls],
         "notes": [[note.what, texts(note.text)] for note in step.notes],
-        "changes": changes,
+        "changes": {key: texts(value) for key, value in written},
     }
-
-
-def _written(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
 
 
 def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], list[object]]) -> dict[str, object]:

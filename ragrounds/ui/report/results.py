@@ -20,7 +20,6 @@ from ragrounds.ui.comparison_pictures import (
     score_picture,
 )
 from ragrounds.ui.comparison_tables import (
-    LABEL,
     agent_names,
     group_table,
     outcome_table,
@@ -56,8 +55,7 @@ def _under(
     comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTable], several: bool, first: bool
 ) -> str:
     # The first headline's frontier is drawn on top of the page.
-    names, labels = agent_names(comparison), agent_names(comparison, LABEL)
-    word = figure_word(table.scorer)
+    names, word = agent_names(comparison), figure_word(table.scorer)
     level = "h4" if several else "h3"
     parts = [f"<h3>Under {text(one_line(table.scorer))}</h3>"] if several else []
     several_runs = len(comparison.rows) > 1
@@ -66,19 +64,19 @@ def _under(
     parts += [html_table(score_table(table, names, beside))]
     if table.pairs:
         drawn = figure(difference_picture(comparison, table.scorer))
-        parts += [f"<{level}>Paired differences</{level}>", drawn, _pairs(table, labels)]
+        parts += [f"<{level}>Paired differences</{level}>", drawn, _pairs(table, names)]
     if table.frontier is not None:
         costs = _cost(comparison, table, table.frontier, drawn=several_runs and not first)
         parts += [f"<{level}>Cost and {text(word)}</{level}>", *costs]
     if panels := figure(dataset_picture(comparison, table.scorer)):
         parts += [f"<{level}>Each dataset</{level}>", panels]
     for grouped in table.groups:
-        parts += [f"<{level}>By {text(grouped.by)}</{level}>", html_table(group_table(table, grouped, labels))]
+        parts += [f"<{level}>By {text(grouped.by)}</{level}>", html_table(group_table(table, grouped, names))]
     return "".join(parts)
 
 
-def _pairs(table: ScorerTable, labels: Mapping[str, str]) -> str:
-    shown = html_table(pair_table(table, labels))
+def _pairs(table: ScorerTable, names: Mapping[str, str]) -> str:
+    shown = html_table(pair_table(table, names))
     remark = (
         "<p>No test says which of these runs differ: the scores are not right or wrong, and the intervals are each of "
         "one pair alone.</p>"
@@ -91,12 +89,12 @@ def _pairs(table: ScorerTable, labels: Mapping[str, str]) -> str:
 
 
 def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier, *, drawn: bool) -> Iterator[str]:
-    names, labels = agent_names(comparison), agent_names(comparison, LABEL)
+    names = agent_names(comparison)
     if drawn:
         yield figure(comparison_frontier(comparison, table.scorer))
-    for costs in frontier_tables(placed, table.scorer, names, labels):
+    for costs in frontier_tables(placed, table.scorer, names):
         yield html_table(costs)
-    if left := left_out(placed, labels):
+    if left := left_out(placed, names):
         yield f"<p>{text(left)}</p>"
 
 

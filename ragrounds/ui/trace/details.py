@@ -27,8 +27,7 @@ from ragrounds.ui.trace.model_details import exchange
 from ragrounds.ui.trace.replies import json_in, reply_blocks, value_text
 from ragrounds.ui.trace.row_text import call_row, fault_words, given_text
 from ragrounds.ui.trace.search_details import found_blocks, sources
-from ragrounds.ui.trace.times import measured
-from ragrounds.ui.trace.tree import Node, walk
+from ragrounds.ui.trace.tree import Node, measured, walk
 
 _GOLD = 5
 """Gold documents that are named."""
@@ -77,7 +76,7 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     used = attempt.usage
     yield TextBlock(
         (f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
-        + f" | paid {dollars(attempt.cost_paid)}, uncached {dollars(attempt.cost_uncached)}"
+        + f" | paid {dollars(attempt.cost_paid)}, full price {dollars(attempt.cost_uncached)}"
         + f" | {made_words(attempt)}"
         + f" | {duration(measured(attempt.seconds, attempt.at))}",
         "dim",
@@ -222,7 +221,7 @@ def _round(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
 
 
 def _inside(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
-    """What the calls below a node found and replied: what their own details tell at the first look."""
+    """What the calls below a node found and replied: what their own details show first."""
     hops = {hop.call: hop for hop in loaded.hops}
     for one in walk(node):
         if one.call is None or one.call.error:
@@ -277,7 +276,7 @@ def _call_facts(node: Node, call: Call) -> list[str]:
     if call.kind == "model":
         used = call.usage
         facts.append(f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
-        facts.append(f"{dollars(call.cost_uncached)} uncached")
+        facts.append(f"{dollars(call.cost_uncached)} at full price")
         if used and (used.cached or used.reasoning):
             facts.append(f"{tokens(used.cached)} of the input cached, {tokens(used.reasoning)} of the output reasoning")
     return facts
@@ -311,17 +310,13 @@ def search_blocks(loaded: LoadedAttempt, recorded: TracedCall, hop: Hop | None) 
 
 def _query(searched: SearchRequest, hop: Hop | None, when: str) -> Iterator[TextBlock]:
     number = f" of hop {hop.number}" if hop else ""
-    yield TextBlock(f"\nquery{number}, {searched.k} wanted from {searched.corpus}{_moment(when)}", "heading")
+    moment = f", searched {when[:16].replace('T', ' ')} UTC" if when else ""  # of a live corpus
+    yield TextBlock(f"\nquery{number}, {searched.k} wanted from {searched.corpus}{moment}", "heading")
     yield TextBlock(searched.query, "strong")
     for text in searched.mean:
         yield TextBlock(f"and the vector of: {text}", "note")
     if hop is not None and hop.repeats is not None:
         yield TextBlock(f"hop {hop.repeats} asked the same", "trouble")
-
-
-def _moment(when: str) -> str:
-    """The moment of a search of a live corpus: ``, searched 2026-11-23 01:41 UTC``."""
-    return f", searched {when[:16].replace('T', ' ')} UTC" if when else ""
 
 
 def _gold_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
@@ -343,14 +338,11 @@ def _gold_line(loaded: LoadedAttempt, name: str) -> TextBlock:
     first, best = found[0]
     title = next((one_line(one.passage.title, _TITLE) for _, one in found if one.passage.title.strip()), "")
     fate = min((one.fate for _, one in found), key=FATES.index)
-    said = f", {fate}" if _is_followed(loaded, first) else ""
+    # Only a recorded prompt after the search says what was seen.
+    followed = first.untimed or any(one.asked is not None for one in loaded.traced[first.call + 1 :])
+    said = f", {fate}" if followed else ""
     shown = title or one_line(name, _TITLE)
     return TextBlock(f"gold: {shown}, found at {best.rank} by search {first.number}{said}", "gold")
-
-
-def _is_followed(loaded: LoadedAttempt, hop: Hop) -> bool:
-    """Whether a prompt after a search is recorded: only that says what was seen."""
-    return hop.untimed or any(one.asked is not None for one in loaded.traced[hop.call + 1 :])
 
 
 def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
@@ -369,7 +361,7 @@ def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
             agreeing.append(score.scorer)
         for said in loaded.judged:
             if said.scorer == score.scorer and not said.told:
-                yield TextBlock(f"judged by {said.judge}; its reply cannot be told from the others'", "dim", 2)
+                yield TextBlock(f"judged by {said.judge}; which of the replies is its own is not known", "dim", 2)
             elif said.scorer == score.scorer:
                 other = f", answered by {said.model}" if said.model and said.model not in said.judge else ""
                 yield TextBlock(f"judged by {said.judge}{other}; it replied:", "dim", 2)

@@ -195,7 +195,9 @@ class HomeScreen(Screen[int | None]):
             self.lines.append((group, None))
             shown = [] if group.folded else sorted(group.runs, key=lambda run: -(self._score(group, run)[0] or 0.0))
             self.lines += [(group, run) for run in shown]
-        at = next((at for at, line in enumerate(self.lines) if here is not None and same(line, here)), 0)
+        lines = [(id(group), run.id if run else "") for group, run in self.lines]
+        before = (id(here[0]), here[1].id if here[1] else "") if here else None
+        at = lines.index(before) if before in lines else 0
         self.rows.show(len(self.lines), at)
         self.show_here()
 
@@ -220,13 +222,16 @@ class HomeScreen(Screen[int | None]):
             count = number_of(len(group.runs), "agent" if len(set(group.names.values())) == len(group.runs) else "run")
             one = self.overviews.get(group.runs[0].id)
             scorer = group.table.scorer if group.table else one.scorer if one else ""
-            about = [number_of(group.runs[0].count, "question"), count, self._when(group)]
+            ago = age(max(0.0, time.time() - group.runs[-1].created))
+            when = ago if ago == "now" else f"{ago} ago"
+            about = [number_of(group.runs[0].count, "question"), count, when]
             about += [f"{group.runs[0].epochs} epochs"] if group.runs[0].epochs > 1 else []
             about += [f"by {scorer}"] if scorer else []
             words = f"{'▸' if group.folded else '▾'} {one_line(group.runs[0].benchmark, 40)}"
             return [(words, "heading"), (fit("".join(f" · {one}" for one in about), width - len(words)), "dim")]
         value, low, high = self._score(group, run)
-        unit = self._unit(group, run)
+        one = self.overviews.get(run.id)
+        unit = group.table.unit if group.table else one.unit if one else "percent"
         size = min(_NAME, left // 2)
         mark = "●" if run.id in self.picked else " "
         doubt = self._doubt(run)
@@ -256,14 +261,6 @@ class HomeScreen(Screen[int | None]):
         whole = run.count * run.epochs
         said = [f"{one.made:,} of {whole:,}" if one.so_far else "", f"{one.failed:,} failed" if one.failed else ""]
         return ", ".join(filter(None, said))
-
-    def _unit(self, group: RunGroup, run: Run) -> str:
-        one = self.overviews.get(run.id)
-        return group.table.unit if group.table else one.unit if one else "percent"
-
-    def _when(self, group: RunGroup) -> str:
-        ago = age(max(0.0, time.time() - group.runs[-1].created))
-        return ago if ago == "now" else f"{ago} ago"
 
     # What is said below
 
@@ -367,11 +364,6 @@ class HomeScreen(Screen[int | None]):
 def asked(run: Run) -> object:
     """What a run was asked: those that share it are compared."""
     return run.benchmark, run.questions, run.epochs
-
-
-def same(line: tuple[RunGroup, Run | None], other: tuple[RunGroup, Run | None]) -> bool:
-    """Whether two lines are of the same run, or of the same questions."""
-    return line[0] is other[0] and (line[1].id if line[1] else "") == (other[1].id if other[1] else "")
 
 
 def bar_cells(value: float | None, low: float | None, high: float | None, width: int) -> Cells:

@@ -78,7 +78,7 @@ _COLUMNS = (
     words("outcome", spare=5),
     Column("model calls", _ran(lambda one: f"{one.model_calls}"), spare=4),
     Column("tokens", _ran(lambda one: tokens(one.tokens)), spare=6),
-    Column("uncached", _ran(lambda one: dollars(one.cost_uncached)), spare=7),
+    Column("full price", _ran(lambda one: dollars(one.cost_uncached)), spare=7),
     Column("time", _ran(lambda one: duration(one.seconds)), spare=3),
     words("agent", "run.agent", whole=True),
     words("question", attempt_name, whole=True),
@@ -133,7 +133,7 @@ def unknown_words(unknown: UnknownFacts) -> str:
     if unknown.no_searches:
         parts.append(f"{number_of(unknown.no_searches, 'attempt')} of which it is not known whether they searched")
     if unknown.no_prompts:
-        parts.append(f"{number_of(unknown.no_prompts, 'attempt')} of which no recorded prompt tells what was seen")
+        parts.append(f"{number_of(unknown.no_prompts, 'attempt')} of which no recorded prompt shows what was seen")
     if unknown.no_facts:
-        parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps were not looked at yet")
+        parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps were not read yet")
     return f"Not judged by this filter: {', '.join(parts)}." if parts else ""

@@ -15,8 +15,7 @@ from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.records import WITHOUT_ANSWER, Attempt, Call, Event, Score, outcome
 from ragrounds.ui.text import one_line, percent
 from ragrounds.ui.trace.row_text import RowText
-from ragrounds.ui.trace.times import measured
-from ragrounds.ui.trace.tree import Node, NodeFigures, Told, attempt_tree, telling, walk
+from ragrounds.ui.trace.tree import Node, NodeFigures, Told, attempt_tree, measured, telling, walk
 
 
 class LoadedAttempt:
@@ -88,7 +87,7 @@ class LoadedAttempt:
             DamagedRecord: what the journal holds is not what was written.
         """
         for one in self.traced:
-            if one.call is call and _is_read(one):
+            if one.call is call and (one.reply is not None or one.searched is not None or one.used is not None):
                 return one
         if self._store is None:
             return TracedCall(call)
@@ -147,10 +146,6 @@ def outcome_sign(summary: AttemptSummary) -> tuple[str, str]:
     if summary.value is None:
         return "", "trouble" if summary.troubled else "key"
     return ("✓", "right") if summary.value >= 1 else ("✗", "wrong") if summary.value <= 0 else ("½", "key")
-
-
-def _is_read(traced: TracedCall) -> bool:
-    return any(part is not None for part in (traced.reply, traced.searched, traced.used))
 
 
 def _nothing(summary: AttemptSummary, why: str = "not run yet") -> Node:

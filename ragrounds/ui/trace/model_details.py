@@ -85,9 +85,9 @@ def exchange(loaded: LoadedAttempt, asked: Request, reply: Reply | None, place: 
     grown = any(not part.new for part in parts)
     if grown:
         yield TextBlock(
-            f"\nnew in this prompt: {new:,} of {size:,} characters; the rest stood in earlier ones"
+            f"\nnew in this prompt: {new:,} of {size:,} characters; the rest was in earlier ones"
             if new
-            else "\nnothing in this prompt is new: all of it stood in earlier ones",
+            else "\nnothing in this prompt is new: all of it was in earlier ones",
             "heading",
         )
         for turn in turns:

@@ -18,7 +18,6 @@ from ragrounds.evals.store.traces import TracedCall
 from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import TOKENS_APART, Attempt, Call, Called, Entered, Event, Gold, Step
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
-from ragrounds.ui.trace.times import Span, measured, union_seconds
 
 Kind = Literal["attempt", "round", "step", "call"]
 _LONGEST_ROUND = 8
@@ -28,8 +27,29 @@ _DEEPEST = 40
 OUTSIDE = "(outside of any node)"
 
 
+class Span(Struct, frozen=True):
+    """When a part ran, in seconds since the epoch."""
+
+    begin: float
+    end: float
+
+
+def union_seconds(spans: Sequence[Span]) -> float:
+    """Seconds in which at least one of them ran."""
+    total, reached = 0.0, float("-inf")
+    for span in sorted(spans, key=lambda one: one.begin):
+        total += max(0.0, span.end - max(span.begin, reached))
+        reached = max(reached, span.end)
+    return total
+
+
+def measured(seconds: float, at: float) -> float | None:
+    """Seconds, where they were measured: what was imported has neither a time nor a duration."""
+    return seconds if seconds or at else None
+
+
 class NodeFigures(Struct, frozen=True):
-    """What a node took: seconds, tokens in and out, dollars uncached. ``None``: not known."""
+    """What a node took: seconds, tokens in and out, dollars at full price. ``None``: not known."""
 
     seconds: float | None = None
     tokens: int | None = 0
@@ -296,7 +316,8 @@ def _rounds(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _round(members: Sequence[Node], number: int) -> Node:
-    spans = [span for node in members if (span := _span(node)) is not None]
+    began = [(_began(node), node.figures.seconds) for node in members]
+    spans = [Span(at, at + seconds) for at, seconds in began if at and seconds is not None]  # those that were measured
     name = f"round {number}"
     return Node(
         key=f"round {members[0].key}",
@@ -329,9 +350,3 @@ def _began(node: Node) -> float:
     if begun is not None and begun.at:
         return begun.at
     return min((_began(child) for child in node.children), default=0.0)
-
-
-def _span(node: Node) -> Span | None:
-    """When a node ran; ``None``: it was not measured."""
-    at, seconds = _began(node), node.figures.seconds
-    return Span(at, at + seconds) if at and seconds is not None else None

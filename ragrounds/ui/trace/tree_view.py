@@ -12,7 +12,7 @@ from ragrounds.ui.trace.tree import Node, NodeFigures, walk
 
 _OPEN = 60
 """Nodes up to which a tree begins unfolded."""
-_COLUMNS = (("share", 6, 60), ("time", 0, 34), ("tokens", 8, 68), ("uncached", 9, 76))
+_COLUMNS = (("share", 6, 60), ("time", 0, 34), ("tokens", 8, 68), ("full price", 11, 78))
 """The figures of a node: cells (0: what the time of the whole needs), and cells of a pane from which on it has them."""
 _NO_FIGURES = NodeFigures()
 _DEEPEST = 12
@@ -154,7 +154,7 @@ def tree_cells(line: TreeLine, total: NodeFigures, width: int) -> Cells:
         "share": " " + bar(share(node.figures, total), 5),
         "time": duration(node.figures.seconds),
         "tokens": tokens(node.figures.tokens),
-        "uncached": narrow_dollars(node.figures.cost),
+        "full price": narrow_dollars(node.figures.cost),
     }
     room = max(0, width - sum(size for _, size in columns))
     figures = [

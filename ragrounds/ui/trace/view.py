@@ -270,7 +270,7 @@ def teller(screen: Screen[Ending], show: Callable[[str], object]) -> Callable[[s
     def tell(words: str) -> None:
         """Say it."""
         if worker.is_cancelled:
-            raise UserError("Stopped. What was made is kept; the next search goes on.")
+            raise UserError("Stopped. What was made is kept; the next search resumes.")
         answer(screen, show, words)
 
     return tell

@@ -143,7 +143,7 @@ def test_the_columns_are_those_of_the_table() -> None:
     width = 200
     headings = next(line for line in drawn(facts(), width, 60) if line.startswith("agent"))
     assert headings.split("  ")[0] == "agent"
-    for name in ("done", "pubmedqa", "95 %", "n", "answered", "abstained", "failed", "uncached"):
+    for name in ("done", "pubmedqa", "95 %", "n", "answered", "abstained", "failed", "full price"):
         assert f" {name}" in headings
     two = facts(agents=1)
     several = replace(two, agents=(replace(two.agents[0], dataset=""),))

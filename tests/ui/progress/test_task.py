@@ -104,6 +104,6 @@ def test_cells_of_a_study_that_lack_the_same_have_one_line() -> None:
     assert sum("there is no vllm" in line for line in told) == 2
     assert [line.split(" ")[0] for line in told[1:-2]] == ["1/7", "2/7", "4/7"]
     assert told[-2:] == [
-        "3 more cells: lacks something: there is no vllm",
-        "1 more cell: lacks something: there is no key",
+        "3 more cells: not run: there is no vllm",
+        "1 more cell: not run: there is no key",
     ]

@@ -189,4 +189,4 @@ def _totals(compared: Json, sheet: Sheet, names: Mapping[str, str]) -> Iterator[
         yield f"{name} in", sheet.cell(name, "in"), 0, usage and usage["input"]
         yield f"{name} out", sheet.cell(name, "out"), 0, usage and usage["output"]
         yield f"{name} paid", sheet.cell(name, "paid"), 0, row["cost_paid"]
-        yield f"{name} uncached", sheet.cell(name, "uncached"), 0, row["cost_uncached"]
+        yield f"{name} uncached", sheet.cell(name, "full price"), 0, row["cost_uncached"]

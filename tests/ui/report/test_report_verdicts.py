@@ -125,7 +125,7 @@ def test_judges_that_said_the_same_are_not_told_apart(home):
     with Store(home) as store:
         found = JudgeFinder(store)(store.run("direct"), "equivalent")
     assert found == ScoreJudges(("test:one", "test:two"), known=False)
-    assert judge_phrase(found) == "test:one or test:two: the store does not tell"
+    assert judge_phrase(found) == "test:one or test:two: the store does not say"
 
 
 def test_statements_by_axis(home):

@@ -20,8 +20,7 @@ from ragrounds.records import Gold
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.grid_pane import GridPane, heat_styles
-from ragrounds.ui.trace.grid_text import cell_style, cell_text, heat
+from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, heat, heat_styles
 from ragrounds.ui.trace.themes import LEAST_CONTRAST, THEMES, contrast
 from ragrounds.ui.trace.views.grid import GridScreen
 from tests.ui.trace.making import attempt, bare_run, make_run, question, score

@@ -65,7 +65,7 @@ def test_where_the_reply_cannot_be_told_the_judge_stands_alone(hunt_pages: Pages
     said = judge_replies(hunt_pages.store, one.run, other, one.question, one.gold, loaded.scores)
     assert [(each.judge, each.told) for each in said] == [("openai:ward-judge[temperature=0]", False)]
     loaded.judged = said
-    assert "judged by openai:ward-judge[temperature=0]; its reply cannot be told from the others'" in texts(loaded)
+    assert "judged by openai:ward-judge[temperature=0]; which of the replies is its own is not known" in texts(loaded)
     empty = replace(other, text="")
     assert judge_replies(hunt_pages.store, one.run, empty, one.question, one.gold, loaded.scores) == ()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ragrounds.records import Attempt, Call, Called, Entered, Event, Left
-from ragrounds.ui.trace.times import Span, union_seconds
-from ragrounds.ui.trace.tree import attempt_tree, walk
+from ragrounds.ui.trace.tree import Span, attempt_tree, union_seconds, walk
 from tests.ui.trace.making import AT, attempt, bare_run
 
 

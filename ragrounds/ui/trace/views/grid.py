@@ -21,8 +21,7 @@ from ragrounds.ui.text import in_scale, number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, agent_names, mark
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.grid_pane import GridPane
-from ragrounds.ui.trace.grid_text import cell_style, cell_text, figure_name, score_text, unit_of
+from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, figure_name, score_text, unit_of
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes
