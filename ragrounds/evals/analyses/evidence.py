@@ -36,23 +36,25 @@ def _points(found: PairedFigure | None) -> str | None:
 
 
 def _share(found: Figure | None) -> str | None:
-    return None if found is None or found.value is None else f"{100 * found.value:.1f} %"
+    return None if found is None or found.value is None else f"{100 * found.value:.1f}%"
 
 
 def _table(made: Evidence, options: AnalysisOptions) -> AnalysisTable:
     split = any(one.known is not None for one in made.effects)
     argued = any(one.argued is not None for one in made.effects)
     columns = (
-        *("run", "change", "points", "right to wrong", "wrong to right", "other answers", "by re-asking"),
-        *("next search", "calls new", "reused"),
+        *("run", "change", "points", "lost / gained", "other answers", "by re-asking", "next search"),
+        "calls new / reused",
         *(("where known", "where not") if split else ()),
         *(("chooses the argued", "before") if argued else ()),
         "",
     )
+    firsts = {one.run: one for one in reversed(made.effects)}
     rows = tuple(
         (
-            *(one.run, one.change, _points(one.difference), _share(one.lost), _share(one.gained)),
-            *(_share(one.changed), _share(one.noise), _share(one.next_query), one.bought, one.reused),
+            one.run if firsts[one.run] is one else "",
+            *(one.change, _points(one.difference), f"{_share(one.lost)} / {_share(one.gained)}"),
+            *(_share(one.changed), _share(one.noise), _share(one.next_query), f"{one.bought:,} / {one.reused:,}"),
             *((_points(one.known), _points(one.unknown)) if split else ()),
             *((_share(one.argued), _share(one.argued_before)) if argued else ()),
             one.verdict,
@@ -79,7 +81,7 @@ def _note(made: Evidence) -> str:
     parts = [
         "Points: after minus before, paired by question, with the 95 % interval. An effect is significant after Holm's "
         "correction for all changes shown.",
-        "By re-asking: other answers where the model is asked the same again; answers change where there are more of "
+        "Lost: attempts that were right and are wrong; gained: the other way. By re-asking: other answers where the model is asked the same again; answers change where there are more of "
         "them than that.",
     ]
     if any(one.known is not None for one in made.effects):
