@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -39,28 +39,30 @@ def _share(found: Figure | None) -> str | None:
     return None if found is None or found.value is None else f"{100 * found.value:.1f}%"
 
 
+def _split(one: Effect) -> str | None:
+    """The difference where the agent without search is right, and where it is wrong; a star leaves out 0."""
+    parts = [found for found in (one.known, one.unknown) if found is not None and found.difference is not None]
+    ends = [f"{100 * (found.difference or 0.0):+.1f}{'*' if found.leaves_out_0 else ''}" for found in parts]
+    return " / ".join(ends) if len(ends) == 2 else None
+
+
 def _table(made: Evidence, options: AnalysisOptions) -> AnalysisTable:
-    split = any(one.known is not None for one in made.effects)
-    argued = any(one.argued is not None for one in made.effects)
-    columns = (
-        *("run", "change", "points", "lost / gained", "other answers", "by re-asking", "next search"),
-        "calls new / reused",
-        *(("where known", "where not") if split else ()),
-        *(("chooses the argued", "before") if argued else ()),
-        "",
-    )
     firsts = {one.run: one for one in reversed(made.effects)}
-    rows = tuple(
-        (
-            one.run if firsts[one.run] is one else "",
-            *(one.change, _points(one.difference), f"{_share(one.lost)} / {_share(one.gained)}"),
-            *(_share(one.changed), _share(one.noise), _share(one.next_query), f"{one.bought:,} / {one.reused:,}"),
-            *((_points(one.known), _points(one.unknown)) if split else ()),
-            *((_share(one.argued), _share(one.argued_before)) if argued else ()),
-            one.verdict,
-        )
-        for one in made.effects
-    )
+    cells: dict[str, Callable[[Effect], str | None]] = {
+        "run": lambda one: one.run if firsts[one.run] is one else "",
+        "change": lambda one: one.change,
+        "points": lambda one: _points(one.difference),
+        "lost / gained": lambda one: f"{_share(one.lost)} / {_share(one.gained)}",
+        "other answers": lambda one: _share(one.changed),
+        "by re-asking": lambda one: _share(one.noise),
+        "next search": lambda one: _share(one.next_query),
+        "known / not": _split,
+        "argued": lambda one: f"{_share(one.argued)} (was {_share(one.argued_before)})" if one.argued else None,
+        "calls new / reused": lambda one: f"{one.bought:,} / {one.reused:,}",
+        "verdict": lambda one: one.verdict,
+    }
+    columns = tuple(name for name, cell in cells.items() if any(cell(one) for one in made.effects))
+    rows = tuple(tuple(cells[name](one) for name in columns) for one in made.effects)
     return AnalysisTable(title=conclusion(made), columns=columns, rows=rows, note=_note(made))
 
 
@@ -81,11 +83,14 @@ def _note(made: Evidence) -> str:
     parts = [
         "Points: after minus before, paired by question, with the 95 % interval. An effect is significant after Holm's "
         "correction for all changes shown.",
-        "Lost: attempts that were right and are wrong; gained: the other way. By re-asking: other answers where the model is asked the same again; answers change where there are more of "
-        "them than that.",
+        "Lost: attempts that were right and are wrong; gained: the other way. By re-asking: other answers where the "
+        "model is asked the same again; answers change where there are more of them than that.",
     ]
     if any(one.known is not None for one in made.effects):
-        parts.append("Known: the agent without search gets the question right.")
+        parts.append(
+            "Known / not: points on questions that the agent without search gets right, and on the others; a star: the "
+            "interval leaves out 0."
+        )
     missed = {
         (one.agent, one.change): one.touched.value
         for one in made.effects
