@@ -26,7 +26,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
+from ragrounds.contracts import Context, Tool
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import fitted, written
@@ -64,13 +64,13 @@ def build() -> Graph:
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question's stem."""
-    return {"passages": await _found(runtime.context, Query.of(runtime.context.stem), 0)}
+    return {"passages": await found_by(runtime.context, Query.of(runtime.context.stem), 0)}
 
 
 async def judge(state: State, runtime: Runtime[Context]) -> State:
     """Grade what was found, and choose what to do with it."""
     context = runtime.context
-    scores = await _scores(context, [context.passage(id) for id in state["passages"]])
+    scores = await graded(context, [context.passage(id) for id in state["passages"]])
     if any(score >= number(context, "upper", 0.592) for score in scores):
         return {"action": "correct"}
     lower = number(context, "lower", -0.995)
@@ -91,15 +91,19 @@ async def rewrite(state: State, runtime: Runtime[Context]) -> State:
 
 async def search_further(state: State, runtime: Runtime[Context]) -> State:
     """Search elsewhere, with the keywords."""
-    return {"further": await _found(runtime.context, Query(state["query"]), -1)}
+    return {"further": await found_by(runtime.context, Query(state["query"]), -1)}
 
 
-async def _found(context: Context, query: Query, place: int) -> list[str]:
-    """Ids of what the agent's first or last searching tool finds, or its corpus, where it lists no two of them."""
-    k = whole(context, "top_k", 10)
-    searching = [tool for tool in context.tools if "query" in str(tool.parameters.get("required"))]
-    if len(searching) > 1:
-        found = (await context.use(searching[place].name, {"query": query.text}, k=k)).passages
+def searching(context: Context) -> list[Tool]:
+    """The agent's tools that search."""
+    return [tool for tool in context.tools if "query" in str(tool.parameters.get("required"))]
+
+
+async def found_by(context: Context, query: Query, place: int) -> list[str]:
+    """Ids of what one of the agent's searching tools finds, or its corpus, where it lists no two of them."""
+    k, tools = whole(context, "top_k", 10), searching(context)
+    if len(tools) > 1:
+        found = (await context.use(tools[place].name, {"query": query.text}, k=k)).passages
     else:
         found = await context.search(query, k)
     return [passage.id for passage in found]
@@ -125,7 +129,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
 
 async def _best(context: Context, ids: Sequence[str], most: str, default: int) -> list[Strip]:
     strips: list[Strip] = [{"passage": id, "number": place} for id in ids for place in range(len(_texts(context, id)))]
-    scores = await _scores(context, [_cut(context, strip) for strip in strips])
+    scores = await graded(context, [_cut(context, strip) for strip in strips])
     best = sorted(range(len(strips)), key=lambda place: -scores[place])[: whole(context, most, default)]
     return [strips[place] for place in sorted(best)]
 
@@ -139,7 +143,7 @@ def _cut(context: Context, strip: Strip) -> Passage:
     return replace(context.passage(strip["passage"]), text=_texts(context, strip["passage"])[strip["number"]])
 
 
-async def _scores(context: Context, texts: Sequence[Passage]) -> list[float]:
+async def graded(context: Context, texts: Sequence[Passage]) -> list[float]:
     """A score for each text; those that did not fit the window get -1."""
     if not texts:
         return []

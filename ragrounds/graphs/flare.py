@@ -87,7 +87,7 @@ async def _by_probability(state: State, context: Context) -> State | None:
     written, anew = state.get("written", []), bool(state.get("queries"))
     while len(written) < whole(context, "steps", 10):
         lookahead = whole(context, "lookahead", 64)
-        reply = await _continued(context, state, written, "flare/write", max_tokens=lookahead, logprobs=0)
+        reply = await _continued(context, state, written, max_tokens=lookahead, logprobs=0)
         following = sentences(without_thought(reply.text)) if reply else []
         if not reply or not following:
             return {"written": written, "queries": []}
@@ -104,7 +104,8 @@ async def _by_probability(state: State, context: Context) -> State | None:
 
 async def _by_instruction(state: State, context: Context) -> State:
     written, asked = state.get("written", []), state.get("asked", [])
-    reply = await _continued(context, state, written, "flare/instruct", stop=(")]",))
+    manner = f" {context.prompts.text('flare/instruct', context.stem.language)}"
+    reply = await _continued(context, state, written, manner, stop=(")]",))
     text = without_thought(put_back(reply, {")]": "[Search("})) if reply else ""
     found = _SEARCH.search(text)
     kept, query = text[: found.start()].strip() if found else text, found[1].strip() if found else ""
@@ -119,11 +120,12 @@ async def _by_instruction(state: State, context: Context) -> State:
 
 
 async def _continued(
-    context: Context, state: State, written: Sequence[str], name: str, **arguments: Unpack[CallArguments]
+    context: Context, state: State, written: Sequence[str], manner: str = "", **arguments: Unpack[CallArguments]
 ) -> Reply | None:
+    given = {"question": context.stem.text, "answer": " ".join(written) or "(none yet)", "manner": manner}
+
     def prompt(documents: str) -> tuple[Message, ...]:
-        values = {"documents": documents, "question": context.stem.text, "answer": " ".join(written) or "(none yet)"}
-        return context.prompts.render(name, context.stem.language, **values)
+        return context.prompts.render("flare/write", context.stem.language, documents=documents, **given)
 
     documents = shown(context, [context.passage(id) for id in state["passages"]], prompt)
     return await asked_within(context, prompt(documents), len(written) + 1, **arguments)
@@ -150,7 +152,7 @@ async def _queries(context: Context, tokens: Sequence[TokenLogprob], before: Seq
     made = []
     for span in spans[:_SPANS]:
         term = "".join(one.token for one in tokens[span[0] : span[-1] + 1]).strip()
-        values = {"question": context.stem.text, "answer": " ".join([*before, sentence]), "term": term}
+        values = {"answer": " ".join([*before, sentence]), "term": term}
         prompt = context.prompts.render("flare/ask", context.stem.language, **values)
         made.append(without_thought((await context.ask(prompt, role="querying")).text))
     return [one for one in made if one] or [sentence]

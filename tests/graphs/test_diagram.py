@@ -28,6 +28,7 @@ PUBLISHED = (
     "oracle",
     "plan_search",
     "query_generation",
+    "rationale_query",
     "reason_in_documents",
     "search_o1",
     "search_r1",

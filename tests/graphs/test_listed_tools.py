@@ -135,6 +135,17 @@ async def test_crag_searches_its_corpus_first_and_elsewhere_with_the_last_tool()
     assert "Text of passage" not in played.shown(3)
 
 
+async def test_rationale_query_takes_as_much_from_each_tool_that_searches():
+    shelf, other = Shelf(), Elsewhere()
+    tools = opened(("corpus", "read", "web[provider=searxng]"), shelf, other)
+    agent = "rationale_query[tools=[corpus,read,web[provider=searxng]],top_k=2,filter=false]"
+    played = await play(agent, ["Why.", ANSWER], shelf=shelf, tools=tools)
+    assert (len(shelf.queries), other.queries) == (1, ["Why."])
+    assert "Text of passage 1." in played.shown(1)
+    assert "Heparin first." in played.shown(1)
+    assert "Text of passage 2." not in played.shown(1)
+
+
 async def test_a_strategy_without_calls_asks_all_and_takes_them_in_turn():
     shelf, other = Shelf(), Elsewhere()
     tools = opened(("corpus", "web[provider=searxng]"), shelf, other)

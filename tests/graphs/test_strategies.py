@@ -134,6 +134,14 @@ ROWS = [
         "mq s s mr mr ma", ["q1", "q2"], notes=["repeated_query"]),
     Row("plan_search[rounds=3,queries=1]", [said(queries=["q1"]), "d", said(queries=["q1"]), ANSWER],
         "plan look_up gather plan gather answer", "mq s mr mq ma", ["q1"], notes=["repeated_query", "no_queries"]),
+    Row("rationale_query[top_k=2]", ["Clots need heparin.", said(scores=[1, 0]), ANSWER], "reason search sift answer",
+        "mq s mr ma", ["Clots need heparin."]),
+    Row("rationale_query[filter=false]", ["<think>x", "Heparin."], "reason search sift answer", "mq s ma", [LONG.text],
+        text="Heparin.", notes=["nothing_generated"], question=LONG),
+    Row("rationale_query", ["x", said(scores=[-1] * 10), ANSWER], "reason search sift answer", "mq s mr ma", ["x"],
+        notes=["nothing_found"]),
+    Row("rationale_query", ["x", ANSWER], "reason search sift answer", "mq s ma", ["x"], notes=["nothing_found"],
+        barren=("x",)),
     Row("flare", [doubting("Clots need heparin. It is.", "heparin."), "Heparin is it. It helps.",
                   doubting("It is first."), ANSWER],
         "search write search write answer", "s ma s ma ma ma", [STEM, "Clots need"]),
@@ -212,6 +220,7 @@ ROWS = [
 MOST = {
     "ircot": (11, 10), "ircot[steps=3,queries=published]": (4, 3), "iter_retgen[rounds=4]": (4, 4),
     "self_ask": (13, 5), "self_ask[reading=false]": (8, 5), "self_ask[retrieval=false]": (2, 0),
+    "rationale_query": (3, 1),
     "chain_of_note": (2, 1), "crag": (5, 2), "sure[candidates=3]": (14, 1), "adaptive_rag": (12, 10),
     "plan_search[rounds=3]": (16, 12), "debate[rounds=3,final=moderator]": (10, 0), "debate": (7, 0),
     "critique": (7, 0), "medagents[votes=2,question_experts=1,option_experts=1]": (16, 0),
@@ -221,6 +230,7 @@ MOST = {
 """Agent → the most model calls and searches that its limits allow."""
 LOOKS = {
     "ircot": "One more.", "iter_retgen": "One more.", "self_ask": follow_up("q"), "chain_of_note": "x",
+    "rationale_query": said(scores=[1] * 10),
     "crag": said(scores=[-1] * 10), "sure": said(candidates=["a", "b"]), "adaptive_rag": "C",
     "plan_search": said(queries=["q1", "q2"]), "debate": "x", "critique": said(accept=False, critique="No."),
     "medagents": said(experts=["a", "no", "b"]), "mdagents": said(experts=["a", "b"], to=[1, 2], message="moderate"),

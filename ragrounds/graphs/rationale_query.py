@@ -1,0 +1,77 @@
+"""`rationale_query`: search with a rationale, evenly, and read what helps (RAG²: Sohn et al., 2024, Section 3).
+
+The model reasons about the question from what it knows, and that rationale is what is searched for. Every tool that
+searches gets it, ``rationale_query[tools=[corpus,pubmed]]``, and gives as much as the others: their lists join rank by
+rank, at most `top_k` passages in all (the paper: PubMed, PMC, guidelines and textbooks, by MedCPT). Those that do not
+help are left out: `filter` keeps a passage whose score is above `helps`.
+
+Sees the options: `answer`. Differs: the rationale is written without sight of the options; lists join by rank where the
+authors rerank them together by MedCPT's cross-encoder (name one with `retriever=`); a model, the reader (`reader=`)
+where the agent has one, is asked for all scores in one call as in `crag`, where the authors train Flan-T5 on what
+lowers the perplexity of right rationales. Without any passage the question is answered from what the model knows.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from ragrounds.contracts import Context
+from ragrounds.graphs import crag
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.answer_prompts import answer_prompt
+from ragrounds.graphs.model_text import without_thought, written_query
+from ragrounds.graphs.shapes import answered, number
+from ragrounds.graphs.state import Graph, Runtime, graph_of, switch, whole
+from ragrounds.graphs.state import State as Shared
+from ragrounds.records import Query
+
+PROMPTS = (*ANSWERING, "crag/grade")
+
+
+class State(Shared, total=False):
+    query: str
+    """The rationale; empty: there is none."""
+
+
+def build() -> Graph:
+    """START → reason → search → sift → answer → END."""
+    return graph_of(State, {"reason": reason, "search": search, "sift": sift, "answer": answer})
+
+
+async def reason(state: State, runtime: Runtime[Context]) -> State:
+    """Have the rationale written."""
+    context, stem = runtime.context, runtime.context.stem
+    reply = await context.ask(context.prompts.render("long/cot", stem.language, question=stem.text), role="querying")
+    rationale = written_query(context, without_thought(reply.text)).text
+    if not rationale:
+        context.note("nothing_generated", "no rationale was written; the question itself is searched for")
+    return {"query": rationale}
+
+
+async def search(state: State, runtime: Runtime[Context]) -> State:
+    """Search everywhere with the rationale, and take as much from each."""
+    context, k = runtime.context, whole(runtime.context, "top_k", 10)
+    query = Query(state["query"]) if state["query"] else Query.of(context.stem)
+    places = range(max(1, len(crag.searching(context))))
+    found = [await crag.found_by(context, query, place) for place in places]
+    by_rank = itertools.chain.from_iterable(itertools.zip_longest(*found))
+    return {"passages": list(dict.fromkeys(id for id in by_rank if id))[:k]}
+
+
+async def sift(state: State, runtime: Runtime[Context]) -> State:
+    """Leave out what does not help."""
+    context = runtime.context
+    if not switch(context, "filter", True):
+        return {}
+    scores = await crag.graded(context, [context.passage(id) for id in state["passages"]])
+    least = number(context, "helps", 0.0)
+    return {"passages": [id for id, score in zip(state["passages"], scores, strict=True) if score > least]}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
+    """Ask for the answer with the passages that are left."""
+    context = runtime.context
+    if not state["passages"]:
+        context.note("nothing_found", "no passage helps; the question is answered without any")
+        return {"answer": (await context.ask(answer_prompt(context))).text}
+    return await answered(context, [context.passage(id) for id in state["passages"]])
