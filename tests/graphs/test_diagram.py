@@ -34,6 +34,7 @@ PUBLISHED = (
     "search_r1",
     "self_ask",
     "self_consistency",
+    "self_rag",
     "sure",
     "tool_agent",
     "vanilla_rag",

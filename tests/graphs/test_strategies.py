@@ -51,6 +51,14 @@ def doubting(text, *doubted, finish="stop"):
     )
 
 
+def marked(*tokens):
+    """A reply of these tokens with their probabilities, each beside the likeliest of all of them."""
+    listed = tuple((token, math.log(chance)) for token, chance in tokens)
+    return Reply(
+        text=" ".join(token for token, _ in tokens), logprobs=tuple(TokenLogprob(*one, top=listed) for one in listed)
+    )
+
+
 @dataclass(frozen=True)
 class Row:
     """An agent, what its model says, and what must come of it."""
@@ -142,6 +150,18 @@ ROWS = [
         notes=["nothing_found"]),
     Row("rationale_query", ["x", ANSWER], "reason search sift answer", "mq s ma", ["x"], notes=["nothing_found"],
         barren=("x",)),
+    Row("self_rag[top_k=2]",
+        ["[Retrieval]", "[Irrelevant] Aspirin. [Utility:1]", "[Relevant] Heparin. [Fully supported]", ANSWER],
+        "retrieve write write choose answer", "ma s ma ma ma", [STEM]),
+    Row("self_rag", ["[No Retrieval]", "[Relevant] Heparin. [Utility:5]"], "retrieve write choose answer", "ma ma",
+        text="Heparin.", question=LONG),
+    Row("self_rag[retrieval=always,segments=2,top_k=1]", ["It is. [Retrieval]", "Heparin. [Retrieval]", ANSWER],
+        "retrieve write choose retrieve write choose answer", "s ma s ma ma", [STEM, f"{STEM} It is."]),
+    Row("self_rag[mode=tokens,top_k=2]",
+        [marked(("[No Retrieval]", 0.7), ("[Retrieval]", 0.3)), marked(("Heparin.", 0.9), ("[Utility:5]", 0.9)),
+         marked(("Aspirin.", 0.9), ("[Utility:1]", 0.9)), ANSWER],
+        "retrieve write write choose answer", "ma s ma ma ma", [STEM]),
+    Row("self_rag[retrieval=never]", ["", ANSWER], "retrieve write choose answer", "ma ma", notes=["no_answer"]),
     Row("flare", [doubting("Clots need heparin. It is.", "heparin."), "Heparin is it. It helps.",
                   doubting("It is first."), ANSWER],
         "search write search write answer", "s ma s ma ma ma", [STEM, "Clots need"]),
@@ -220,7 +240,7 @@ ROWS = [
 MOST = {
     "ircot": (11, 10), "ircot[steps=3,queries=published]": (4, 3), "iter_retgen[rounds=4]": (4, 4),
     "self_ask": (13, 5), "self_ask[reading=false]": (8, 5), "self_ask[retrieval=false]": (2, 0),
-    "rationale_query": (3, 1),
+    "rationale_query": (3, 1), "self_rag[segments=2]": (12, 2), "self_rag[mode=tokens]": (7, 1),
     "chain_of_note": (2, 1), "crag": (5, 2), "sure[candidates=3]": (14, 1), "adaptive_rag": (12, 10),
     "plan_search[rounds=3]": (16, 12), "debate[rounds=3,final=moderator]": (10, 0), "debate": (7, 0),
     "critique": (7, 0), "medagents[votes=2,question_experts=1,option_experts=1]": (16, 0),
@@ -230,7 +250,7 @@ MOST = {
 """Agent → the most model calls and searches that its limits allow."""
 LOOKS = {
     "ircot": "One more.", "iter_retgen": "One more.", "self_ask": follow_up("q"), "chain_of_note": "x",
-    "rationale_query": said(scores=[1] * 10),
+    "rationale_query": said(scores=[1] * 10), "self_rag": "It needs more. [Retrieval]",
     "crag": said(scores=[-1] * 10), "sure": said(candidates=["a", "b"]), "adaptive_rag": "C",
     "plan_search": said(queries=["q1", "q2"]), "debate": "x", "critique": said(accept=False, critique="No."),
     "medagents": said(experts=["a", "no", "b"]), "mdagents": said(experts=["a", "b"], to=[1, 2], message="moderate"),
@@ -256,7 +276,7 @@ def short(calls):
 
 def in_order(row):
     """Attempts of one vote run at the same time: the order of their calls is no part of the strategy."""
-    return row.agent.startswith(("sure", "plan_search", "debate", "medprompt"))
+    return row.agent.startswith(("sure", "plan_search", "debate", "medprompt", "self_rag"))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}-{row.nodes.split()[-2]}-{len(row.script)}")
@@ -406,10 +426,18 @@ def test_pictures_prompts_and_words(name):
 
 @pytest.mark.parametrize(
     "agent",
-    ["ircot[queries=x]", "crag[upper=x]", "crag[lower=true]", "ircot[steps=0]", "flare[queries=x]", "flare[form=x]"],
+    [
+        "ircot[queries=x]",
+        "crag[upper=x]",
+        "crag[lower=true]",
+        "ircot[steps=0]",
+        "flare[queries=x]",
+        "flare[form=x]",
+        "self_rag[mode=x]",
+    ],
 )
 async def test_a_parameter_that_cannot_be_is_refused(agent):
-    with pytest.raises(UserError, match=r"queries|number|steps|form"):
+    with pytest.raises(UserError, match=r"queries|number|steps|form|mode"):
         await play(agent, lambda request: LOOKS["crag"])
 
 

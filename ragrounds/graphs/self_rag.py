@@ -1,0 +1,169 @@
+"""`self_rag`: a part of the answer for each passage, in parallel, and the best by its own marks (Self-RAG: Asai et al.,
+2023, Section 3.3).
+
+The model says whether a search is needed (``retrieval=adaptive``; or ``always``, ``never``). For each of `top_k`
+passages, or for none, it writes the next part of the answer and marks it: whether the passage is relevant, whether it
+supports what is written, how useful that is (1 to 5). The part with the highest score is kept, that is w_rel ·
+relevance + w_sup · support + w_use · utility. A part that ends in ``[Retrieval]`` is followed by another search, for
+the question and that part, up to `segments` parts.
+
+With ``mode=tokens`` a model that was trained so writes its own tokens (selfrag_llama2, by prefix; its server must not
+leave special tokens out). Where log probabilities come, marks are weighed by them, a search is needed above
+`threshold`, and a part's own probability is added, as in the authors' code, whose numbers these are
+(AkariAsai/self-rag: run_short_form.py, threshold 0.2). With ``mode=asked`` any model is asked in words for the same
+marks, which then count as they stand.
+
+Sees the options: `answer`, which maps what was written to one of them (a long question's answer is what was written).
+Differs: one part is kept at a time, where the authors search by beams of two; they search once, before the first part.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from typing_extensions import TypedDict
+
+from ragrounds.contracts import Context
+from ragrounds.errors import UserError
+from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.continuation import Part, resumed
+from ragrounds.graphs.documents import fitted, written
+from ragrounds.graphs.model_text import without_thought, written_query
+from ragrounds.graphs.shapes import number, vote
+from ragrounds.graphs.state import Graph, Runtime, whole, word
+from ragrounds.graphs.state import State as Shared
+from ragrounds.records import Message, Query, Reply
+
+PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", "self_rag/decide", "self_rag/write")
+
+NEEDED, RELEVANT = {"[Retrieval]": 1.0, "[No Retrieval]": 0.0}, {"[Relevant]": 1.0, "[Irrelevant]": 0.0}
+SUPPORT = {"[Fully supported]": 1.0, "[Partially supported]": 0.5, "[No support / Contradictory]": 0.0}
+USE = {f"[Utility:{number}]": (number - 3) / 2 for number in range(1, 6)}
+_MARKS = re.compile(
+    "|".join(map(re.escape, (*NEEDED, *RELEVANT, *SUPPORT, *USE, "[Continue to Use Evidence]", "</s>")))
+)
+_WEIGHED = {"w_rel": RELEVANT, "w_sup": SUPPORT, "w_use": USE}
+_TOP = 20
+_CHOICES = {"mode": ("asked", "tokens"), "retrieval": ("adaptive", "always", "never")}
+
+
+class Segment(TypedDict):
+    """A part of the answer, written with one passage, and its score."""
+
+    text: str
+    score: float
+
+
+class State(Shared, total=False):
+    passage: str
+    """What one part is written with; empty: nothing."""
+    tried: Annotated[list[Segment], operator.add]
+    """The parts of all rounds."""
+    kept: list[str]
+    """The answer so far, with its marks."""
+
+
+def build() -> Graph:
+    """START → retrieve → write, for each passage → choose (→ retrieve) → answer → END."""
+    back = {"choose": (_again, ["retrieve", "answer"])}
+    return vote(State, retrieve, attempts=_attempts, attempt=write, after=[choose, answer], more=back)
+
+
+def _attempts(state: State, context: Context) -> list[State]:
+    return [{"passage": id, "kept": state.get("kept", [])} for id in state["passages"] or [""]]
+
+
+def _again(state: State, runtime: Runtime[Context]) -> str:
+    kept = state["kept"]
+    more = kept[-1].endswith("[Retrieval]") and len(kept) < whole(runtime.context, "segments", 1)
+    return "retrieve" if more else "answer"
+
+
+async def retrieve(state: State, runtime: Runtime[Context]) -> State:
+    """Search for the question and the last part; before the first part, where a search is needed."""
+    context, kept = runtime.context, state.get("kept", [])
+    for name, known in _CHOICES.items():
+        if (value := word(context, name, known[0])) not in known:
+            raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(known)}.")
+    retrieval = word(context, "retrieval", "adaptive")
+    if not kept and (retrieval == "never" or (retrieval == "adaptive" and not await _needed(context))):
+        return {"passages": []}
+    query = Query(f"{context.stem.text} {written_query(context, plain(kept[-1])).text}") if kept else None
+    found = await context.search(query or Query.of(context.stem), whole(context, "top_k", 5))
+    return {"passages": [passage.id for passage in found]}
+
+
+async def _needed(context: Context) -> bool:
+    if word(context, "mode", "asked") == "tokens":
+        reply = await context.ask(_instruction(context), max_tokens=1, logprobs=_TOP)
+    else:
+        prompt = context.prompts.render("self_rag/decide", context.stem.language, question=context.stem.text)
+        reply = await context.ask(prompt)
+    return mark(reply, NEEDED) > number(context, "threshold", 0.2)
+
+
+def _instruction(context: Context) -> tuple[Message, ...]:
+    return (Message("user", context.stem.text),)
+
+
+async def write(state: State, runtime: Runtime[Context]) -> State:
+    """Write the next part with one passage, and score it by its marks."""
+    context, kept = runtime.context, state["kept"]
+    passages = [context.passage(state["passage"])] if state["passage"] else []
+
+    def prompt(documents: str) -> tuple[Message, ...]:
+        given = {"question": context.stem.text, "answer": " ".join(map(plain, kept)) or "(none yet)"}
+        return context.prompts.render("self_rag/write", context.stem.language, documents=documents, **given)
+
+    passages = list(fitted(context, passages, prompt))
+    if word(context, "mode", "asked") == "tokens":
+        shown = "".join(f"[Retrieval]<paragraph>{one.title}\n{one.text}</paragraph>" for one in passages)
+        part: Part = {"by": "search", "text": "".join(kept).removesuffix("[Retrieval]") + (shown or "[No Retrieval]")}
+        messages, prefix = resumed(context, _instruction(context), [part], lambda part: part["text"])
+        reply = await context.ask(messages, prefix=prefix, logprobs=_TOP)
+    else:
+        reply = await context.ask(prompt(written(passages)))
+    score = sum(number(context, name, 1.0) * mark(reply, family) for name, family in _WEIGHED.items())
+    if reply.logprobs:
+        score += math.exp(sum(one.logprob for one in reply.logprobs) / len(reply.logprobs))
+    return {"tried": [{"text": without_thought(reply.text), "score": score}]}
+
+
+def mark(reply: Reply, family: Mapping[str, float]) -> float:
+    """What a reply's first mark of a family is worth, weighed by their probabilities where there are any; 0: none."""
+    for one in reply.logprobs or ():
+        if one.token.strip() in family:
+            among = {one.token: one.logprob, **dict(one.top)}
+            chances = {token.strip(): math.exp(value) for token, value in among.items() if token.strip() in family}
+            return sum(family[token] * chance for token, chance in chances.items()) / (sum(chances.values()) or 1.0)
+    text = without_thought(reply.text)
+    placed = [(text.find(token), worth) for token, worth in family.items() if token in text]
+    return min(placed, default=(0, 0.0))[1]
+
+
+def plain(text: str) -> str:
+    """A text without its marks."""
+    return " ".join(_MARKS.sub(" ", text).split())
+
+
+async def choose(state: State, runtime: Runtime[Context]) -> State:
+    """Keep the part of this round that has the highest score."""
+    tried = state["tried"][-max(1, len(state["passages"])) :]
+    best = max(tried, key=lambda one: one["score"])
+    return {"kept": [*state.get("kept", []), best["text"]]}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Map what was written to an option; a long question's answer is what was written."""
+    context, parts = runtime.context, [text for one in state["kept"] if (text := plain(one))]
+    if not parts:
+        context.note("no_answer", "nothing was written; the question is answered directly")
+        return {"answer": (await context.ask(answer_prompt(context))).text}
+    if not context.question.options:
+        return {"answer": " ".join(parts)}
+    return {"answer": (await context.ask(conclude_prompt(context, " ".join(parts), parts[-1]))).text}
