@@ -276,7 +276,8 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         REAL.add(module_named(spec.name))
     card = read_card(spec.name, here=spec.parameters.get("in_process") is True)
     own: dict[str, Value] = {**card.parameters, **card.switches}
-    known = {**_siblings(spec.name, card), **own}
+    refines = card.searches and not card.oracle and not is_foreign(card)
+    known = {**_siblings(spec.name, card), **own, **({"refine": "none"} if refines else {})}
     parameters, models, limits = dict(own), dict(card.models), msgspec.to_builtins(card.limits)
     fields: dict[str, Value] = {}
     tools = card.tools
@@ -295,7 +296,8 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
     for key, value in _expanded(spec, card, known, model).items():
         before: object
         if key in known:
-            before, parameters[key] = own.get(key), _like(known[key], value, key, spec)
+            before = own.get(key, "none" if key == "refine" else None)
+            parameters[key] = _like(known[key], value, key, spec)
             value = parse(str(value)) if key in wraps and not isinstance(value, Listed) else value
         elif key in ROLES:
             before, models[key] = card.models.get(key), str(value)
@@ -320,6 +322,10 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         same = str(value) == before if isinstance(value, Spec) else value == before
         if not same or isinstance(value, bool) != isinstance(before, bool):
             kept[key] = value
+    if "refine" in parameters:
+        catalogue.refining().read_way(str(parameters["refine"]))
+        if parameters["refine"] == "none":  # as without it
+            del parameters["refine"]
     try:
         settled = msgspec.convert(limits, Limits)
     except msgspec.ValidationError as error:

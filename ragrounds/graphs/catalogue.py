@@ -54,6 +54,11 @@ def agents_in(name: str) -> tuple[str, ...]:
     return tuple(getattr(_module(name), "AGENTS", ()))
 
 
+def refining() -> ModuleType:
+    """The stage between search and prompt: `PROMPTS`, ``read_way`` and ``refined``."""
+    return importlib.import_module(f"{__name__.rpartition('.')[0]}.refining")
+
+
 def prompts_of(name: str, *, tools: bool = False) -> tuple[str, ...]:
     """Name the prompts that a graph may render; with `tools`, those of an agent that lists tools too."""
     module = _module(name)
@@ -68,7 +73,8 @@ def about(name: str) -> str:
 def digest(name: str) -> str:
     """Hash what a graph does, with the graphs and helpers that it imports: a part of a run's fingerprint, so that a
     changed graph is another run. Comments and layout do not count."""
-    return code_digest(_module(name).__name__, within=(__name__.rpartition(".")[0],))
+    module = refining() if name == "refining" else _module(name)
+    return code_digest(module.__name__, within=(__name__.rpartition(".")[0],))
 
 
 def _module(name: str) -> ModuleType:

@@ -34,6 +34,7 @@ PIPELINES = [
 ]
 STRATEGIES = sorted(
     {name for graph in catalogue.names() for name in catalogue.prompts_of(graph, tools=True)}
+    | {*catalogue.refining().PROMPTS}
     | {name for pipeline in PIPELINES for name in pipeline.PROMPTS}
 )
 

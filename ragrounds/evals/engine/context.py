@@ -79,7 +79,7 @@ S = TypeVar("S", bound=Struct)
 W = TypeVar("W")
 ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
-BLIND = frozenset({"querying", "reading"})
+BLIND = frozenset({"querying", "reading", "refining"})
 """Roles that write queries or read documents: under question-only retrieval they never see the options."""
 _BETWEEN_SAMPLES = 1_000_000
 """Occurrences that lie between two samples of a counterfactual's: more than an attempt can have."""
@@ -287,10 +287,20 @@ class AttemptContext(AttemptLog):
         if self._threads.elsewhere:
             return await self._threads.across(self.search(query, k, empty=empty))
         if self.toolbox:
-            return await self._search_with_all(query, k, empty=empty)
+            return await self._refined(query, await self._search_with_all(query, k, empty=empty))
         if self.searcher is None:
             raise UserError("This agent searches, but no corpus was given. Give one with --corpus.")
-        return await self._searched(self.searcher, query, k, empty=empty)
+        return await self._refined(query, await self._searched(self.searcher, query, k, empty=empty))
+
+    async def _refined(self, query: Query, found: tuple[Passage, ...]) -> tuple[Passage, ...]:
+        """What is left of what was found, by the agent's `refine`; prompts show that alone."""
+        if "refine" not in self.parameters or not found:
+            return found
+        kept: tuple[Passage, ...] = await catalogue.refining().refined(
+            self, str(self.parameters["refine"]), query.text, found
+        )
+        self._passages.update({passage.id: passage for passage in kept})
+        return kept
 
     async def _search_with_all(self, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
         """Ask everything in the toolbox that searches, and take what is found in turn; then read on with what reads."""
@@ -346,7 +356,9 @@ class AttemptContext(AttemptLog):
             if chosen.searcher is None:
                 return await self._used(chosen, arguments)
             query = Query(chosen.text_argument(arguments))
-            return ToolAnswer("", await self._searched(chosen.searcher, query, k, empty=False))
+            return ToolAnswer(
+                "", await self._refined(query, await self._searched(chosen.searcher, query, k, empty=False))
+            )
         except WrongArguments as problem:
             self.note("malformed_call", f"{tool}: {problem}")
             return ToolAnswer(msgspec.json.encode({"error": str(problem)}).decode())
@@ -510,7 +522,9 @@ class AttemptContext(AttemptLog):
         return total
 
     def _model(self, role: str) -> Model:
-        model = self.models.get({"reading": "reader", "judging": "judge"}.get(role, role)) or self.models.get("model")
+        model = self.models.get(
+            {"reading": "reader", "refining": "reader", "judging": "judge"}.get(role, role)
+        ) or self.models.get("model")
         if model is None:
             raise UserError(f"No model was given for the role {role!r}. Give one with --model.")
         return self.change.model(self._made_searches, role, model) if self.change is not None else model

@@ -48,6 +48,7 @@ from ragrounds.evals.scorers import described, headline_of, scorer_code
 from ragrounds.evals.store.reads import read_rows, reads_of
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
+from ragrounds.graphs import catalogue
 from ragrounds.models.options import server_of, starts_server, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model
@@ -188,7 +189,7 @@ def _servers_asked(store: Store, now: SystemIdentity) -> set[str]:
     return {one.name for run in mine for one in reads_of(store, run) if one.kind == "server"}
 
 
-_CODE = ("graph_code", "retriever_code", "model_code", "prompts", "inner")
+_CODE = ("graph_code", "refine_code", "refine_prompts", "retriever_code", "model_code", "prompts", "inner")
 """Parts of an identity that are digests."""
 _OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "graph", "models", "limits")
 """What makes a system of one's own another one under the same name."""
@@ -393,9 +394,18 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         # The key that stored runs have.
         "inner": {key: [_inner_identity(one) for one in some] for key, some in opened.inner.items()}
         or subagent_identity(agent),
+        **_refining(agent),
         **({"tools": [tool.identity() for tool in opened.tools]} if opened.tools else {}),
         **(system_parts(card) if is_foreign(card) else {}),
     }
+
+
+def _refining(agent: Agent) -> dict[str, object]:
+    """The code and prompts of the stage between search and prompt, where the agent has it."""
+    if "refine" not in agent.parameters:
+        return {}
+    prompts = PromptFolder(agent.card.prompts).digest(catalogue.refining().PROMPTS)
+    return {"refine_code": catalogue.digest("refining"), "refine_prompts": prompts}
 
 
 def _inner_identity(opened: OpenedAgent) -> dict[str, object]:
