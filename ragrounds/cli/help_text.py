@@ -18,7 +18,7 @@ SECTIONS = {
 }
 """Heading → the commands below it in ``ragrounds --help``; others are named in a line."""
 COMMON = frozenset(
-    "agent assert axis base-url baseline benchmark column concurrency corpus experts group-by json judge kind "
+    "agent assert axis base-url baseline benchmark change column concurrency corpus experts group-by json judge kind "
     "latex limit max-cost measure model out ratings retriever row until yes".split()
 )
 """The options of long commands that ``--help`` explains; the others are explained by ``--more``."""
