@@ -385,7 +385,9 @@ def report(given: ReportArguments) -> Path:
         UserError: as :func:`compare`; a file that is there, or cannot be read or written.
     """
     frontier_measure(given.cost)  # an unknown one is said before the runs are looked for
-    path = Path(given.out)
+    path, whole = Path(given.out), with_attempts(Path(given.out))
+    if given.attempts and not given.brief and whole.exists() and not given.force:  # before a large page is made
+        raise UserError(f"{whole} already exists, for the attempts of a large report. Give --force, or another name.")
     chosen, named = chosen_settings(given.settings, given.home), _some(given.runs, given.baseline)
     with (
         opened_runs(named, chosen) as (store, opened),
@@ -415,7 +417,6 @@ def report(given: ReportArguments) -> Path:
                 return file.tell()
 
         if written(given.attempts) > MOST_SENT and given.attempts:
-            whole = with_attempts(path)
             with made_beside(whole, given.force) as beside:
                 page.replace(beside)
             written(False, quote(whole.name))

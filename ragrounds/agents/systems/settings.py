@@ -173,7 +173,7 @@ def check_effects(spec: Spec, card: Card) -> None:
         settable = is_setting(key) if card.endpoint is None else key in known
         if not settable and not key.startswith("limits."):
             raise UserError(
-                f"{reason}: {key} has no effect. Settings: {', '.join(known)}, limits.calls, limits.tokens, "
+                f"{reason}: {key} has no effect. Settings: {', '.join([*known, 'limits.calls'])}, limits.tokens, "
                 "limits.cost, limits.seconds."
             )
     for field, said in (

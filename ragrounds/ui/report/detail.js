@@ -109,12 +109,54 @@ function drawReply(reply) {
   let value = null;
   try { value = JSON.parse(reply.replace(/^\s*```(?:json)?\s*\n([^]*)\n\s*```\s*$/, "$1")); } catch { /* no JSON */ }
   const parts = value && !Array.isArray(value) && typeof value === "object" ? Object.entries(value) : [];
-  if (!parts.length) return el("pre", reply || "(no text)");
+  if (!parts.length) return drawProse(reply || "(no text)");
   const made = el("div");
-  const said = (part) => (typeof part === "string" ? part : JSON.stringify(part, null, 2));
-  made.append(...parts.map(([name, part]) => el("pre", `${name}: ${said(part)}`)));
+  for (const [name, part] of parts) {
+    const long = typeof part === "string" && (part.length > 60 || part.includes("\n"));
+    if (long) made.append(el("h6", `${name}:`), drawProse(part));
+    else made.append(el("pre", `${name}: ${typeof part === "string" ? part : JSON.stringify(part, null, 2)}`));
+  }
   made.append(fold("As it was written", (into) => into.append(el("pre", reply))));
   return made;
+}
+
+// Prose as Markdown, by elements and text alone: headings, tables, code, stress; all else as it was written.
+function drawProse(text) {
+  const made = el("div", null, "prose");
+  let open = null;  // the block that the next line of its kind joins
+  let fenced = false;
+  const block = (tag) => {
+    if (open?.localName !== tag) { open = el(tag); made.append(open); }
+    return open;
+  };
+  for (const line of text.split("\n")) {
+    const heading = /^ {0,3}#{1,6}\s+(.*)$/.exec(line);
+    const row = /^\s*\|(.+)\|\s*$/.exec(line);
+    const fence = /^\s*```(.*)$/.exec(line);
+    if (fence) {
+      fenced = !fenced;
+      open = null;
+      if (fence[1].trim()) block(fenced ? "pre" : "p").append(visible(`${fence[1].trim()}\n`));
+    } else if (fenced) {
+      block("pre").append(visible(`${line}\n`));
+    } else if (heading || !line.trim()) {
+      open = null;
+      if (heading) stress(block("h6"), heading[1]);
+    } else if (!row) {
+      stress(block("p"), `${line}\n`);
+    } else if (/[^\s|:-]/.test(row[1])) {
+      const cells = block("table").insertRow();
+      row[1].split("|").forEach((cell) => stress(cells.insertCell(), cell.trim()));
+    }
+  }
+  return made;
+}
+
+function stress(into, text) {
+  for (const part of text.split(/(\*\*[^*\n]+\*\*|`[^`\n]+`)/)) {
+    const found = /^(\*\*|`)([^]+)\1$/.exec(part);
+    into.append(found ? el(found[1] === "`" ? "code" : "strong", found[2]) : visible(part));
+  }
 }
 
 function drawFigures(attempt, one) {
@@ -173,14 +215,18 @@ function drawCall(call, one) {
       }, gold ? "gold" : ""));
     }
     for (const [role, content] of call.messages || []) into.append(el("h5", role), el("pre", text(content)));
-    if (call.reasoning !== undefined) into.append(el("h5", "reasoning"), el("pre", text(call.reasoning)));
+    if (call.reasoning !== undefined) {
+      const reasoning = text(call.reasoning);
+      const title = `reasoning, ${reasoning.length.toLocaleString("en")} characters`;
+      into.append(fold(title, (inside) => inside.append(drawProse(reasoning))));
+    }
     if (call.reply !== undefined) into.append(el("h5", `reply (${call.finish})`), drawReply(text(call.reply)));
   }, "call");
 }
 
 // What scrolls can be reached by keys, under the name of the heading above it.
 function scrollable(within) {
-  within.querySelectorAll("pre,.scroll").forEach((one) => {
+  within.querySelectorAll("pre,.scroll,.prose").forEach((one) => {
     const scrolls = one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1;
     if (!scrolls || one.tabIndex >= 0) return;
     one.tabIndex = 0;

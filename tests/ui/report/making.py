@@ -22,7 +22,16 @@ def passage(number=1, text="Vitamin C cures scurvy.", **more):
 
 
 def traced_events(
-    store, key, *, passages=None, query="scurvy", prompt="Answer.", reply="The answer is A.", error="", first=0
+    store,
+    key,
+    *,
+    passages=None,
+    query="scurvy",
+    prompt="Answer.",
+    reply="The answer is A.",
+    error="",
+    first=0,
+    reasoning="",
 ):
     """Events of an attempt that searched, then asked a model; both calls stand in the journal of `store`. The steps
     are numbered from `first`."""
@@ -43,7 +52,7 @@ def traced_events(
             return SearchResult(found)
 
         async def answered():
-            return Reply(text=reply, usage=Usage(100, 10), model="test")
+            return Reply(text=reply, reasoning=reasoning, usage=Usage(100, 10), model="test")
 
         await journal.once(search, results, SearchResult)
         await journal.once(model, answered, Reply)

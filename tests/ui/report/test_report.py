@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from ragrounds.api import compare as api
+from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.records import Score
 from ragrounds.ui.report.methods import methods
@@ -51,6 +52,11 @@ def test_a_page_that_no_mail_takes_is_sent_without_attempts_and_whole_beside(sto
     assert (blocks(page), len(blocks(whole)["index"]["columns"]["question"])) == ({}, 5)
     assert '<a href="my%20report-attempts.html">Attempts</a>' in page.read_text(encoding="utf-8")
     assert '<a href="#attempts">Attempts</a>' in whole.read_text(encoding="utf-8")
+    page.unlink()
+    with pytest.raises(UserError, match=r"report-attempts\.html already exists"):
+        api.report("one-run", page, home=store.home)
+    assert not page.exists()
+    assert api.report("one-run", page, home=store.home, force=True) == page
 
 
 def test_the_index_points_at_the_right_attempts(written, store):

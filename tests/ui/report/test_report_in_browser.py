@@ -38,6 +38,14 @@ def shown(browser):
     return browser.run("return [...document.querySelectorAll('.row')].map(row => row.textContent)")
 
 
+def unfold(browser):
+    """Open all that is folded in the detail: steps, their calls, what these hold."""
+    folded = "[...document.querySelectorAll('#detail details')]"
+    for _ in range(3):
+        browser.run(f"{folded}.forEach(one => {{ one.open = true; }})")
+        browser.wait(lambda: browser.run(f"return {folded}.every(one => !one.open || one.dataset.drawn)"))
+
+
 def choose(browser, selector, value):
     browser.run(
         "const e=document.querySelector(arguments[0]); e.value=arguments[1]; e.dispatchEvent(new Event('change'))",
@@ -54,14 +62,36 @@ def test_a_reply_in_json_is_read_by_its_names(browser, written, store):
     browser.open(written([run]))
     browser.run("location.hash = arguments[0]", attempt_link(run.id, asked[0].id))
     browser.wait(lambda: browser.all("#title"))
-    read = browser.run("return [...document.querySelectorAll('#detail pre')].map(one => one.textContent)")
-    assert any(text.startswith("why: Two\nlines. </script>") for text in read)
+    read = browser.run("return [...document.querySelectorAll('#detail :is(pre,.prose)')].map(one => one.textContent)")
+    assert any(text.startswith("Two\nlines. </script>") for text in read)
     assert {"answer: A", "sure: 0.5"} <= set(read)
     assert reply not in read
     folded = "[...document.querySelectorAll('#detail summary')].find(s => s.textContent.startsWith('As it'))"
     browser.run(f"{folded}.click()")
     browser.wait(lambda: browser.run(f"return {folded}.parentElement.querySelector('pre')?.textContent") is not None)
     assert browser.run("return typeof window.planted") == "undefined"
+
+
+def test_reasoning_is_folded_and_read_as_markdown(browser, written, store):
+    said = "## 1. The **sign**\nit is `x < y`:\n\n| drug | dose |\n|---|---|\n| a | **2** |\n\n```json\n**{}**\n```\n"
+    said += f"**{HOSTILE}**"
+    asked = questions(1)
+    run = add_run(store, "direct", asked, [1], events={0: traced_events(store, 1, reasoning=said)})
+    browser.open(written([run]))
+    browser.run("location.hash = arguments[0]", attempt_link(run.id, asked[0].id))
+    browser.wait(lambda: browser.all("#detail details.step"))
+    unfold(browser)
+    browser.wait(lambda: browser.all("#detail .call .prose h6"))
+    prose = "document.querySelector('#detail .call .prose')"
+    texts = f"return [...{prose}.querySelectorAll(arguments[0])].map(one => one.textContent)"
+    assert browser.run(texts, "h6") == ["1. The sign"]
+    assert browser.run(texts, "td") == ["drug", "dose", "a", "2"]
+    assert browser.run(texts, "pre") == ["json\n**{}**\n"]
+    assert browser.run(texts, "p code") == ["x < y"]
+    assert "<script>window.planted=1</script>" in browser.run(f"return {prose}.textContent")
+    assert browser.run("return typeof window.planted") == "undefined"
+    assert browser.run(f"return {prose}.querySelectorAll('script,img,svg,a,iframe,style').length") == 0
+    assert browser.complaints() == []
 
 
 def test_opened_filtered_searched_and_unfolded(browser, written, two_runs):
@@ -217,10 +247,7 @@ def test_planted_markup_is_shown_and_does_nothing(browser, written, store):
     browser.open(path)
     browser.find(".row").click()
     browser.wait(lambda: browser.all("#detail details.step"))
-    for _ in range(3):
-        for folded in browser.all("#detail details:not([open]) > summary"):
-            if folded.is_displayed():
-                folded.click()
+    unfold(browser)
     browser.wait(lambda: "passage" in browser.text("#detail"))
     detail = browser.text("#detail")
     for where in ("question", "option", "answer", "query", "passage", "prompt", "reply", "error"):
