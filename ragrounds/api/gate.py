@@ -150,7 +150,7 @@ class GateArguments(Struct, frozen=True):
 
     policy: Annotated[str | Path, Arg("The policy, a TOML file.", option="-")]
     max_questions: Annotated[int | None, Arg("Count so many questions at most.", 1)] = None
-    journal: Annotated[str, Arg("In place of the policy's: reuse, replay, fresh, or a journal file.", option="-")] = ""
+    journal: Annotated[str, Arg("In place of the policy's: reuse, replay, fresh, or a journal file.")] = ""
     listener: Listener = None
     progress: Shown = None
     home: arguments.Home = None

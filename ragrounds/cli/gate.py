@@ -27,9 +27,6 @@ def gate_command(
     given: GateArguments,
     planned: PlanArguments,
     plan: Annotated[bool, typer.Option("--plan", help="How many questions it needs, from stored runs.")] = False,
-    journal: Annotated[
-        str, typer.Option(help="In place of the policy's: reuse, replay, fresh, or a journal file.")
-    ] = "",
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, too.", metavar="FILE")] = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="GitHub's Markdown on standard output.")] = False,
     as_json: options.AsJson = False,
@@ -51,7 +48,7 @@ def gate_command(
         found = gate_plan(**asdict(replace(planned, policy=policy)))
         print_json(found) if as_json else found.draw(results_console())
         return
-    named = replace(given, policy=policy, journal=journal, listener=RunDisplay(display))
+    named = replace(given, policy=policy, listener=RunDisplay(display))
     made = gate(**asdict(named))
     if junit is not None:
         with replaced(junit, True) as file:

@@ -164,7 +164,7 @@ def test_a_lowered_cost_and_a_replaced_judge_are_named(bundles: dict[str, Path])
         ("priced", planted.cost_lowered, "calls sum to"),
         ("priced", lowered_with_calls, "its tokens cost"),
         ("judged", planted.judge_replaced, "no recorded reply of test:dearer"),
-        ("shown", planted.printed_rounded, "is printed, the attempts give"),
+        ("shown", planted.printed_rounded, "printed.paired differences"),
     ):
         found = check(forge(bundles[kind], change, figures=change not in ROUNDED))
         assert said in found.differing[0]

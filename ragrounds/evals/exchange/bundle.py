@@ -240,12 +240,11 @@ def gold_digest(gold: Gold) -> str:
     return hashlib.sha256(msgspec.json.encode(gold)).hexdigest()
 
 
-def figures_of(comparison: Comparison) -> dict[str, Any]:
-    """Every figure of a comparison by its place: ``tables.robust.lines.RUN.overall.value``."""
+def flat(value: Any) -> dict[str, Any]:
+    """Every value within another by its place: ``tables.robust.lines.RUN.overall.value``."""
     found: dict[str, Any] = {}
     # By way of JSON, which has no number that is none.
-    plain = msgspec.json.decode(msgspec.json.encode({"rows": comparison.rows, "tables": comparison.tables}))
-    _flatten(plain, "", found)
+    _flatten(msgspec.json.decode(msgspec.json.encode(value)), "", found)
     return found
 
 
@@ -256,7 +255,7 @@ def _flatten(value: Any, path: str, into: dict[str, Any]) -> None:
     elif isinstance(value, list):
         for place, item in enumerate(value):
             named = item if isinstance(item, dict) else {}
-            name = "/".join(str(named[key]) for key in ("scorer", "run", "first", "second") if key in named)
+            name = "/".join(str(named[key]) for key in ("scorer", "run", "first", "second", "metric") if key in named)
             _flatten(item, f"{path}.{name or place}", into)
     else:
         into[path] = value
@@ -281,7 +280,12 @@ def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal:
             sample_size=sum(row.made for row in comparison.rows),
             model={"name": ", ".join(run.id for run in runs), "digest": {"sha256": prints}},
             dataset={"name": runs[0].benchmark, "digest": {"sha256": runs[0].questions}},
-            ragrounds=replace(basis, merkle_root=seal.root, records=seal.records, figures=figures_of(comparison)),
+            ragrounds=replace(
+                basis,
+                merkle_root=seal.root,
+                records=seal.records,
+                figures=flat({"rows": comparison.rows, "tables": comparison.tables}),
+            ),
         ),
     )
 

@@ -31,6 +31,7 @@ from ragrounds.evals.exchange.bundle import (
     Seal,
     Statement,
     check_runs,
+    flat,
     gold_digest,
     hidden_cluster,
     records_of,
@@ -121,21 +122,20 @@ def verify_bundle(
     basis = stated.predicate.ragrounds
     if not bundle.whole:
         found.differs("the file is not what was written: the digest in its last line is another")
-    if (basis.merkle_root, basis.records) != (bundle.seal.root, bundle.seal.records):
-        found.differs(f"merkleRoot: {basis.merkle_root[:16]}… is stated, the records give {bundle.seal.root[:16]}…")
     texts = None if benchmark is None else texts_of(benchmark.questions, benchmark.golds)
     try:
         derive(bundle.records(), basis, bundle.seal, found, texts, benchmark, report)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, sa.exc.SQLAlchemyError) as error:
         raise UserError(f"{bundle.path} holds values that no run has ({str(error)[:200]}).") from error
     if found.statement is not None and found.comparison is not None:
-        _set_beside(stated, found.statement, found)
-        mine, theirs = printed(found.comparison), basis.printed
-        for place in dict.fromkeys((*theirs, *mine)):
-            found.printed += place in theirs
-            if mine.get(place) != theirs.get(place):
-                found.differs(f"{place}: {theirs.get(place)} is printed, the attempts give {mine.get(place)}")
+        _set_beside(stated, with_printed(found.statement, printed(found.comparison)), found)
     return found
+
+
+def with_printed(statement: Statement, printed: dict[str, str]) -> Statement:
+    """The statement with its figures as tables print them."""
+    predicate = statement.predicate
+    return replace(statement, predicate=replace(predicate, ragrounds=replace(predicate.ragrounds, printed=printed)))
 
 
 def derive(
@@ -427,33 +427,22 @@ def _close(one: Any, two: Any) -> bool:
 
 
 def _set_beside(stated: Statement, made: Statement, found: Derivation) -> None:
-    """Set every figure and claim that a statement holds beside what was derived."""
-    mine, theirs = made.predicate.ragrounds.figures, stated.predicate.ragrounds.figures
+    """Set everything that a statement holds beside what was derived: figures, their text, claims, digests."""
+    mine, theirs = (flat(replace(one, predicate=replace(one.predicate, harness={}))) for one in (made, stated))
     for place in dict.fromkeys((*theirs, *mine)):
         value, derived = theirs.get(place, "nothing"), mine.get(place, "nothing")
-        number = isinstance(value, int | float) and not isinstance(value, bool)
+        place = place.removeprefix("predicate.").removeprefix("ragrounds.")
+        figure, place = place.startswith("figures."), place.removeprefix("figures.")
+        number = figure and isinstance(value, int | float) and not isinstance(value, bool)
         found.figures += number
-        of_costs = found.costs and (".frontier." in place or "cost" in place.rpartition(".")[2])
-        if of_costs or any(place.startswith(f"tables.{name}.") for name in found.scorers):
+        found.printed += place.startswith("printed.") and value != "nothing"
+        of_costs = found.costs and figure and (".frontier." in place or "cost" in place.rpartition(".")[2])
+        if of_costs or any(place.startswith((f"tables.{name}.", f"claims.{name} of ")) for name in found.scorers):
             found.lacks("figures that rest on these", number)
         elif _close(value, derived):
             found.derived += number
         else:
             found.differs(f"{place}: {value} is stated, the attempts give {derived}")
-    mine, theirs = (
-        {
-            "type": one.type, "predicateType": one.predicate_type, "subject": one.subject,
-            **{name: getattr(one.predicate, name) for name in ("evaluator", "evaluated_at", "suite", "sample_size",
-               "model", "dataset", "assurance_level", "subject_profile")},
-            **{f"claim {claim.metric}": claim for claim in one.predicate.claims
-               if claim.metric.partition(" of ")[0] not in found.scorers},
-            "digests of scorers": one.predicate.ragrounds.scorers,
-        }
-        for one in (made, stated)
-    )  # fmt: skip
-    for place in dict.fromkeys((*theirs, *mine)):
-        if theirs.get(place) != mine.get(place):
-            found.differs(f"{place}: {theirs.get(place)} is stated, the records give {mine.get(place)}")
 
 
 def make_bundle(
@@ -496,8 +485,6 @@ def make_bundle(
             derive(enumerate(map(decoder.decode, file), 2), basis, seal, found, texts_of(*store.questions(runs[0])))
         if found.differing or found.statement is None or found.comparison is None:
             raise UserError(f"No bundle was written: {found.differing[0]}. `ragrounds doctor --store` looks at all.")
-        made = found.statement.predicate
-        basis = replace(made.ragrounds, printed=printed(found.comparison))
-        write_bundle(path, replace(found.statement, predicate=replace(made, ragrounds=basis)), rows)
+        write_bundle(path, with_printed(found.statement, printed(found.comparison)), rows)
     finally:
         rows.unlink()
