@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, analyse
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Event, Gold, Noted, Run, Usage
+from ragrounds.ui.chart_text import draw
 from tests.ui.trace.making import Journal, attempt, bare_run, model_call, question, rounds, score, search_call, step
 from tests.ui.trace.making import passages as two_passages
 
@@ -122,8 +123,9 @@ def test_what_was_not_recorded_is_not_known(tmp_path: Any) -> None:
     assert (found.unknown, found.searches, found.queries, found.documents, found.gold) == (1, None, None, None, None)
     assert (found.tokens, found.steps, found.over_shortest) == (None, None, None)
     with Store(tmp_path) as store:
-        table = analyse("trajectories", store, store.runs(), OPTIONS).table
-    assert "of 1 attempts it is not known whether they searched" in table.note
+        result = analyse("trajectories", store, store.runs(), OPTIONS)
+    assert "of 1 attempts it is not known whether they searched" in result.table.note
+    assert "odd-run" in draw(result.picture, width=80)  # as a row: it has no place among the searches
 
 
 def test_a_call_without_its_usage_makes_tokens_unknown(tmp_path: Any) -> None:

@@ -217,7 +217,7 @@ def _table(made: tuple[RunTrajectories, ...], options: AnalysisOptions) -> Analy
 
 
 def _picture(made: tuple[RunTrajectories, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(figure_mark(one.run, one.right, x=one.searches) for one in made if one.searches is not None)
+    marks = tuple(figure_mark(one.run, one.right, x=one.searches) for one in made)
     return Picture(title=_title(options), marks=marks, words=upwards(options.scorer), x="searches of an attempt")
 
 
