@@ -286,3 +286,18 @@ def test_hostile_values_end_in_rows_or_in_reasons(name: str, tmp_path: Path) -> 
         except UserError:
             count += 1
     assert count > len(HOSTILE)
+
+
+def test_a_trec_run_is_a_retrieval_and_the_command_that_scores_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "their run").write_text("1 Q0 d7 1 12.5 theirs\n1 Q0 d3 2 -1e-3 theirs\n")
+    with pytest.raises(UserError, match=r"without answers.*ragrounds retrieve .*'/.*their run'"):
+        rr.import_runs(tmp_path / "their run", home=tmp_path / "home")
+
+
+def test_the_help_names_every_form() -> None:
+    import inspect
+
+    from ragrounds.cli.exchange import import_command
+
+    for name in IMPORTERS.shipped():
+        assert name in inspect.get_annotations(import_command, eval_str=True)["format"].__metadata__[0].help

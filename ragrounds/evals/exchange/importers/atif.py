@@ -9,70 +9,44 @@ metrics, else the sums of the steps'. Our own ``extra`` names question, options,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
 from ragrounds.evals.exchange.importers.importer import (
-    MOST_SECONDS,
-    BadRow,
-    ImportedRow,
     ImportedStep,
     Importer,
     ImportFile,
-    Rows,
     bounded,
     dict_of,
     dicts_of,
-    labels_for,
-    number_of,
     step_of_tool,
-    sums_of,
     text_of,
     usage_of,
 )
-from ragrounds.evals.exchange.importers.records import records
-from ragrounds.records import Status
+from ragrounds.evals.exchange.importers.table import Values, rows_with
 
 
-def _rows(file: ImportFile) -> Rows:
-    for one in records(file.path):
-        yield one if isinstance(one, BadRow) else _row(one[1], one[0])
-
-
-def _row(made: Mapping[str, Any], place: str) -> ImportedRow | BadRow:
+def _values(made: Values, file: ImportFile, seen: dict[str, str]) -> Values | str:
     steps = dicts_of(made.get("steps"))
     if not steps:
-        return BadRow(place, "a trajectory has steps")
+        return "a trajectory has steps"
     agent, totals, extra = (dict_of(made.get(key)) for key in ("agent", "final_metrics", "extra"))
-    said = {source: [text_of(step.get("message")) for step in steps if step.get("source") == source]
-            for source in ("user", "agent")}  # fmt: skip
-    calls = tuple(call for step in steps if step.get("source") == "agent" for call in _calls(step))
-    usage, odd = usage_of(totals.get("total_prompt_tokens"), totals.get("total_completion_tokens"))
-    cost, dear = bounded(totals.get("total_cost_usd"), 1e6, "cost")
-    seconds, late = bounded(extra.get("seconds"), MOST_SECONDS, "time")
-    tokens, dollars = sums_of(calls)
-    status, epoch = extra.get("status", "completed"), number_of(extra.get("epoch"))
+    mine = [step for step in steps if step.get("source") == "agent"]
     scorer = next((key for key in extra if key.endswith(".score")), "")
-    return ImportedRow(
-        place=place,
-        agent=" ".join(filter(None, (text_of(agent.get(key)) for key in ("name", "model_name"))))[:200],
-        dataset=text_of(extra.get("dataset")).rpartition("/")[2],
-        id=text_of(extra.get("question_id")),
-        question=text_of(extra.get("question")) or next(iter(said["user"]), ""),
-        options=labels_for(extra.get("options")),
-        gold=text_of(extra.get("gold")),
-        answer=said["agent"][-1] if said["agent"] else "",
-        choice=text_of(extra.get("choice")),
-        epoch=max(0, int(epoch)) if epoch is not None else 0,
-        steps=calls,
-        usage=usage if usage or odd else tokens,
-        seconds=seconds,
-        cost=cost if cost is not None or dear else dollars,
-        score=bounded(extra.get(scorer), 1, "score")[0],
-        scored_by=scorer.removesuffix(".score"),
-        status=status if status in get_args(Status) else "completed",
-        reason=text_of(extra.get("reason"))[:300],
-        notes=tuple(filter(None, (odd, dear, late))),
-    )
+    return {
+        **{key: extra.get(key) for key in ("dataset", "options", "gold", "choice", "epoch", "seconds", "status")},
+        "agent": " ".join(filter(None, (text_of(agent.get(key)) for key in ("name", "model_name")))),
+        "id": extra.get("question_id"),
+        "question": extra.get("question") or next((one["message"] for one in steps if one.get("source") == "user"
+                                                   and "message" in one), None),
+        "answer": mine[-1].get("message") if mine else "",
+        "steps": [call for step in mine for call in _calls(step)],
+        "input_tokens": totals.get("total_prompt_tokens"),
+        "output_tokens": totals.get("total_completion_tokens"),
+        "cost": totals.get("total_cost_usd"),
+        "score": extra.get(scorer),
+        "scored_by": scorer.removesuffix(".score"),
+        "error": extra.get("reason"),
+    }  # fmt: skip
 
 
 def _calls(step: Mapping[str, Any]) -> Iterator[ImportedStep]:
@@ -82,8 +56,8 @@ def _calls(step: Mapping[str, Any]) -> Iterator[ImportedStep]:
         usage, _ = usage_of(used.get("prompt_tokens"), used.get("completion_tokens"))
         yield ImportedStep(kind="model", name=text_of(step.get("model_name")), text=text_of(step.get("message")),
                            usage=usage, cost=bounded(used.get("cost_usd"), 1e6, "cost")[0])  # fmt: skip
-    given = {text_of(one.get("source_call_id")): one.get("content")
-             for one in dicts_of(dict_of(step.get("observation")).get("results"))}  # fmt: skip
+    results = dicts_of(dict_of(step.get("observation")).get("results"))
+    given = {text_of(one.get("source_call_id")): one.get("content") for one in results}
     for call in dicts_of(step.get("tool_calls")):
         gave = given.get(text_of(call.get("tool_call_id")))
         if gave is not None:  # a wish that a later step, or nothing, fulfils is no call
@@ -94,5 +68,5 @@ ATIF = Importer(
     name="atif",
     summary="ATIF trajectories (Harbor, ragrounds export atif).",
     recognises=lambda file: str(file.first.get("schema_version")).startswith("ATIF-"),
-    rows=_rows,
+    rows=rows_with(_values),
 )

@@ -5,55 +5,16 @@ Ever. Frames of ragas, DeepEval, FlashRAG and LangSmith are tables as they stand
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
-from ragrounds.evals.exchange.importers.importer import (
-    BadRow,
-    Importer,
-    ImportFile,
-    Rows,
-    dict_of,
-    dicts_of,
-    number_of,
-    text_of,
-)
-from ragrounds.evals.exchange.importers.records import records
-from ragrounds.evals.exchange.importers.table import flat, guessed, row_of
-
-Raw = dict[str, Any]
-
-
-def _rows_by(columns: Callable[[Raw, dict[str, str]], Raw | None], *places: str) -> Callable[[ImportFile], Rows]:
-    """Reads rows whose columns are named as the fields of a table.
-
-    Args:
-        columns: makes them of a record; ``None``: it is no row. It keeps what it has seen of the file in the second.
-        places: where the rows stand in a record that holds many.
-    """
-
-    def _rows(file: ImportFile) -> Rows:
-        seen: dict[str, str] = {}
-        for one in records(file.path):
-            if isinstance(one, BadRow):
-                yield one
-                continue
-            held = dict(flat(one[1]))
-            inside = next((held[place] for place in places if isinstance(held.get(place), list)), None)
-            for number, record in enumerate([one[1]] if inside is None else inside, 1):
-                place = one[0] if inside is None else f"result {number}"
-                if not isinstance(record, dict):
-                    yield BadRow(place, f"a JSON object was expected, and it is {type(record).__name__}")
-                elif (made := columns(record, seen)) is not None:
-                    yield row_of(made, dict(zip(made, made, strict=True)), place)
-
-    return _rows
+from ragrounds.evals.exchange.importers.importer import Importer, ImportFile, dict_of, dicts_of, number_of, text_of
+from ragrounds.evals.exchange.importers.table import Values, guessed, rows_with
 
 
 def _has(*sets: Collection[str]) -> Callable[[ImportFile], bool]:
     return lambda file: any(set(keys) <= set(file.first) for keys in sets)
 
 
-def _promptfoo(result: Raw, seen: dict[str, str]) -> Raw:
+def _promptfoo(result: Values, file: ImportFile, seen: dict[str, str]) -> Values:
     """The variables hold the question, under names of the user's; an assertion of equality says what is right. The
     error of a result is also what a failed assertion says."""
     given, test = dict_of(result.get("vars")), dict_of(result.get("testCase"))
@@ -77,7 +38,7 @@ def _promptfoo(result: Raw, seen: dict[str, str]) -> Raw:
     }
 
 
-def _deepeval(case: Raw, seen: dict[str, str]) -> Raw:
+def _deepeval(case: Values, file: ImportFile, seen: dict[str, str]) -> Values:
     """A case, as it is kept or as ``evaluate`` returns it; of its metrics the first is the score."""
     given = {key.replace("_", "").lower(): value for key, value in case.items()}
     metrics = dicts_of(given.get("metricsdata"))
@@ -93,7 +54,7 @@ def _deepeval(case: Raw, seen: dict[str, str]) -> Raw:
     }
 
 
-def _sample(line: Raw, seen: dict[str, str]) -> Raw | None:
+def _sample(line: Values, file: ImportFile, seen: dict[str, str]) -> Values | None:
     """The answer of one turn is the output, else the last that the assistant says. A sample stands there once for each
     metric: its first counts."""
     metric = text_of(line.get("evaluation_result_id"))
@@ -105,7 +66,7 @@ def _sample(line: Raw, seen: dict[str, str]) -> Raw | None:
     return {
         **{key: about.get(key) for key in ("choice", "epoch")},
         "agent": " ".join(filter(None, (text_of(about.get("agent")), text_of(line.get("model_id"))))),
-        "dataset": text_of(line.get("evaluation_name")).rpartition("/")[2],
+        "dataset": line.get("evaluation_name"),
         "id": line.get("sample_id"),
         "question": input.get("raw"),
         "options": input.get("choices"),
@@ -126,17 +87,17 @@ PROMPTFOO = Importer(
     name="promptfoo",
     summary="promptfoo's results, .json and .jsonl.",
     recognises=_has(("evalId", "results"), ("promptIdx", "testIdx", "vars")),
-    rows=_rows_by(_promptfoo, "results.results"),
+    rows=rows_with(_promptfoo, "results.results"),
 )
 DEEPEVAL = Importer(
     name="deepeval",
     summary="DeepEval's test runs.",
     recognises=_has(("testRunData",), ("testCases", "metricsScores"), ("test_results",)),
-    rows=_rows_by(_deepeval, "testRunData.testCases", "testCases", "test_results"),
+    rows=rows_with(_deepeval, "testRunData.testCases", "testCases", "test_results"),
 )
 EVERY_EVAL_EVER = Importer(
     name="every-eval-ever",
     summary="Samples of Every Eval Ever, UUID_samples.jsonl.",
     recognises=_has(("evaluation_id", "sample_id", "interaction_type")),
-    rows=_rows_by(_sample),
+    rows=rows_with(_sample),
 )

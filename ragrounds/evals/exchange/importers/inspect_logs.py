@@ -23,14 +23,15 @@ from ragrounds.evals.exchange.importers.importer import (
     ImportFile,
     Rows,
     bounded,
-    labels_for,
+    dict_of,
+    dicts_of,
     number_of,
     refuse,
     text_of,
     usage_of,
 )
 from ragrounds.evals.exchange.importers.records import LARGEST_RECORD, Record, parsed, records
-from ragrounds.records import Usage
+from ragrounds.evals.exchange.importers.table import row_with
 
 _ZSTD = 93
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
@@ -108,83 +109,65 @@ def _zstd_error() -> type[Exception]:
 
 
 def _header(log: Mapping[str, Any]) -> dict[str, str]:
-    spec = log.get("eval") if isinstance(log.get("eval"), dict) else {}
-    names = [text_of(spec.get(key)) for key in ("model", "solver")]  # type: ignore[union-attr]
-    return {"task": text_of(spec.get("task")), "model": " ".join(filter(None, names))}  # type: ignore[union-attr]
+    spec = dict_of(log.get("eval"))
+    names = [text_of(spec.get(key)) for key in ("model", "solver")]
+    return {"dataset": text_of(spec.get("task")), "agent": " ".join(filter(None, names))}
 
 
 def _row(sample: object, header: Mapping[str, str], place: str) -> ImportedRow | BadRow:
     if not isinstance(sample, dict) or "id" not in sample:
         return BadRow(place, "a sample has an id")
-    output = _dict(sample.get("output"))
-    choices = output.get("choices")
-    message = _dict(_dict(choices[0]).get("message")) if isinstance(choices, list) and choices else {}
-    answer = _words(message.get("content")) or text_of(output.get("completion"))
-    scores = _dict(sample.get("scores"))
-    named, first = next(iter(scores.items()), ("", None))
-    value = _dict(first).get("value")
-    score = _LETTERS.get(value) if isinstance(value, str) else None
-    score, odd = (score, "") if score is not None else bounded(value, 1, "score")
-    error = _dict(sample.get("error"))
-    usage, notes = _used(_dict(sample.get("model_usage")))
-    seconds, late = bounded(sample.get("working_time", sample.get("total_time")), MOST_SECONDS, "time")
-    target, epoch = sample.get("target"), number_of(sample.get("epoch"))
-    return ImportedRow(
-        place=place,
-        agent=header["model"],
-        dataset=header["task"],
-        id=text_of(sample["id"]),
-        question=_words(sample.get("input")),
-        options=labels_for(sample.get("choices")),
-        gold=text_of(target),
-        answer=answer,
-        epoch=max(0, int(epoch) - 1) if epoch else 0,
-        steps=tuple(_steps(sample.get("events"))),
-        usage=usage,
-        seconds=seconds,
-        score=score,
-        scored_by=str(named),
-        status="failed" if error else "completed",
-        reason=text_of(error.get("message"))[:300],
-        notes=tuple(filter(None, [notes, late, odd])),
-    )
+    output, error, models = (dict_of(sample.get(key)) for key in ("output", "error", "model_usage"))
+    named, first = next(iter(dict_of(sample.get("scores")).items()), ("", None))
+    value, epoch = dict_of(first).get("value"), number_of(sample.get("epoch"))
+    made = {
+        **header,
+        "id": sample["id"],
+        "question": _words(sample.get("input")),
+        "options": sample.get("choices"),
+        "gold": sample.get("target"),
+        "answer": _said(output) or text_of(output.get("completion")),
+        "epoch": epoch - 1 if epoch else 0,
+        "steps": list(_steps(sample.get("events"))),
+        "input_tokens": _total(models, "input_tokens"),
+        "output_tokens": _total(models, "output_tokens"),
+        "seconds": sample.get("working_time", sample.get("total_time")),
+        "score": _LETTERS.get(value, value) if isinstance(value, str) else value,
+        "error": error.get("message"),
+        "status": "failed" if error else "completed",
+    }
+    return row_with(made, place, str(named))
 
 
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _said(output: Mapping[str, Any]) -> str:
+    """What a model's output says: its first choice."""
+    return _words(dict_of(next(iter(dicts_of(output.get("choices"))), {}).get("message")).get("content"))
 
 
 def _words(value: object) -> str:
     """A text; of a list of messages what the user said, of a list of parts their texts."""
     if isinstance(value, list):
         asked = [one for one in value if isinstance(one, dict) and one.get("role") == "user"] or value
-        return "\n".join(filter(None, (_words(_dict(one).get("content", _dict(one).get("text"))) for one in asked)))
+        return "\n".join(filter(None, (_words(dict_of(one).get("content", dict_of(one).get("text"))) for one in asked)))
     return text_of(value)
 
 
-def _used(models: Mapping[str, Any]) -> tuple[Usage | None, str]:
-    total = Usage()
-    for counted in models.values():
-        usage, odd = usage_of(_dict(counted).get("input_tokens"), _dict(counted).get("output_tokens"))
-        if usage is None:
-            return None, odd
-        total += usage
-    return (total, "") if models else (None, "")
+def _total(models: Mapping[str, Any], key: str) -> object:
+    """The tokens of all models; where one's cannot be true, these."""
+    given = [dict_of(one).get(key) for one in models.values()]
+    odd = [one for one in given if usage_of(one, 0)[0] is None]
+    return odd[0] if odd else sum(number_of(one) or 0 for one in given) if given else None
 
 
 def _steps(events: object) -> Iterator[ImportedStep]:
-    for event in events if isinstance(events, list) else []:
-        if not isinstance(event, dict):
-            continue
+    for event in dicts_of(events):
         if event.get("event") == "model":
-            output = _dict(event.get("output"))
-            choices = output.get("choices")
-            message = _dict(_dict(choices[0]).get("message")) if isinstance(choices, list) and choices else {}
-            used = _dict(output.get("usage"))
+            output = dict_of(event.get("output"))
+            used = dict_of(output.get("usage"))
             usage, _ = usage_of(used.get("input_tokens"), used.get("output_tokens"))
             seconds, _ = bounded(event.get("working_time"), MOST_SECONDS, "time")
-            yield ImportedStep(kind="model", name=text_of(event.get("model")), text=_words(message.get("content")),
-                               usage=usage, seconds=seconds)  # fmt: skip
+            name = text_of(event.get("model"))
+            yield ImportedStep(kind="model", name=name, text=_said(output), usage=usage, seconds=seconds)
         elif event.get("event") == "tool":
             asked = str(event.get("arguments"))[:2000]
             name, text = text_of(event.get("function")), text_of(event.get("result"))

@@ -9,24 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from msgspec.structs import replace
-
-from ragrounds.evals.exchange.importers.importer import BadRow, ImportedRow, Importer, ImportFile, Rows
-from ragrounds.evals.exchange.importers.records import records
-from ragrounds.evals.exchange.importers.table import row_of
+from ragrounds.evals.exchange.importers.importer import Importer, ImportFile, dict_of, text_of
+from ragrounds.evals.exchange.importers.table import Values, rows_with
 
 _NAME = re.compile(r"(?P<model>.+?)-(?P<dataset>[^/]+?)-(?P<split>test_hard|test|train|validation|dev)-(?P<method>.+)")
-_FIELDS = {
-    "id": "realidx",
-    "question": "question",
-    "options": "options",
-    "gold": "answer_idx",
-    "answer": "predicted_answer",
-    "input_tokens": "token_usage.prompt_tokens",
-    "output_tokens": "token_usage.completion_tokens",
-    "seconds": "time_elapsed",
-    "cost": "cost",
-}
 
 
 def named(path: Path) -> tuple[str, str]:
@@ -40,19 +26,29 @@ def named(path: Path) -> tuple[str, str]:
     return (f"{found['model']}-{found['method']}", found["dataset"]) if found else (stem, "")
 
 
-def _rows(file: ImportFile) -> Rows:
+def _values(said: Values, file: ImportFile, seen: dict[str, str]) -> Values | str:
+    if "predicted_answer" not in said:
+        return "it has no predicted_answer"
     agent, dataset = named(file.path)
-    for one in records(file.path):
-        row = one if isinstance(one, BadRow) else row_of(one[1], _FIELDS, one[0])
-        if isinstance(row, ImportedRow):
-            score = float(row.answer == row.gold) if row.gold else None
-            row = replace(row, agent=agent, dataset=dataset, score=score, scored_by="predicted_answer == answer_idx")
-        yield row
+    used, answer, gold = dict_of(said.get("token_usage")), said["predicted_answer"], said.get("answer_idx")
+    return {
+        **{key: said.get(key) for key in ("question", "options", "cost")},
+        "agent": agent,
+        "dataset": dataset,
+        "id": said.get("realidx"),
+        "gold": gold,
+        "answer": answer,
+        "input_tokens": used.get("prompt_tokens"),
+        "output_tokens": used.get("completion_tokens"),
+        "seconds": said.get("time_elapsed"),
+        "score": float(text_of(answer) == text_of(gold)) if gold else None,
+        "scored_by": "predicted_answer == answer_idx",
+    }
 
 
 MEDAGENTSBENCH = Importer(
     name="medagentsbench",
     summary="MedAgentsBench's outputs, MODEL-DATASET-SPLIT-METHOD.json.",
     recognises=lambda file: {"realidx", "answer_idx", "options"} <= set(file.first),
-    rows=_rows,
+    rows=rows_with(_values),
 )

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ragrounds.evals.exchange.importers.importer import (
     BadRow,
-    GivenPassage,
     ImportedRow,
     ImportedStep,
     Importer,
@@ -28,52 +26,37 @@ from ragrounds.evals.exchange.importers.importer import (
     dicts_of,
     number_of,
     passages_of,
-    sums_of,
     text_of,
     unpacked,
     usage_of,
 )
 from ragrounds.evals.exchange.importers.records import records
-from ragrounds.evals.exchange.importers.table import guessed, row_of
+from ragrounds.evals.exchange.importers.table import guessed, row_with
 
 _CALLS: dict[str, Literal["model", "search", "tool"]] = {"llm": "model", "retriever": "search", "tool": "tool"}
 
 
-class _Span(Struct, kw_only=True):
-    trace: str
-    id: str
-    parent: str
-    kind: str
-    name: str
-    times: tuple[object, object]
-    given: object
-    gave: object
-    error: str
-    tokens: tuple[object, object]
-    cost: object
-    passages: tuple[GivenPassage, ...] = ()
-    about: Mapping[str, Any] = {}
-    agent: str = ""
+_Span: TypeAlias = dict[str, Any]
+"""The fields of a row, and ``trace``, ``span``, ``parent``, ``kind``, ``name``, ``times``, ``given``, ``about``."""
 
 
 class _Trace(Struct):
     first: _Span | None = None
-    steps: list[tuple[str, str, str, ImportedStep]] = field(default_factory=list)
-    """Start, id, parent, call."""
+    steps: dict[str, tuple[str, str, ImportedStep]] = field(default_factory=dict)
+    """Span → its start, its parent, and the call."""
 
 
 def _langsmith(run: Mapping[str, Any]) -> Iterator[_Span]:
-    given, gave = unpacked(run.get("inputs")), unpacked(run.get("outputs"))
+    gave, name = unpacked(run.get("outputs")), text_of(run.get("name"))
     found = dict_of(gave).get("documents", gave) if run.get("run_type") == "retriever" else ()
-    project, name = text_of(run.get("session_id")), text_of(run.get("name"))
-    yield _Span(
-        trace=text_of(run.get("trace_id")), id=text_of(run.get("id")), parent=text_of(run.get("parent_run_id")),
-        kind=text_of(run.get("run_type")), name=name, times=(run.get("start_time"), run.get("end_time")),
-        given=given, gave=gave, error=text_of(run.get("error")), cost=run.get("total_cost"),
-        tokens=(run.get("prompt_tokens"), run.get("completion_tokens")), passages=passages_of(found),
-        about=dict_of(dict_of(unpacked(run.get("extra"))).get("metadata")),
-        agent=" ".join(filter(None, (name, project[:8]))),
-    )  # fmt: skip
+    yield {
+        "trace": run.get("trace_id"), "span": run.get("id"), "parent": run.get("parent_run_id"), "name": name,
+        "kind": run.get("run_type"), "times": (run.get("start_time"), run.get("end_time")), "passages": found,
+        "given": unpacked(run.get("inputs")), "answer": gave, "error": run.get("error"), "cost": run.get("total_cost"),
+        "input_tokens": run.get("prompt_tokens"), "output_tokens": run.get("completion_tokens"),
+        "about": dict_of(dict_of(unpacked(run.get("extra"))).get("metadata")),
+        "agent": " ".join(filter(None, (name, text_of(run.get("session_id"))[:8]))),
+    }  # fmt: skip
 
 
 def _openinference(record: Mapping[str, Any]) -> Iterator[_Span]:
@@ -83,31 +66,28 @@ def _openinference(record: Mapping[str, Any]) -> Iterator[_Span]:
                 values = {text_of(one.get("key")): _value(one.get("value")) for one in dicts_of(span.get("attributes"))}
                 status = dict_of(span.get("status"))
                 yield from _openinference({
-                    "context.trace_id": span.get("traceId"), "context.span_id": span.get("spanId"),
+                    "context": {"trace_id": span.get("traceId"), "span_id": span.get("spanId")}, "attributes": values,
                     "parent_id": span.get("parentSpanId"), "name": span.get("name"),
                     "start_time": number_of(span.get("startTimeUnixNano")),
-                    "end_time": number_of(span.get("endTimeUnixNano")),
+                    "end_time": number_of(span.get("endTimeUnixNano")), "status_message": status.get("message"),
                     "status_code": "ERROR" if status.get("code") in (2, "STATUS_CODE_ERROR") else "",
-                    "status_message": status.get("message"), "attributes": values,
                 })  # fmt: skip
     if "resourceSpans" in record:
         return
     whole = _nested(record)
     said, context = _nested(dict_of(whole.get("attributes"))), dict_of(whole.get("context"))
-    llm, tokens = dict_of(said.get("llm")), dict_of(dict_of(said.get("llm")).get("token_count"))
-    documents = dict_of(said.get("retrieval")).get("documents")
-    failed = whole.get("status_code") == "ERROR"
-    yield _Span(
-        trace=text_of(context.get("trace_id")), id=text_of(context.get("span_id")),
-        parent=text_of(whole.get("parent_id")), name=text_of(llm.get("model_name") or whole.get("name")),
-        kind=text_of(whole.get("span_kind") or dict_of(dict_of(said.get("openinference")).get("span")).get("kind")),
-        times=(whole.get("start_time"), whole.get("end_time")), given=_io(said, "input"), gave=_io(said, "output"),
-        cost=dict_of(llm.get("cost")).get("total"), tokens=(tokens.get("prompt"), tokens.get("completion")),
-        error=(text_of(whole.get("status_message")) or "error") if failed else "",
-        passages=passages_of(list(documents.values()) if isinstance(documents, dict) else documents),
-        about=dict_of(unpacked(said.get("metadata"))),
-        agent=text_of(dict_of(said.get("agent")).get("name") or whole.get("name")),
-    )  # fmt: skip
+    llm, name = dict_of(said.get("llm")), whole.get("name")
+    tokens, documents = dict_of(llm.get("token_count")), dict_of(said.get("retrieval")).get("documents")
+    yield {
+        "trace": context.get("trace_id"), "span": context.get("span_id"), "parent": whole.get("parent_id"),
+        "kind": whole.get("span_kind") or dict_of(dict_of(said.get("openinference")).get("span")).get("kind"),
+        "name": llm.get("model_name") or name, "times": (whole.get("start_time"), whole.get("end_time")),
+        "given": _io(said, "input"), "answer": _io(said, "output"), "cost": dict_of(llm.get("cost")).get("total"),
+        "input_tokens": tokens.get("prompt"), "output_tokens": tokens.get("completion"),
+        "error": (whole.get("status_message") or "error") if whole.get("status_code") == "ERROR" else None,
+        "passages": list(documents.values()) if isinstance(documents, dict) else documents,
+        "about": dict_of(unpacked(said.get("metadata"))), "agent": dict_of(said.get("agent")).get("name") or name,
+    }  # fmt: skip
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,37 +136,26 @@ def _seconds(times: tuple[object, object]) -> float | None:
 
 
 def _step(span: _Span, kind: Literal["model", "search", "tool"]) -> ImportedStep:
-    text = "" if span.passages else _words(span.gave)
-    return ImportedStep(kind=kind, name=span.name, asked=_words(span.given)[:2000], text=text, passages=span.passages,
-                        usage=usage_of(*span.tokens)[0], seconds=_seconds(span.times),
-                        cost=bounded(span.cost, 1e6, "cost")[0])  # fmt: skip
+    passages = passages_of(span["passages"])
+    return ImportedStep(kind=kind, name=text_of(span["name"]), asked=_words(span["given"])[:2000], passages=passages,
+                        text="" if passages else _words(span["answer"]), seconds=_seconds(span["times"]),
+                        usage=usage_of(span["input_tokens"], span["output_tokens"])[0],
+                        cost=bounded(span["cost"], 1e6, "cost")[0])  # fmt: skip
 
 
 def _row(trace: _Trace, place: str) -> ImportedRow | BadRow:
-    first = trace.first
+    first, steps = trace.first, trace.steps
     if first is None:
         return BadRow(place, "its first span is not in the file")
-    steps = {id: (parent, step) for _, id, parent, step in sorted(trace.steps, key=lambda one: one[0])}
-    calls = tuple(step for parent, step in steps.values()
-                  if step.kind != "model" or parent not in steps or steps[parent][1].kind != "model")  # fmt: skip
-    known: dict[str, Any] = {}
-    for about in (dict_of(first.given), first.about):
+    calls = [step for _, parent, step in sorted(steps.values(), key=lambda one: one[0])
+             if step.kind != "model" or parent not in steps or steps[parent][2].kind != "model"]  # fmt: skip
+    known: dict[str, Any] = {"question": _words(first["given"]), "seconds": _seconds(first["times"])}
+    for about in (dict_of(first["given"]), first["about"]):
         known |= {name: about[column] for name, column in guessed(list(about)).items()}
-    if "choice" in first.about:
-        known["choice"] = first.about["choice"]
-    known = {"question": _words(first.given), "seconds": _seconds(first.times), **known}
-    known |= {"answer": _words(first.gave), "agent": first.agent, "error": first.error, "cost": first.cost}
-    known |= {"input_tokens": first.tokens[0], "output_tokens": first.tokens[1], "dataset": _last(known.get("dataset"))}
-    row = row_of({key: one for key, one in known.items() if key not in ("tokens", "steps", "passages", "score")},
-                 dict(zip(known, known, strict=True)), place)  # fmt: skip
-    if isinstance(row, BadRow):
-        return row
-    usage, cost = sums_of(calls)
-    return replace(row, steps=calls, usage=row.usage or usage, cost=cost if row.cost is None else row.cost)
-
-
-def _last(dataset: object) -> str:
-    return text_of(dataset).rpartition("/")[2]
+        known |= {name: about[name] for name in ("choice", "status") if name in about}
+    own = {name: first[name] for name in ("agent", "error", "cost", "input_tokens", "output_tokens")}
+    known |= {**own, "answer": _words(first["answer"]), "steps": calls}
+    return row_with({name: one for name, one in known.items() if name not in ("tokens", "passages", "score")}, place)
 
 
 def _reader(spans_of: Callable[[Mapping[str, Any]], Iterator[_Span]]) -> Callable[[ImportFile], Rows]:
@@ -197,14 +166,15 @@ def _reader(spans_of: Callable[[Mapping[str, Any]], Iterator[_Span]]) -> Callabl
                 yield one
                 continue
             for span in spans_of(one[1]):
-                if not span.trace:
+                if not (id := text_of(span["trace"])):
                     yield BadRow(one[0], "a span names its trace")
                     continue
-                trace = traces.setdefault(span.trace, _Trace())
-                if not span.parent:
+                trace, parent = traces.setdefault(id, _Trace()), text_of(span["parent"])
+                if not parent:
                     trace.first = trace.first or span
-                if (kind := _CALLS.get(span.kind.lower())) is not None:
-                    trace.steps.append((str(span.times[0]), span.id, span.parent, _step(span, kind)))
+                if (kind := _CALLS.get(text_of(span["kind"]).lower())) is not None:
+                    called = text_of(span["span"]) or str(len(trace.steps))
+                    trace.steps[called] = (str(span["times"][0]), parent, _step(span, kind))
         for id, trace in traces.items():
             yield _row(trace, f"trace {id[:16]}")
 

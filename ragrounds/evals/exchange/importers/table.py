@@ -6,9 +6,9 @@ are such files too: their names are among those known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeAlias, get_args
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.exchange.importers.importer import (
@@ -26,11 +26,13 @@ from ragrounds.evals.exchange.importers.importer import (
     number_of,
     passages_of,
     step_of_tool,
+    sums_of,
     text_of,
     unpacked,
     usage_of,
 )
 from ragrounds.evals.exchange.importers.records import records
+from ragrounds.records import Status
 
 KNOWN: dict[str, str] = {
     "id": "example_id id realidx question_id questionid qid sample_id doc_id case_id task_id test_case_id idx index "
@@ -140,56 +142,93 @@ def _rows(file: ImportFile) -> Rows:
 def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> ImportedRow | BadRow:
     """The row of a record, by a map of fields."""
     values = dict(flat(record)) if any("." in column for column in fields.values()) else record
-    given = {field: values.get(column) for field, column in fields.items()}
     if fields["answer"] not in values:
         return BadRow(place, f"it has no {fields['answer']}")
-    notes = []
+    return row_with({field: values.get(column) for field, column in fields.items()}, place, fields.get("score", ""))
+
+
+def row_with(given: Mapping[str, Any], place: str, scored_by: str = "") -> ImportedRow:
+    """The row of these fields' values, whatever they are. Tokens and dollars that it lacks are its steps' sums."""
+    steps = steps_of(given.get("steps"))
     usage, odd = usage_of(given.get("input_tokens"), given.get("output_tokens"))
     if usage is None and not odd and given.get("tokens") not in (None, ""):
         odd = "it gives tokens in all alone: how many were input and output is not known"
-    notes.append(odd)
-    seconds, odd = bounded(given.get("seconds"), MOST_SECONDS, "time")
-    notes.append(odd)
-    if seconds is None and not odd:
-        thousandth, odd = bounded(given.get("milliseconds"), MOST_SECONDS * 1000, "time")
+    seconds, late = bounded(given.get("seconds"), MOST_SECONDS, "time")
+    if seconds is None and not late:
+        thousandth, late = bounded(given.get("milliseconds"), MOST_SECONDS * 1000, "time")
         seconds = None if thousandth is None else thousandth / 1000
-        notes.append(odd)
-    cost, odd = bounded(given.get("cost"), 1e6, "cost")
-    notes.append(odd)
-    score, odd = bounded(given.get("score"), 1, "score")
-    error = text_of(given.get("error"))
+    cost, dear = bounded(given.get("cost"), 1e6, "cost")
+    score, high = bounded(given.get("score"), 1, "score")
+    tokens, dollars = sums_of(steps)
+    error, epoch = text_of(given.get("error")), number_of(given.get("epoch"))
+    ended: Status = "failed" if error else "completed"
     gold = unpacked(given.get("gold"))
     wordings = tuple(map(text_of, gold)) if isinstance(gold, list) else ()
-    epoch = number_of(given.get("epoch"))
     return ImportedRow(
         place=place,
         agent=text_of(given.get("agent"))[:200],
-        dataset=text_of(given.get("dataset"))[:200],
+        dataset=text_of(given.get("dataset"))[:200].rpartition("/")[2],
         id=text_of(given.get("id")),
         question=text_of(given.get("question")),
         options=labels_for(given.get("options")),
         gold=wordings[0] if wordings else text_of(given.get("gold")),
         wordings=wordings[1:] and wordings,
-        answer=text_of(given["answer"]),
+        answer=text_of(given.get("answer")),
         choice=text_of(given.get("choice")),
         epoch=max(0, int(epoch)) if epoch is not None else 0,
         passages=passages_of(given.get("passages")),
-        steps=steps_of(given.get("steps")),
-        usage=usage,
+        steps=steps,
+        usage=usage if usage or odd else tokens,
         seconds=seconds,
-        cost=cost,
+        cost=cost if cost is not None or dear else dollars,
         score=score,
-        scored_by=fields.get("score", ""),
-        status="failed" if error else "completed",
+        scored_by=scored_by,
+        status=given["status"] if given.get("status") in get_args(Status) else ended,
         reason=error[:300],
-        notes=tuple(filter(None, notes)),
+        notes=tuple(filter(None, (odd, late, dear, high))),
     )
+
+
+Values: TypeAlias = dict[str, Any]
+"""Field → value."""
+
+
+def rows_with(
+    values: Callable[[Values, ImportFile, dict[str, str]], Values | str | None], *places: str
+) -> Callable[[ImportFile], Rows]:
+    """Reads the rows of a form that is a table, once the values of each row are found.
+
+    Args:
+        values: of a record; a text: why it cannot be read; ``None``: it is no row. The last is for what it has seen.
+        places: where the rows stand in a record that holds many.
+    """
+
+    def _rows(file: ImportFile) -> Rows:
+        seen: dict[str, str] = {}
+        for one in records(file.path):
+            if isinstance(one, BadRow):
+                yield one
+                continue
+            held = dict(flat(one[1])) if places else {}
+            inside = next((held[place] for place in places if isinstance(held.get(place), list)), None)
+            for number, record in enumerate([one[1]] if inside is None else inside, 1):
+                place = one[0] if inside is None else f"result {number}"
+                made = values(record, file, seen) if isinstance(record, dict) else "a JSON object was expected"
+                if isinstance(made, str):
+                    yield BadRow(place, made)
+                elif made is not None:
+                    yield row_with(made, place, text_of(made.get("scored_by") or "score"))
+
+    return _rows
 
 
 def steps_of(value: object) -> tuple[ImportedStep, ...]:
     """Messages of a chat, or steps with a name and a text. What a tool said is named by the call that it answers."""
-    made, calls = [], dict[str, Mapping[str, Any]]()
+    made, calls = list[ImportedStep](), dict[str, Mapping[str, Any]]()
     for one in value if isinstance(value, list) else []:
+        if isinstance(one, ImportedStep):
+            made.append(one)
+            continue
         if not isinstance(one, dict):
             made.append(ImportedStep(kind="tool", text=text_of(one)))
             continue
