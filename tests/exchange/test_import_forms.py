@@ -7,6 +7,7 @@ every-eval-ever 0.3.0, and FlashRAG's `Dataset.save` (1ee5249); what nothing rea
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,9 @@ def test_a_run_of_ours_comes_back_as_it_was(form: str, tmp_path: Path) -> None:
         assert attempts(theirs[agent], again) == attempts(run, ours)
 
 
+NESTED: Any = reduce(lambda inner, _: [0, inner], range(480), 1)
 HOSTILE = [
+    NESTED, json.dumps(NESTED), str(NESTED).replace("[", "(").replace("(", "[", 1),
     "[" * 100_000, '{"a":' * 100_000, "garbage", "\ud800", None, 3, [], {}, "", [[]], [{}], {"a": {"b": [None]}},
     float("nan"), float("inf"), 1e308, -1, 10**400, "1" * 10_000, True, {"messages": "x"}, {"value": {"value": {}}},
 ]  # fmt: skip

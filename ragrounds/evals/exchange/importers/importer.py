@@ -160,14 +160,21 @@ def dicts_of(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
+def too_deep(value: object, levels: int = 100) -> bool:
+    """Whether lists and objects stand in each other on more levels than can be followed."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
+    return not levels or any(too_deep(one, levels - 1) for one in inside)
+
+
 def unpacked(value: object) -> object:
     """A list or object that stands there as text, by JSON or as Python prints it; anything else as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         for read in (json.loads, ast.literal_eval):
             try:
-                return read(value.strip())
+                found = read(value.strip())
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 continue
+            return value if too_deep(found) else found
     return value
 
 

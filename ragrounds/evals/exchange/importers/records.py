@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.importers.importer import BadRow, ImportFile
+from ragrounds.evals.exchange.importers.importer import BadRow, ImportFile, too_deep
 from ragrounds.files import READ, broken
 from ragrounds.text import wellformed_all
 
@@ -135,7 +135,7 @@ def checked(value: object, text: str, place: str) -> Record:
         return BadRow(place, "not UTF-8")
     if not isinstance(value, dict):
         return BadRow(place, f"a JSON object was expected, and it is {type(value).__name__}")
-    return place, wellformed_all(value)
+    return BadRow(place, "nested too deeply") if too_deep(value) else (place, wellformed_all(value))
 
 
 def _not_text(text: str) -> bool:
