@@ -25,9 +25,11 @@ from ragrounds.contracts import Context
 from ragrounds.errors import UserError
 from ragrounds.graphs import i_medrag_published as published
 from ragrounds.graphs import vanilla_rag
-from ragrounds.graphs.answer_prompts import answer_prompt, options_block
+from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
+from ragrounds.graphs.shapes import answered
 from ragrounds.graphs.state import END, START, Graph, Runtime, Ways, graph_of, switch, whole, word
+from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Message
 from ragrounds.specs import Value
 
@@ -139,12 +141,9 @@ async def look_up(state: State, runtime: Runtime[Context]) -> State:
     return {"known": known, "rounds": state.get("rounds", 0) + 1}
 
 
-async def answer(state: State, runtime: Runtime[Context]) -> State:
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Ask for the answer, with the follow-up questions and their answers in place of documents."""
-    context = runtime.context
-    room = context.room(answer_prompt(context, ""))
-    reply = await context.ask(answer_prompt(context, ending(context, _written(state), room)))
-    return {"answer": reply.text}
+    return await answered(runtime.context, _written(state))
 
 
 def read_questions(text: str) -> list[str]:

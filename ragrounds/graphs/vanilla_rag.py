@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from ragrounds.contracts import Context
 from ragrounds.graphs import query_generation
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
-from ragrounds.graphs.answer_prompts import answer_prompt
-from ragrounds.graphs.documents import shown
 from ragrounds.graphs.model_text import answer_text
+from ragrounds.graphs.shapes import answered
 from ragrounds.graphs.state import START, Graph, Runtime, graph_of, whole, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Query
@@ -58,6 +57,4 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
     """Ask for the answer with the passages that fit the window."""
     context = runtime.context
     found = [context.passage(id) for id in state.get("passages", [])]
-    documents = shown(context, found, lambda documents: answer_prompt(context, documents))
-    reply = await context.ask(answer_prompt(context, documents))
-    return {"answer": answer_text(context, reply.text)}
+    return {"answer": answer_text(context, (await answered(context, found))["answer"])}
