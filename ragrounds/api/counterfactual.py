@@ -54,7 +54,7 @@ class CounterfactualArguments(Struct, frozen=True):
         Arg(
             "What is changed (repeatable): drop, keep, swap, duplicate[passage=gold|RANK|ID], none, reverse, "
             "truncate[share=0.5], add[file=TEXT], query[text=…], model[model=…,role=…]; each at search=first, middle, "
-            "last or all. [default: drop[passage=gold], none]",
+            "last or all.",
             option="--change", group=WHAT, many=True,
         ),
     ] = DEFAULT_CHANGES  # fmt: skip

@@ -157,14 +157,15 @@ class ServerPool:
             Transient: its connection failed; the next try finds another server.
             StopRun: no server has ever been reached.
         """
-        now = self._clock()
-        begins = _beginnings(prompt) if len(self._all) > 1 else set()
-        most = _UNEVEN * self.in_flight / len(self._all) + 1
-        had = {one: len(begins & one.had) if one.in_flight < most else 0 for one in self._all}
-        server = min(self._all, key=lambda one: (one.back > now, -had[one], one.in_flight, one.picked))
-        if len(server.had) > _REMEMBERED:
-            server.had.clear()
-        server.had |= begins
+        server = self._all[0]
+        if len(self._all) > 1:
+            now, begins = self._clock(), _beginnings(prompt)
+            most = _UNEVEN * self.in_flight / len(self._all) + 1
+            had = {one: len(begins & one.had) if one.in_flight < most else 0 for one in self._all}
+            server = min(self._all, key=lambda one: (one.back > now, -had[one], one.in_flight, one.picked))
+            if len(server.had) > _REMEMBERED:
+                server.had.clear()
+            server.had |= begins
         self._calls += 1
         server.picked = self._calls
         server.in_flight += 1
