@@ -1,7 +1,8 @@
-"""The order of calls of FlashRAG's pipelines on scripted replies, beside that of the strategies here.
+"""The order of calls of FlashRAG's pipelines and of FLARE's own program on scripted replies, beside ours.
 
-Recorded from RUC-NLPIR/FlashRAG at 1ee5249 (flashrag/pipeline), run with a scripted generator and retriever. Where ours
-differs, `change` says how: the reasons stand in docs/reference/strategies.md.
+Recorded from RUC-NLPIR/FlashRAG at 1ee5249 (flashrag/pipeline) and jzbjyb/FLARE at ec4b06b (src/openai_api.py with its
+settings for 2WikiMultihopQA), run with a scripted model and retriever. Where ours differs, `change` says how: the
+reasons stand in docs/reference/strategies.md.
 """
 
 import math
@@ -45,6 +46,11 @@ CASES = [
          "m s m m", ["Clots need"]),
     Case("flare[first_search=false,theta=0.2,steps=2]", [doubting("One. Two."), doubting("Two.")], "m m"),
     Case("flare[first_search=false,theta=0.2,steps=1]", [doubting("Heparin.", "Heparin.")], "m"),
+    Case("flare",  # its own program
+         [doubting("Clots need heparin. It is.", "heparin."), "Heparin is it. It helps.", doubting("It is first.")],
+         "s m s m m m", [Q, "Clots need"], ("m m m", "m m")),
+    Case("flare", [doubting("One is one. Two is two."), doubting("Two is two.")], "s m m m m", [Q],
+         ("m m m m", "m m")),
     Case("self_rag[mode=tokens,top_k=2]", [marked(("[No Retrieval]", 0.7), ("[Retrieval]", 0.3)), "Heparin.", "x"],
          "s m m m", [Q], ("s m m m", "m s m m")),
     Case("self_rag[mode=tokens]", [marked(("[No Retrieval]", 0.9), ("[Retrieval]", 0.1)), "Heparin."], "s m m", [Q],
