@@ -24,16 +24,7 @@ from ragrounds.ui.comparison_words import corpora_apart, verdict_lines
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.one_screen import print_one_screen
 from ragrounds.ui.tables import print_table, results_console
-from ragrounds.ui.text import (
-    TOO_FEW,
-    UNKNOWN,
-    difference_text,
-    ends,
-    in_scale,
-    p_value,
-    percent,
-    safe,
-)
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, difference_text, ends, in_scale, p_value, percent, safe
 
 
 def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:

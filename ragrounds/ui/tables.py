@@ -121,17 +121,13 @@ def _latex(table: TextTable, size: str = "") -> str:
     layout = "".join("r" if column.right else "l" for column in table.columns)
     rows = " \\\\\n".join("    " + " & ".join(_tex(cell) for cell in row) for row in table.rows)
     heads = " & ".join(_tex(column.name) for column in table.columns)
+    label = re.sub(r"[^a-z0-9-]", "-", "-".join(filter(None, (table.key, table.scorer))))
     return (
         f"\\begin{{table}}[htbp]\n  \\centering{size}\n"
-        f"  \\caption{{{_tex(table.caption)}}}\n  \\label{{tab:{latex_label(table)}}}\n"
+        f"  \\caption{{{_tex(table.caption)}}}\n  \\label{{tab:{label}}}\n"
         f"  \\begin{{tabular}}{{{layout}}}\n    \\toprule\n    {heads} \\\\\n    \\midrule\n{rows} \\\\\n"
         "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     )
-
-
-def latex_label(table: TextTable) -> str:
-    """What a table's label in LaTeX is called, behind ``tab:``."""
-    return re.sub(r"[^a-z0-9-]", "-", "-".join(part for part in (table.key, table.scorer) if part))
 
 
 def _tex(text: str) -> str:

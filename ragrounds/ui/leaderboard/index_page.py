@@ -18,14 +18,7 @@ from ragrounds.ui.comparison_tables import agent_names, interval
 from ragrounds.ui.comparison_warnings import average_heading
 from ragrounds.ui.comparison_words import lack_lines
 from ragrounds.ui.frontier import frontier_picture
-from ragrounds.ui.leaderboard.board import (
-    Board,
-    BoardRanking,
-    BoardStudy,
-    attempt_links,
-    day,
-    withheld_words,
-)
+from ragrounds.ui.leaderboard.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
 from ragrounds.ui.one_screen import conclusion_lines
 from ragrounds.ui.report.html_tables import asset, coded, html_table, page_script, prose, text
 from ragrounds.ui.report.page import head, page_style

@@ -35,7 +35,9 @@ def citations(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[Citation
     """
     yield _tool(runs)
     said: set[str] = set()
-    for what, paper in (*_benchmarks(runs, datasets), *_strategies(runs)):
+    cards = map(card_of, dict.fromkeys([*(run.benchmark.partition("/")[0] for run in runs), *datasets]))
+    benchmarks = ((card.name, card.paper) for card in cards if card is not None)
+    for what, paper in (*benchmarks, *_strategies(runs)):
         if paper and paper not in said:
             said.add(paper)
             yield Citation(what=what, text=paper)
@@ -48,13 +50,6 @@ def _tool(runs: Sequence[Run]) -> Citation:
     version = " and ".join(versions)
     entry = f"@software{{ragrounds,\n  title = {{{title}}},\n  version = {{{version}}},\n  year = {{{year}}}\n}}"
     return Citation(what="this tool", text=f"{title}. Version {version} ({year})", bibtex=entry)
-
-
-def _benchmarks(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for name in dict.fromkeys([*(run.benchmark.partition("/")[0] for run in runs), *datasets]):
-        card = card_of(name)
-        if card is not None:
-            yield card.name, card.paper
 
 
 def _strategies(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:

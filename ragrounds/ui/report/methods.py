@@ -31,9 +31,10 @@ def methods(
         scorers: those that are shown.
         judges: run id → the models that were asked for verdicts on its answers, whether scores rest on these or not.
     """
+    rows, names = {row.run: row for row in comparison.rows}, agent_names(comparison)
     parts = (
         _data(comparison, runs),
-        *_agents(comparison, runs),
+        *(_agent(run, rows[run.id], names[run.id]) for run in runs),
         _scores(comparison, scorers),
         _judging(comparison, scorers, judges),
     )
@@ -54,11 +55,6 @@ def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
         f"{comparison.benchmark}{parts}; every question was asked {asked} of each system. Questions and answers have "
         f"the content hash {runs[0].questions[:16]}.{drawn}"
     )
-
-
-def _agents(comparison: Comparison, runs: Sequence[Run]) -> list[str]:
-    rows, names = {row.run: row for row in comparison.rows}, agent_names(comparison)
-    return [_agent(run, rows[run.id], names[run.id]) for run in runs]
 
 
 def _agent(run: Run, row: RunTotals, name: str) -> str:

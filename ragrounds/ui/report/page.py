@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ragrounds.evals.analyses.cause_counts import cause_counts
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
-from ragrounds.evals.compare.abstract import Abstract, abstract
+from ragrounds.evals.compare.abstract import abstract
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.store.store import Store
@@ -101,9 +101,10 @@ def report_page(
     if len(runs) == 1 and not title:
         heading = f"{names[runs[0].id]} on {comparison.benchmark}"
     to = [*links, *([("Attempts", beside)] if beside else [])]
-    yield head(
-        hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, to, hide(_subtitle(found))
-    )
+    models = dict.fromkeys(model for one in found.systems for model in one.models)
+    asked = ", ".join(models) if len(models) <= 3 else number_of(len(models), "model")
+    subtitle = " · ".join(filter(None, (found.title, asked, days(found.systems).removeprefix("on "))))
+    yield head(hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, to, hide(subtitle))
     yield hide(incomplete_section(found, names, much=True))
     for name, body in made.items():
         yield section(name, hide(body))
@@ -127,13 +128,6 @@ def _results(
     of = "".join(f"<p>{prose(line)}</p>" for line in which_questions(comparison, scorers))
     figures = results_section(comparison, scorers)
     return what_agents_do(runs, names) + of + figures + causes_section(causes, names, attempts)
-
-
-def _subtitle(found: Abstract) -> str:
-    """The benchmark's title, the models and the date, in a line."""
-    models = dict.fromkeys(model for one in found.systems for model in one.models)
-    asked = ", ".join(models) if len(models) <= 3 else number_of(len(models), "model")
-    return " · ".join(part for part in (found.title, asked, days(found.systems).removeprefix("on ")) if part)
 
 
 def section(name: str, body: str) -> str:

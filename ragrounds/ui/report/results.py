@@ -19,13 +19,7 @@ from ragrounds.ui.comparison_pictures import (
     outcome_picture,
     score_picture,
 )
-from ragrounds.ui.comparison_tables import (
-    agent_names,
-    group_table,
-    outcome_table,
-    pair_table,
-    score_table,
-)
+from ragrounds.ui.comparison_tables import agent_names, group_table, outcome_table, pair_table, score_table
 from ragrounds.ui.frontier import frontier_tables, left_out
 from ragrounds.ui.report.html_tables import html_table, text
 from ragrounds.ui.text import one_line

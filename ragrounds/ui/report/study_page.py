@@ -12,13 +12,7 @@ from ragrounds.ui.report import sections
 from ragrounds.ui.report.html_tables import page_script, prose, tables_and_remarks, text
 from ragrounds.ui.report.page import head, page_style, section
 from ragrounds.ui.report.results import figure
-from ragrounds.ui.study_tables import (
-    published_lines,
-    study_notes,
-    study_picture,
-    study_sentences,
-    study_tables,
-)
+from ragrounds.ui.study_tables import published_lines, study_notes, study_picture, study_sentences, study_tables
 
 
 def study_page(

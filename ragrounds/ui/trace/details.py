@@ -26,7 +26,7 @@ from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import exchange
 from ragrounds.ui.trace.replies import json_in, reply_blocks, value_text
 from ragrounds.ui.trace.row_text import call_row, fault_words, given_text
-from ragrounds.ui.trace.search_details import found_blocks, sources
+from ragrounds.ui.trace.search_details import fate_words, found_blocks, sources
 from ragrounds.ui.trace.tree import Node, measured, walk
 
 _GOLD = 5
@@ -157,8 +157,7 @@ def _what_happened(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         yield TextBlock("\nhops", "heading")
     for hop in hops[:_HOPS]:
         row = call_row(f"{hop.number}.", hop.traced, hop)
-        seen = [(sum(one.fate == fate for one in hop.found), fate) for fate in FATES]
-        fates = "; " + ", ".join(f"{count} {fate}" for count, fate in seen if count) if hop.found else ""
+        fates = f"; {fate_words(hop.found)}" if hop.found else ""
         style = "trouble" if hop.error else "gold" if hop.gold_ranks else "plain"
         yield TextBlock(row.plain + fates, style, elsewhere=True)
     if len(hops) > _HOPS:

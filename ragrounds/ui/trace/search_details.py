@@ -45,10 +45,15 @@ def _summary(hop: Hop, golden: set[str]) -> TextBlock:
         ranks = " ".join(str(rank) for rank in hop.gold_ranks)
         of = f"{len(reached)} of {number_of(len(golden), 'gold document')}"
         parts.append(f"gold at {ranks} ({of})" if ranks else f"no gold ({of})")
-    fates = [(sum(one.fate == fate for one in found), fate) for fate in FATES]
-    parts.append(", ".join(f"{count} {fate}" for count, fate in fates if count))
+    parts.append(fate_words(found))
     text = f"\n{number_of(len(found), 'passage')}: {'; '.join(part for part in parts if part)}"
     return TextBlock(text, "heading")
+
+
+def fate_words(found: Sequence[FoundPassage]) -> str:
+    """``5 seen, 1 cut``."""
+    fates = [(sum(one.fate == fate for one in found), fate) for fate in FATES]
+    return ", ".join(f"{count} {fate}" for count, fate in fates if count)
 
 
 def _line(loaded: LoadedAttempt, one: FoundPassage, known: bool) -> TextBlock:

@@ -22,24 +22,7 @@ from textual.widgets import Input, TextArea
 
 from ragrounds.ui.trace.layout import Cells, LayoutLine, TextBlock, TextLayout, search_pattern
 
-STYLES = (
-    "plain",
-    "dim",
-    "heading",
-    "key",
-    "note",
-    "right",
-    "wrong",
-    "trouble",
-    "gold",
-    "bar",
-    "hit",
-    "strong",
-    "term",
-    "new",
-    "mark",
-    "cursor",
-)
+STYLES = tuple("plain dim heading key note right wrong trouble gold bar hit strong term new mark cursor".split())
 """Names of the styles that text may have; what they look like stands in the style sheet."""
 
 
