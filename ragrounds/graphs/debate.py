@@ -47,6 +47,9 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 async def convene(state: State, runtime: Runtime[Context]) -> State:
     """Begin a round, once all of the one before have spoken."""
+    final = word(runtime.context, "final", "majority")
+    if final not in ("majority", "moderator"):
+        raise UserError(f"final must be majority or moderator, not {final!r}.")
     return {}
 
 
@@ -65,10 +68,7 @@ async def speak(state: State, runtime: Runtime[Context]) -> State:
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Take the majority's answer, or have a moderator decide."""
     context, last = runtime.context, state["said"][-whole(runtime.context, "agents", 3) :]
-    final = word(context, "final", "majority")
-    if final not in ("majority", "moderator"):
-        raise UserError(f"final must be majority or moderator, not {final!r}.")
-    if final == "moderator" or not context.question.options:
+    if word(context, "final", "majority") == "moderator" or not context.question.options:
         return {"answer": await say(context, "debate/moderate", "answer", {"Answers": numbered(last)})}
     best = majority([letter(text, context.question.options) for text in last])
     if best < 0:

@@ -17,16 +17,17 @@ with those examples that have no options.
 from __future__ import annotations
 
 import functools
+import heapq
 import json
 import math
 import operator
 import random
 from collections import Counter
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import structs
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
@@ -37,7 +38,7 @@ from ragrounds.graphs.shapes import vote
 from ragrounds.graphs.state import Graph, Runtime, switch, whole
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import letter, majority
-from ragrounds.records import Message, Question
+from ragrounds.records import Message
 from ragrounds.text import words
 
 PROMPTS = (*ANSWERING, "medprompt/examples")
@@ -52,12 +53,16 @@ class Solved(msgspec.Struct, frozen=True):
     options: dict[str, str] = {}
     reasoning: str = ""
 
+    def __post_init__(self) -> None:
+        if self.options and self.answer not in self.options:
+            raise ValueError(f"the answer {self.answer!r} is the letter of none of its options")
+
 
 class State(Shared, total=False):
-    nearest: list[int]
-    """Places in the file, nearest first."""
-    shown: list[tuple[int, str]]
-    """Places of the examples that are shown, with their answers as the model would give them."""
+    nearest: list[dict[str, Any]]
+    """Solved questions, nearest first."""
+    shown: list[tuple[str, str]]
+    """The examples' turns: what the model is asked, and what it answers."""
     number: int
     """Of one vote, from 0."""
     votes: Annotated[list[str], operator.add]
@@ -76,33 +81,34 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 async def recall(state: State, runtime: Runtime[Context]) -> State:
     """Find the nearest solved questions of the same kind; one that is the question itself is left out."""
-    context = runtime.context
-    solved, vectors, weights = _file(context)
-    asked = _vector(context.stem.text, weights)
+    context, asked = runtime.context, words(runtime.context.stem.text)
+    solved, vectors, weights = _read(context.prompts.text("medprompt/examples", context.stem.language))
+    query, choice = _vector(asked, weights), bool(context.question.options)
     near = [
-        (sum(weight * vector.get(term, 0.0) for term, weight in asked.items()), -place)
-        for place, vector in enumerate(vectors)
-        if vector != asked and bool(solved[place].options) == bool(context.question.options)
+        (sum(weight * vector.get(term, 0.0) for term, weight in query.items()), -place)
+        for place, (one, vector) in enumerate(zip(solved, vectors, strict=True))
+        if bool(one.options) == choice and (vector != query or words(one.question) != asked)
     ]
-    nearest = [-place for _, place in sorted(near, reverse=True)[: whole(context, "examples", 5, 0)]]
+    nearest = [solved[-place] for _, place in heapq.nlargest(whole(context, "examples", 5, 0), near)]
     if not nearest:
         context.note("no_examples", "no solved question of this kind; none is shown")
-    return {"nearest": nearest}
+    return {"nearest": [structs.asdict(one) for one in nearest]}
 
 
 async def explain(state: State, runtime: Runtime[Context]) -> State:
     """Have the model reason through those that come without reasoning."""
-    context, shown = runtime.context, list[tuple[int, str]]()
-    for place in state["nearest"]:
-        one = _file(context)[0][place]
+    context, shown = runtime.context, list[tuple[str, str]]()
+    for one in (Solved(**fields) for fields in state["nearest"]):
+        example = structs.replace(context.question, id="", text=one.question, options=one.options)
+        asked = answer_prompt(context, question=example)
         given = json.dumps({"step_by_step_thinking": one.reasoning, "answer_choice": one.answer}, ensure_ascii=False)
         text = given if one.options else f"{one.reasoning}\nAnswer:\n{one.answer}".strip()
         if one.options and not one.reasoning and switch(context, "explain", True):
-            text = without_thought((await context.ask(answer_prompt(context, question=_question(context, one)))).text)
+            text = without_thought((await context.ask(asked)).text)
             if letter(text, one.options) != one.answer:
-                context.note("wrong_example", f"example {place + 1} was answered wrongly and is not shown")
+                context.note("wrong_example", f"this one was answered wrongly and is not shown: {one.question[:200]}")
                 continue
-        shown.append((place, text))
+        shown.append((asked[-1].content, text))
     return {"shown": shown}
 
 
@@ -112,11 +118,10 @@ async def solve(state: State, runtime: Runtime[Context]) -> State:
     letters = list(question.options)
     random.Random(f"{context.seed}/{state['number']}").shuffle(letters)
     shuffled = {label: question.options[letter] for label, letter in zip(question.options, letters, strict=True)}
-    *system, last = answer_prompt(context, question=replace(question, options=shuffled))
+    *system, last = answer_prompt(context, question=structs.replace(question, options=shuffled))
     turns: list[Message] = []
-    for place, text in state["shown"]:
-        user = answer_prompt(context, question=_question(context, _file(context)[0][place]))[-1]
-        more = [*turns, user, Message("assistant", text)]
+    for user, text in state["shown"]:
+        more = [*turns, Message("user", user), Message("assistant", text)]
         if context.room([*system, *more, last]) == 0:
             context.note("window_full", f"only the nearest {len(turns) // 2} examples fit the window")
             break
@@ -138,28 +143,19 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     return {"answer": json.dumps({"step_by_step_thinking": f"Votes: {counts}", "answer_choice": votes[best]})}
 
 
-def _question(context: Context, one: Solved) -> Question:
-    """A solved question as one of the attempt's own kind."""
-    return replace(context.question, id="", text=one.question, options=one.options)
-
-
-def _file(context: Context) -> tuple[list[Solved], list[dict[str, float]], dict[str, float]]:
-    return _read(context.prompts.text("medprompt/examples", context.stem.language))
-
-
 @functools.lru_cache(maxsize=4)
 def _read(text: str) -> tuple[list[Solved], list[dict[str, float]], dict[str, float]]:
     """The solved questions, their vectors, and each term's weight."""
     try:
-        solved = [msgspec.json.decode(line, type=Solved) for line in text.splitlines() if line.strip()]
+        solved = [msgspec.json.decode(line, type=Solved) for line in text.split("\n") if line.strip()]
     except msgspec.MsgspecError as error:
         raise UserError(f"The prompt medprompt/examples holds a JSON object a line: {error}.") from error
     held = Counter(term for one in solved for term in set(words(one.question)))
     weights = {term: math.log((1 + len(solved)) / (1 + number)) + 1 for term, number in held.items()}
-    return solved, [_vector(one.question, weights) for one in solved], weights
+    return solved, [_vector(words(one.question), weights) for one in solved], weights
 
 
-def _vector(text: str, weights: Mapping[str, float]) -> dict[str, float]:
-    vector = {term: number * weights[term] for term, number in Counter(words(text)).items() if term in weights}
+def _vector(terms: Sequence[str], weights: Mapping[str, float]) -> dict[str, float]:
+    vector = {term: number * weights[term] for term, number in Counter(terms).items() if term in weights}
     length = math.hypot(*vector.values()) or 1.0
     return {term: weight / length for term, weight in vector.items()}

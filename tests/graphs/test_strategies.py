@@ -434,10 +434,11 @@ def test_pictures_prompts_and_words(name):
         "flare[queries=x]",
         "flare[form=x]",
         "self_rag[mode=x]",
+        "debate[final=x]",
     ],
 )
 async def test_a_parameter_that_cannot_be_is_refused(agent):
-    with pytest.raises(UserError, match=r"queries|number|steps|form|mode"):
+    with pytest.raises(UserError, match=r"queries|number|steps|form|mode|final"):
         await play(agent, lambda request: LOOKS["crag"])
 
 
@@ -475,11 +476,11 @@ async def test_medprompt_takes_the_nearest_of_the_users_own_examples_but_never_t
     both = {"A": "x", "B": "y"}
     lines = [said(question=text, options=both, answer="B", reasoning=f"R{n}") for n, text in enumerate(texts)]
     (tmp_path / "a" / "medprompt" / "examples.md").write_text("\n".join(lines))
-    (tmp_path / "b" / "medprompt" / "examples.md").write_text("{}")
+    (tmp_path / "b" / "medprompt" / "examples.md").write_text(said(question="Q", options=both, answer="C"))
     played = await play(f"medprompt[examples=2,votes=1,prompts={tmp_path}/a]", [ANSWER])
     shown = [message.content for message in played.model.requests[0].messages if message.role == "assistant"]
     assert [json.loads(text)["step_by_step_thinking"] for text in shown] == ["R1", "R3"]
-    with pytest.raises(UserError, match="a JSON object a line"):
+    with pytest.raises(UserError, match=r"a JSON object a line.*letter of none"):
         await play(f"medprompt[votes=1,prompts={tmp_path}/b]", [ANSWER])
 
 
