@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from ragrounds.api import arguments
-from ragrounds.api.aliases import names_of
 from ragrounds.api.arguments import WHAT, Arg, described, option_name, takes
 from ragrounds.api.compare import AnalysedRuns, analyse
 from ragrounds.api.event_loop import finish
@@ -29,7 +28,7 @@ from ragrounds.evals.analyses.run_data import searches
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.counterfactuals.changes import IDENTITY, AttemptChange, Change, Target
 from ragrounds.evals.engine.plan import PlannedRun, fingerprint
-from ragrounds.evals.store.run_names import keep_names, new_run_id
+from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
@@ -190,10 +189,6 @@ def _changed(
                 change=partial(_of_attempt, change, made, others, models),
             )
         )
-    called = names_of(store, [run], {}).get(run.id) or run.agent
-    keep_names(
-        store.engine, {one.run.id: f"{called}, {change.spec}" for one, change in zip(planned, changes, strict=True)}
-    )
     return planned, questions
 
 
@@ -232,6 +227,7 @@ def _find_or_start(store: Store, parent: Run, change: Change, loaded: Benchmark)
         structs.replace(
             parent,
             id=new_run_id(parent.agent, digest, every),
+            agent=f"{parent.agent} with {change.spec}",
             fingerprint=digest,
             identity=identity,
             created=now(),
