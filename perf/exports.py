@@ -32,7 +32,7 @@ def main() -> None:
     ragrounds(home, "export", "atif", *AGENTS, "--out", str(home / "atif.jsonl"), "--force")
     subprocess.run([python, "-c", ATIF, harbor, str(home / "atif.jsonl")], check=True)
     ragrounds(home, "export", "every-eval-ever", *AGENTS, "--out", str(home / "eee"), "--force")
-    files = [str(path.relative_to(home / "eee")) for path in (home / "eee").rglob("*.json")]
+    files = [str(path.relative_to(home / "eee")) for path in (home / "eee").rglob("*.json*")]
     subprocess.run([python, "-m", "every_eval_ever", "validate", *files], cwd=home / "eee", check=False)
 
 

@@ -69,7 +69,7 @@ def imported_run(store: Store, path: str | Path, benchmark: str, home: Path) -> 
                 for row in importer.rows(file):
                     if isinstance(row, BadRow):
                         raise UserError(f"{file.path}, {row.place}: {row.reason}.")
-                    rows.add(replace(row, agent=row.agent or file.path.name.partition(".")[0]))
+                    rows.add(replace(row, agent=row.agent or file.title))
         made = store_rows(store, rows, loaded, files[0][1].name)
     finally:
         rows.close()

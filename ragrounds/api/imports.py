@@ -88,7 +88,7 @@ def import_runs(
                         if count <= _NAMED:
                             bad.append(f"{file.path.name}, {row.place}: {row.reason}")
                         continue
-                    rows.add(replace(row, agent=agent or row.agent or file.path.name.partition(".")[0]))
+                    rows.add(replace(row, agent=agent or row.agent or file.title))
             progress(file.path.name, rows.count)
         if not rows.count:
             raise UserError(f"There is no row that could be read. {' '.join(bad[:3])}".strip())

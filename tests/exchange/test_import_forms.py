@@ -291,6 +291,13 @@ def test_hostile_values_end_in_rows_or_in_reasons(name: str, tmp_path: Path) -> 
     assert count > len(HOSTILE)
 
 
+@pytest.mark.parametrize(("name", "agent"), [(".latest_test_run.json", "latest_test_run"), ("gpt-3.5.json", "gpt-3.5")])
+def test_a_file_that_does_not_say_what_answered_gives_its_name(tmp_path: Path, name: str, agent: str) -> None:
+    (tmp_path / name).write_text(json.dumps(deepeval()))
+    (made,) = rr.import_runs(tmp_path / name, home=tmp_path / "home").runs
+    assert made.run.identity["agent"] == agent
+
+
 def test_a_trec_run_is_a_retrieval_and_the_command_that_scores_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "their run").write_text("1 Q0 d7 1 12.5 theirs\n1 Q0 d3 2 -1e-3 theirs\n")
     with pytest.raises(UserError, match=r"without answers.*ragrounds retrieve .*'/.*their run'"):

@@ -117,7 +117,7 @@ def _matching(match: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _of_dataset(held: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
     n = len(held)
-    empty = sum(blank(one.text) and not one.label for one in held)
+    empty = sum(blank(one.text) and not one.label and one.status == "completed" for one in held)
     if empty:
         yield "blank", f"{empty:,} of {n:,} answers are blank"
     nothing = sum(one.text.strip().lower() in ("nan", "null", "none") for one in held)

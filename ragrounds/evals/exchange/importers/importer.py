@@ -112,6 +112,11 @@ class ImportFile(Struct, frozen=True, kw_only=True):
     """Is told what was guessed."""
 
     @property
+    def title(self) -> str:
+        """Its name without its endings: what answered, where nothing else says it."""
+        return Path(self.path.name.removesuffix(".gz")).stem.lstrip(".") or self.path.name
+
+    @property
     def many(self) -> bool:
         """Whether it is rows under column names: CSV, JSON Lines or an array."""
         return bool(self.first) and (self.start.lstrip()[:1] != b"{" or b"\n{" in self.start)
