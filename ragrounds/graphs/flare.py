@@ -7,8 +7,8 @@ sentence is not kept: it is made a query, what that finds is read, and the sente
 them; ``sentence``: the whole. Several lists join rank by rank. The answer ends where the model ends, or after `steps`.
 
 ``form=instruct`` is the paper's other form, in which the model asks by itself, ``[Search(query)]``; it follows by
-itself, with the note `no_logprobs`, where a server gives no probabilities. The numbers are those of the authors' code
-for 2WikiMultihopQA (jzbjyb/FLARE: two passages, theta 0.8, beta 0.4, 64 tokens).
+itself, with the note `no_logprobs`, where a server gives no probabilities or refuses to. The numbers are those of the
+authors' code for 2WikiMultihopQA (jzbjyb/FLARE: two passages, theta 0.8, beta 0.4, 64 tokens).
 
 Sees the options: `answer`, which maps what was written to one of them (a long question's answer is what was written).
 Differs: asked in words, not by worked examples; the answer so far stands in the prompt; a sure sentence is kept as it
@@ -26,14 +26,16 @@ from typing_extensions import Unpack
 
 from ragrounds.contracts import CallArguments, Context
 from ragrounds.errors import UserError
-from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
+from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import asked_within, put_back
 from ragrounds.graphs.documents import shown
 from ragrounds.graphs.model_text import repeated, without_thought, written_query
-from ragrounds.graphs.shapes import answered, loop, number, sentences
+from ragrounds.graphs.shapes import answered, by_rank, concluded, loop, number, sentences
 from ragrounds.graphs.state import Graph, Runtime, switch, whole, word
 from ragrounds.graphs.state import State as Shared
+from ragrounds.models.faults import CallFailed
+from ragrounds.models.request_arguments import CannotTake
 from ragrounds.records import Message, Query, Reply, TokenLogprob
 
 PROMPTS = (*ANSWERING, *CONCLUDE, "flare/write", "flare/instruct", "flare/ask")
@@ -68,8 +70,7 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
         return {"passages": []}
     asked = [written_query(context, query) for query in queries] or [Query.of(context.stem)]
     found = [[passage.id for passage in await context.search(query, k)] for query in asked]
-    by_rank = itertools.chain.from_iterable(itertools.zip_longest(*found))
-    return {"passages": list(dict.fromkeys(id for id in by_rank if id))[:k]}
+    return {"passages": by_rank(found, k)}
 
 
 async def write(state: State, runtime: Runtime[Context]) -> State:
@@ -87,7 +88,12 @@ async def _by_probability(state: State, context: Context) -> State | None:
     written, anew = state.get("written", []), bool(state.get("queries"))
     while len(written) < whole(context, "steps", 10):
         lookahead = whole(context, "lookahead", 64)
-        reply = await _continued(context, state, written, max_tokens=lookahead, logprobs=0)
+        try:
+            reply = await _continued(context, state, written, max_tokens=lookahead, logprobs=0)
+        except (CallFailed, CannotTake) as refused:
+            if isinstance(refused, CallFailed) and refused.kind != "bad_request":
+                raise
+            return None
         following = sentences(without_thought(reply.text)) if reply else []
         if not reply or not following:
             return {"written": written, "queries": []}
@@ -169,10 +175,7 @@ def tokens_of(tokens: Sequence[TokenLogprob], sentence: str) -> list[TokenLogpro
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map what was written to an option; a long question's answer is what was written."""
     context, written = runtime.context, state["written"]
-    if not written:
-        context.note("no_answer", "nothing was written; the answer is generated from what was found")
-        return await answered(context, [context.passage(id) for id in state["passages"]])
-    text = " ".join(written)
-    if not context.question.options:
-        return {"answer": text}
-    return {"answer": (await context.ask(conclude_prompt(context, text, written[-1]))).text}
+    if written:
+        return await concluded(context, written)
+    context.note("no_answer", "nothing was written; the answer is generated from what was found")
+    return await answered(context, [context.passage(id) for id in state["passages"]])

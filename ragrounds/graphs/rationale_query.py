@@ -13,14 +13,12 @@ lowers the perplexity of right rationales. Without any passage the question is a
 
 from __future__ import annotations
 
-import itertools
-
 from ragrounds.contracts import Context
 from ragrounds.graphs import crag
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import without_thought, written_query
-from ragrounds.graphs.shapes import answered, number
+from ragrounds.graphs.shapes import answered, by_rank, number
 from ragrounds.graphs.state import Graph, Runtime, graph_of, switch, whole
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Query
@@ -54,8 +52,7 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
     query = Query(state["query"]) if state["query"] else Query.of(context.stem)
     places = range(max(1, len(crag.searching(context))))
     found = [await crag.found_by(context, query, place) for place in places]
-    by_rank = itertools.chain.from_iterable(itertools.zip_longest(*found))
-    return {"passages": list(dict.fromkeys(id for id in by_rank if id))[:k]}
+    return {"passages": by_rank(found, k)}
 
 
 async def sift(state: State, runtime: Runtime[Context]) -> State:

@@ -29,12 +29,12 @@ from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
-from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
+from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, resumed
 from ragrounds.graphs.documents import fitted, written
 from ragrounds.graphs.model_text import without_thought, written_query
-from ragrounds.graphs.shapes import number, vote
+from ragrounds.graphs.shapes import concluded, number, vote
 from ragrounds.graphs.state import Graph, Runtime, whole, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Message, Query, Reply
@@ -158,12 +158,10 @@ async def choose(state: State, runtime: Runtime[Context]) -> State:
     return {"kept": [*state.get("kept", []), best["text"]]}
 
 
-async def answer(state: State, runtime: Runtime[Context]) -> State:
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map what was written to an option; a long question's answer is what was written."""
     context, parts = runtime.context, [text for one in state["kept"] if (text := plain(one))]
-    if not parts:
-        context.note("no_answer", "nothing was written; the question is answered directly")
-        return {"answer": (await context.ask(answer_prompt(context))).text}
-    if not context.question.options:
-        return {"answer": " ".join(parts)}
-    return {"answer": (await context.ask(conclude_prompt(context, " ".join(parts), parts[-1]))).text}
+    if parts:
+        return await concluded(context, parts)
+    context.note("no_answer", "nothing was written; the question is answered directly")
+    return {"answer": (await context.ask(answer_prompt(context))).text}

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
-from ragrounds.graphs.answer_prompts import answer_prompt
+from ragrounds.graphs.answer_prompts import answer_prompt, conclude_prompt
 from ragrounds.graphs.documents import fitted, shown
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.state import START, Graph, Runtime, State, Ways, graph_of
@@ -123,6 +123,21 @@ async def answered(context: Context, documents: Sequence[Passage] | str) -> Stat
     else:
         documents = shown(context, documents, lambda documents: answer_prompt(context, documents))
     return {"answer": (await context.ask(answer_prompt(context, documents))).text}
+
+
+async def concluded(context: Context, parts: Sequence[str]) -> State:
+    """The answer that was written in parts without sight of the options, mapped to one of them; to a long question it
+    is the parts themselves."""
+    text = " ".join(parts)
+    if not context.question.options:
+        return {"answer": text}
+    return {"answer": (await context.ask(conclude_prompt(context, text, parts[-1]))).text}
+
+
+def by_rank(found: Sequence[Sequence[str]], most: int) -> list[str]:
+    """Ids of several lists, all first ones first, each once, at most so many."""
+    ids = itertools.chain.from_iterable(itertools.zip_longest(*found))
+    return list(dict.fromkeys(id for id in ids if id))[:most]
 
 
 def joined(before: Sequence[str], found: Iterable[Passage], most: int | None = None) -> list[str]:

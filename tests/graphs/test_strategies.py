@@ -16,6 +16,7 @@ from ragrounds.graphs import catalogue, diagram
 from ragrounds.graphs.crag import read_scores
 from ragrounds.graphs.shapes import read_object, sentences
 from ragrounds.models.faults import CallFailed
+from ragrounds.models.request_arguments import CannotTake
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Called, Left, Question, Reply, TokenLogprob, Usage
 from tests.graphs.playing import ANSWER, CHOICE, LONG, Shelf, passage, play, text_of
@@ -370,6 +371,23 @@ async def test_a_window_that_nobody_told_us_and_one_that_is_small(agent):
     assert (await play(agent, script, shelf=long)).attempt.status in ("completed", "failed")
     played = await play(agent, lambda request: LOOKS[agent], shelf=long, window=700)
     assert played.attempt.status == "completed", played.attempt.reason
+
+
+@pytest.mark.parametrize("refusal", [CallFailed("bad_request", "400: no logprobs"), CannotTake("takes no logprobs")])
+async def test_flare_tells_a_model_to_search_where_probabilities_are_refused(refusal):
+    def script(request):
+        if request.logprobs is not None:
+            raise refusal
+        return "Heparin is given."
+
+    played = await play("flare", script, LONG)
+    assert (played.attempt.status, played.attempt.text) == ("completed", "Heparin is given.")
+    assert played.notes == ["no_logprobs"]
+
+
+async def test_flare_does_not_hide_another_fault():
+    played = await play("flare", [])
+    assert (played.attempt.status, played.notes) == ("failed", [])
 
 
 @pytest.mark.parametrize("cap", ["calls=1", "tokens=15", "cost=0.001"])
