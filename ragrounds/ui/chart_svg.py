@@ -333,7 +333,7 @@ def _capped(start: Spot, to: Spot, kind: str = "span") -> str:
 
 
 def _titled(hint: str, body: str) -> str:
-    """Shapes with what a pointer that rests on them is told."""
+    """Shapes with what a pointer that rests on them shows."""
     return f"<g><title>{escape(safe(hint))}</title>{body}</g>"
 
 

@@ -121,7 +121,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     judged = any(row.judging_calls for row in comparison.rows)
-    told, names = legend(name for name in used if name in OPEN | {"blocked", "empty"}), agent_names(comparison)
+    legends, names = legend(name for name in used if name in OPEN | {"blocked", "empty"}), agent_names(comparison)
 
     def outcome(name: str) -> Column:
         """The column of an outcome's attempts."""
@@ -135,7 +135,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
         about="in, out: tokens; paid: really paid; full price: without cached calls; "
         + ("judging: paid for judges of these answers, in no other column; " if judged else "")
         + "time: a question"
-        + (f"; {told}" if told else ""),
+        + (f"; {legends}" if legends else ""),
     )
 
 
@@ -216,7 +216,7 @@ def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
 
 
 def agent_names(comparison: Comparison) -> dict[str, str]:
-    """Run id → its name, else its agent's text. Runs that are called alike are told apart by their agents, else by
+    """Run id → its name, else its agent's text. Runs that are called alike are distinguished by their agents, else by
     models, corpora and retrievers, as ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; where that is not enough,
     by their ids. Safe to show; no server's address is in one."""
     alike: dict[str, list[RunTotals]] = {}

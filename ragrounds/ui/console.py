@@ -27,8 +27,8 @@ class SafeConsole(Console):
 
 @contextmanager
 def counting() -> Iterator[Callable[[str, int], None]]:
-    """Gives a function to tell what is being done and how many are done (0: that is not counted). Shown only where
-    standard error is a terminal. What was built over vectors, with its recall, is told at the end, everywhere."""
+    """Gives a function to report what is being done and how many are done (0: that is not counted). Shown only where
+    standard error is a terminal. What was built over vectors, with its recall, is shown at the end, everywhere."""
     console = SafeConsole(stderr=True)
     columns = (
         SpinnerColumn(),

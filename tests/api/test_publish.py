@@ -76,7 +76,7 @@ def test_a_folder_of_pages_whose_links_all_lead_somewhere(filled: Path, tmp_path
     assert "\u202e" not in index
     assert not re.findall(r"https?://", index)
     assert "Incomplete:" in index
-    assert "(incomplete)" in index
+    assert ">incomplete</td>" in index
     assert "6 of 10" in index
 
 

@@ -80,7 +80,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     missing = f'<p class="apart">Incomplete: {text(" ".join(lacks))}</p>' if lacks else ""
     first = ranking.comparison.shown()[0][0].frontier if ranking.comparison.shown() else None
     drawn = figure(frontier_picture(first, ranking.comparison.shown()[0][0].scorer, names), _BESIDE) if first else ""
-    told = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
+    concluded = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
     said = [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     said += [held] if (held := withheld_words(ranking.licences, one.free, board.mode)) else []
     notes = "".join(f'<p class="apart">{prose(line)}</p>' for line in said)
@@ -89,7 +89,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     return (
         f'<section class="ranking" id="{escape(ranking.key)}">'
         f"<h2>{text(ranking.benchmark)} <small>{text(_asked(ranking))} · hash {ranking.questions[:8]}</small></h2>"
-        f"<p>{told}</p>{_table(one, names)}{drawn}{missing}{notes}<p>{shown}</p></section>\n"
+        f"<p>{concluded}</p>{_table(one, names)}{drawn}{missing}{notes}<p>{shown}</p></section>\n"
     )
 
 

@@ -42,7 +42,7 @@ def open_progress(
         display: which one.
         tally: the counts.
         stream: where to, in place of stderr.
-        said: what was told before, for a screen that covers it.
+        said: what was said before, for a screen that covers it.
     """
     stream = stream or sys.stderr
     tally.begin()

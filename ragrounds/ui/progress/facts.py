@@ -240,8 +240,8 @@ class ProgressGatherer:
 
 def facts_json(facts: ProgressFacts) -> dict[str, object]:
     """The facts as values that JSON can hold, without what each attempt in flight is at."""
-    told: dict[str, object] = to_builtins(replace(facts, flying=(), agents=(), recent=()))
-    del told["flying"], told["agents"], told["recent"]
+    shown: dict[str, object] = to_builtins(replace(facts, flying=(), agents=(), recent=()))
+    del shown["flying"], shown["agents"], shown["recent"]
     runs = {agent.run: to_builtins(agent) for agent in facts.agents}
     longest = max((time.time() - one.at for one in facts.flying), default=None)
-    return told | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}
+    return shown | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}

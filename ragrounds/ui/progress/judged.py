@@ -1,4 +1,4 @@
-"""Judging while it goes on: one screen that redraws."""
+"""Judging while it runs: one screen that redraws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragrounds.ui.text import dollars, number_of
 
 
 class JudgeProgress(TaskDisplay):
-    """A context manager whose `observe` is told of every answer that was judged.
+    """A context manager whose `observe` gets every answer that was judged.
 
     Args:
         runs: ids of the runs whose answers are judged.

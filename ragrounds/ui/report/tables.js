@@ -15,8 +15,8 @@ function figureOf(cell) {
   return found[1] === "-" ? -value : value;
 }
 
-function told(text) {
-  const place = document.getElementById("told");
+function announced(text) {
+  const place = document.getElementById("announced");
   place.textContent = "";
   requestAnimationFrame(() => { place.textContent = text; });
 }
@@ -52,7 +52,7 @@ function sortBy(table, column) {
   });
   body.append(...keyed.map(({ row }) => row));
   const name = heads[column].textContent;
-  told(way ? `Sorted by ${name}, ${way}.` : "In the first order again.");
+  announced(way ? `Sorted by ${name}, ${way}.` : "In the first order again.");
 }
 
 function prepareTable(figure) {
@@ -82,7 +82,7 @@ function reachable(scroll, name) {
 
 function startTables() {
   const place = document.createElement("div");
-  place.id = "told";
+  place.id = "announced";
   place.className = "unseen";
   place.setAttribute("role", "status");
   document.body.append(place);

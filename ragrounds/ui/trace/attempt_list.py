@@ -117,7 +117,7 @@ class AttemptList:
 
     def complete(self, where: str, sort: SortBy, tell: Callable[[str], None]) -> None:
         """Make the facts that `where` and `sort` ask for, and look through the texts;
-        `tell` is told how far it is, and may raise to end it: the next time it goes on. For another thread.
+        `tell` gets how far it is, and may raise to end it: the next time it resumes. For another thread.
 
         Raises:
             UserError: `where` cannot be understood, or the store cannot be written.

@@ -131,8 +131,8 @@ def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
     gold = f", gold {one_line(summary.gold.answer, 60)}" if summary.gold.answer else ""
     answer = f"read as {one_line(summary.prediction, 60)}" if summary.prediction else summary.outcome.replace("_", " ")
     scorer = f" by {summary.scorer}" if summary.scorer else ""
-    told = f"{sign}{summary.question.id}: {answer}{scorer}{gold}"
-    blocks = [TextBlock(told, style if style != "dim" else "plain")]
+    came = f"{sign}{summary.question.id}: {answer}{scorer}{gold}"
+    blocks = [TextBlock(came, style if style != "dim" else "plain")]
     if (cause := cause_in(loaded)) is not None:
         blocks.append(TextBlock(cause.said, "trouble"))
     if not loaded.hops:

@@ -38,7 +38,7 @@ class TextBlock(Struct, frozen=True):
     spans: tuple[tuple[int, int, str], ...] = ()
     """Begin, end, style: parts of `text` in a style of their own."""
     elsewhere: bool = False
-    """Told in the detail of another node, which a search finds."""
+    """Shown in the detail of another node, which a search finds."""
     more: bool = False
     """Not needed at the first look: a passage whole, what stood in earlier prompts too."""
     markdown: bool = False

@@ -15,7 +15,7 @@ from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.records import WITHOUT_ANSWER, Attempt, Call, Event, Score, outcome
 from ragrounds.ui.text import one_line, percent
 from ragrounds.ui.trace.row_text import RowText
-from ragrounds.ui.trace.tree import Node, NodeFigures, Told, attempt_tree, measured, telling, walk
+from ragrounds.ui.trace.tree import CallFacts, Node, NodeFigures, attempt_tree, call_facts, measured, walk
 
 
 class LoadedAttempt:
@@ -53,7 +53,7 @@ class LoadedAttempt:
         self.scores = pages.scores(self.summary)
         self._events = self.attempt.events
         self.sketch = traced_calls(pages.store, tuple(calls_of(self._events)), brief=True)
-        self.root = attempt_tree(self.attempt, self._told())
+        self.root = attempt_tree(self.attempt, self._facts())
 
     @classmethod
     def of_trace(cls, trace: Trace) -> LoadedAttempt:
@@ -63,12 +63,12 @@ class LoadedAttempt:
         made._events = trace.attempt.events
         known = {id(one.call): one for step in trace.steps for one in step.calls}
         made.sketch = tuple(known.get(id(call), TracedCall(call)) for call in calls_of(made._events))
-        made.root = attempt_tree(trace.attempt, made._told())
+        made.root = attempt_tree(trace.attempt, made._facts())
         return made
 
-    def _told(self) -> Told:
+    def _facts(self) -> CallFacts:
         words = answer_words(self.summary) if self.attempt else ()
-        return telling(self.sketch, self.summary.gold, self.attempt.text if self.attempt else "", words)
+        return call_facts(self.sketch, self.summary.gold, self.attempt.text if self.attempt else "", words)
 
     @cached_property
     def traced(self) -> tuple[TracedCall, ...]:

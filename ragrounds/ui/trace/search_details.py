@@ -92,7 +92,7 @@ def _names(loaded: LoadedAttempt, places: Sequence[int]) -> str:
 
 
 def prompts_of(loaded: LoadedAttempt, hop: Hop) -> list[int]:
-    """The places of the recorded model calls after a search; of all, where the system told of it at its end."""
+    """The places of the recorded model calls after a search; of all, where the system reported it at its end."""
     first = 0 if hop.untimed else hop.call + 1
     return [place for place, one in enumerate(loaded.traced) if place >= first and one.asked is not None]
 

@@ -78,7 +78,7 @@ class Node(Struct, frozen=True, kw_only=True):
     """An error, or a try that failed, here or below."""
 
 
-class Told(Struct, frozen=True):
+class CallFacts(Struct, frozen=True):
     """What rows say of the calls of an attempt; each by the call's place among them."""
 
     calls: Sequence[TracedCall] = ()
@@ -89,27 +89,27 @@ class Told(Struct, frozen=True):
     """The answer and what it is worth, with styles: ``C ✓``."""
 
 
-NOTHING_TOLD = Told()
+NO_CALLS = CallFacts()
 
 
-def telling(
+def call_facts(
     calls: Sequence[TracedCall], gold: Gold, answer: str = "", outcome: tuple[tuple[str, str], ...] = ()
-) -> Told:
+) -> CallFacts:
     """What rows say of the calls of an attempt, in their order; the last whose reply is the `answer` gave it."""
     hops = {hop.call: hop for hop in hops_of(calls, gold)}
     text = answer.strip()
     given = [place for place, one in enumerate(calls) if text and one.reply and one.reply.text.strip() == text]
-    return Told(calls, hops, given[-1] if given else -1, outcome)
+    return CallFacts(calls, hops, given[-1] if given else -1, outcome)
 
 
-def attempt_tree(attempt: Attempt, told: Told = NOTHING_TOLD) -> Node:
-    """The tree of a stored attempt; without `told`, its rows hold no text."""
+def attempt_tree(attempt: Attempt, known: CallFacts = NO_CALLS) -> Node:
+    """The tree of a stored attempt; without `known`, its rows hold no text."""
     used = attempt.usage
     seconds = measured(attempt.seconds, attempt.at)
     figures = NodeFigures(seconds, used.input + used.output if used else None, attempt.cost_uncached)
     end = None if seconds is None or not attempt.at else attempt.at + attempt.seconds
-    row = RowText(attempt.question_id, told.outcome or ((attempt.status, "key"),))
-    return event_tree(attempt.events, figures, end, row, told, attempt.status != "completed")
+    row = RowText(attempt.question_id, known.outcome or ((attempt.status, "key"),))
+    return event_tree(attempt.events, figures, end, row, known, attempt.status != "completed")
 
 
 def event_tree(
@@ -117,11 +117,11 @@ def event_tree(
     figures: NodeFigures,
     end: float | None,
     row: RowText,
-    told: Told = NOTHING_TOLD,
+    known: CallFacts = NO_CALLS,
     troubled: bool = False,
 ) -> Node:
     """The tree of these events under a node with `figures` and `row`, which ended at `end` (``None``: not known)."""
-    children = _Builder(events, end, told).children()
+    children = _Builder(events, end, known).children()
     return Node(
         key="attempt",
         kind="attempt",
@@ -144,11 +144,11 @@ def walk(node: Node) -> Iterator[Node]:
 class _Builder:
     """Puts nodes together from flat events."""
 
-    def __init__(self, events: Sequence[Event], end: float | None, told: Told) -> None:
+    def __init__(self, events: Sequence[Event], end: float | None, known: CallFacts) -> None:
         self._steps = {step.index: step for step in steps_of(events)}
-        self._told = told
+        self._facts = known
         called = [event for event in events if isinstance(event, Called)]
-        homes = _writers(self._steps.values(), called, told.hops)
+        homes = _writers(self._steps.values(), called, known.hops)
         for place, index in homes.items():
             call, outside, home = called[place].call, self._steps[-1], self._steps[index]
             self._steps[-1] = replace(outside, calls=tuple(one for one in outside.calls if one is not call))
@@ -166,9 +166,9 @@ class _Builder:
         self._places: dict[int, list[int]] = {}
         for place, event in enumerate(called):
             self._places.setdefault(homes.get(place, event.step), []).append(place)
-        known = {event.step for event in events if isinstance(event, Entered)}
+        entered = {event.step for event in events if isinstance(event, Entered)}
         # What was made outside of all steps, or in one of which nothing else is known, stands at the top.
-        for index in [index for index in self._places if index not in known and index != -1]:
+        for index in [index for index in self._places if index not in entered and index != -1]:
             self._places.setdefault(-1, []).extend(self._places.pop(index))
 
     def children(self) -> tuple[Node, ...]:
@@ -238,13 +238,13 @@ class _Builder:
         )
 
     def _row(self, name: str, place: int) -> RowText:
-        told = self._told
-        if not 0 <= place < len(told.calls):
+        known = self._facts
+        if not 0 <= place < len(known.calls):
             return RowText(name)
         if place not in self._rows:
-            self._rows[place] = call_row(name, told.calls[place], told.hops.get(place))
+            self._rows[place] = call_row(name, known.calls[place], known.hops.get(place))
         row = replace(self._rows[place], name=name)
-        return replace(row, said=(*told.outcome, *row.said)) if place == told.answer else row
+        return replace(row, said=(*known.outcome, *row.said)) if place == known.answer else row
 
 
 def _writers(steps: Iterable[Step], called: Sequence[Called], hops: Mapping[int, Hop]) -> dict[int, int]:

@@ -54,7 +54,7 @@ def test_a_column_of_figures_is_sorted_by_what_the_figures_mean(page):
     press(page, "sample")
     assert column(page, 1) == ["1.1 M", "104.9 k", "48.31 ±5.30", "9.50", "-12.36"]
     assert page.run("return document.querySelectorAll('th')[1].getAttribute('aria-sort')") == "descending"
-    page.wait(lambda: page.text("#told") == "Sorted by sample, descending.")
+    page.wait(lambda: page.text("#announced") == "Sorted by sample, descending.")
     press(page, "sample")
     assert column(page, 1)[0] == "-12.36"
     press(page, "sample")

@@ -1,4 +1,4 @@
-"""A search that a system told of at its end, and the node of the tree in which it stands."""
+"""A search that a system known of at its end, and the node of the tree in which it stands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ragrounds.evals.store.hops import SYSTEMS_OWN
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Call, Called, Gold, Passage, Reply
 from ragrounds.ui.trace.row_text import RowText
-from ragrounds.ui.trace.tree import Node, NodeFigures, event_tree, telling, walk
+from ragrounds.ui.trace.tree import Node, NodeFigures, call_facts, event_tree, walk
 from tests.ui.trace.making import AT, step
 
 FOUND = Passage(id="d1#0", document="d1", title="t", text="A passage.", corpus="c")
@@ -21,8 +21,8 @@ def tree(changes: dict[str, object]) -> list[Node]:
         TracedCall(late, searched=SearchRequest(corpus=SYSTEMS_OWN, query="q", k=1), passages=(FOUND,)),
     ]
     events = [*step(0, "retrieve", changes=changes), *step(1, "answer", asked), Called(step=-1, call=late)]
-    told = telling(calls, Gold(question_id="q", answer="B", documents=("d1",)))
-    return list(walk(event_tree(events, NodeFigures(), None, RowText("q"), told)))
+    known = call_facts(calls, Gold(question_id="q", answer="B", documents=("d1",)))
+    return list(walk(event_tree(events, NodeFigures(), None, RowText("q"), known)))
 
 
 def test_it_stands_in_the_node_that_wrote_its_passages() -> None:

@@ -118,7 +118,7 @@ def test_what_is_damaged_is_left_out_and_the_rest_is_read() -> None:
 def test_a_tree_has_the_figures_that_there_is_room_for(pages: Pages) -> None:
     root = LoadedAttempt(pages, pages.read([10])[0]).root
     line = TreeLine(root.children[-1], 1, folded=False)
-    for width, names in ((30, []), (40, ["time"]), (120, ["share", "time", "tokens", "uncached"])):
+    for width, names in ((30, []), (40, ["time"]), (120, ["share", "time", "tokens", "full", "price"])):
         text = "".join(part for part, _ in tree_cells(line, root.figures, width))
         assert figure_heading(width, root.figures).split() == ["what", "happened", *names]
         assert len(figure_heading(width, root.figures)) == len(text) == width

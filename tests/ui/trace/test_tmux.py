@@ -96,7 +96,7 @@ def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
     terminal.type("?")
     terminal.see("2 of 12", "quiz/001, plain")  # the help is gone
     terminal.tmux("resize-window", "-x", "200", "-y", "50")
-    assert "│" in terminal.see("q Quit", "uncached")
+    assert "│" in terminal.see("q Quit", "full price")
     terminal.type("f")
     terminal.tmux("send-keys", "-l", "wrong and agent:plain")
     terminal.see("3 of 12 attempts")
