@@ -157,7 +157,8 @@ def read_card(name: str, *, here: bool = False) -> Card:
             reads = tuple(str(Path(name).parent / each) for each in card.reads)
             card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python, reads=reads)
             inside = {key: _beside(name, str(card.parameters[key])) for key in _wraps(card) if key in card.parameters}
-            card = msgspec.structs.replace(card, parameters={**card.parameters, **inside})
+            near = {k: place.beside(name, str(v)) for k, v in card.parameters.items() if str(v).startswith("./")}
+            card = msgspec.structs.replace(card, parameters={**card.parameters, **(near if inside else {}), **inside})
         if name.endswith(".toml") and (code := code_named(card)):
             announce(name, code)
         return card

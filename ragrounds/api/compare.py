@@ -318,6 +318,10 @@ class AnalyseArguments(Struct, frozen=True):
     documents: Annotated[
         str, Arg("A list of document ids: a line each, or a CSV's first column (listed).", metavar="FILE")
     ] = ""
+    save: Annotated[
+        str | Path, Arg("Write what was learned as an agent that runs, by this name (routing).", metavar="FILE.toml")
+    ] = ""
+    force: arguments.Force = False
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
     home: arguments.Home = None
@@ -348,6 +352,12 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         called = names_of(store, found, given.names)
         counts = Counter(run.agent for run in found)
         agents = {run.id: run.agent for run in found if counts[run.agent] == 1}
+        if given.save:
+            if analysis.save is None or Path(given.save).suffix != ".toml":
+                raise UserError(f"--save {given.save}: the analysis routing writes an agent's file, NAME.toml.")
+            for path, text in analysis.save(store, found, choices, Path(given.save)).items():
+                with made_beside(path, given.force) as page:
+                    page.write_text(text, encoding="utf-8")
         return AnalysedRuns(result=analysis(store, found, choices), names={**agents, **with_agents(found, called)})
 
 

@@ -260,7 +260,7 @@ class _Replay:
             self.planned_runs, asked = self._change(store, self.planned_runs, self._loaded)
         runs = self.all_runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
-            listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))
+            listener.planned(planned.run, sorted({model.spec for model in planned.all_models}))
             self._tell_of_code(planned)
         self._tell_of_caps()
         if self._request.profile is not None:
@@ -359,7 +359,7 @@ class _Replay:
         """Say what caps the attempts of agents that ask a model have, where not all of them are the agent's own."""
         capped: dict[Limits, list[str]] = {}
         for planned in self.planned_runs:
-            asks = not planned.models or any(model.spec != BASELINE for model in planned.models.values())
+            asks = not planned.all_models or any(model.spec != BASELINE for model in planned.all_models)
             if asks and planned.agent.caps != planned.agent.card.limits:
                 capped.setdefault(planned.agent.caps, []).append(planned.run.agent)
         for caps, agents in capped.items():
@@ -415,7 +415,7 @@ class _Replay:
                     listener=hear,
                 )
 
-        async with closing([model for planned in self.planned_runs for model in planned.models.values()], journal):
+        async with closing([model for planned in self.planned_runs for model in planned.all_models], journal):
             if not self._counts.left:  # what would replay them takes a second to import
                 return ""
             if self._pilot_only:
@@ -438,7 +438,7 @@ def _are_texts(agents: object) -> bool:
 
 def _shared_order(request: RunArguments, planned_runs: Sequence[PlannedRun]) -> list[Stop]:
     """What has questions that share something follow each other: by default where vLLM serves a model."""
-    served = any(model.spec.startswith(f"{VLLM}:") for planned in planned_runs for model in planned.models.values())
+    served = any(model.spec.startswith(f"{VLLM}:") for planned in planned_runs for model in planned.all_models)
     return [SharedOrder(request.seed)] if (request.order or ("shared" if served else "given")) == "shared" else []
 
 

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 import ragrounds as rr
 from ragrounds.errors import UserError
-from ragrounds.evals.routing.policies import Outcomes, chances, mixture_weights, oracle
+from ragrounds.evals.routing.policies import Outcomes, chances, learned, mixture_weights, oracle
+from ragrounds.graphs.router import Policy, pieces, question_features, read_policy
+from ragrounds.records import Question
+from tests.servers.any_form import AnyForm, any_form
 
 
 def outcomes(scores, costs, known=None, seen=None, clusters=None, strata=None):
@@ -153,3 +156,120 @@ def test_over_stored_runs(runs, tmp_path):
 def test_without_a_gain_it_says_so(runs, tmp_path):
     found = rr.analyse("routing", [runs[0].id, runs[2].id], home=tmp_path / "home")
     assert found.result.table.title.startswith("Routing gains nothing that can be shown over ")
+
+
+@pytest.fixture
+def models():
+    """A loopback server with a model that is right of the heart, and another one that is right of all else."""
+
+    def says(body):
+        heart = "heart" in body["messages"][-1]["content"]
+        return json.dumps({"answer_choice": "A" if heart == (body["model"] == "first") else "B"})
+
+    with any_form() as server:
+        server.says = says
+        yield server
+
+
+ROUTER = """
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelChoice, ModelRouterMiddleware
+from langchain_core.decisions import BaseDecisionModel, ChoiceAnswer, ClassifierResponse
+from langchain_openai import ChatOpenAI
+
+models = {{name: ChatOpenAI(model=name, base_url="{url}", api_key="none") for name in ("first", "second")}}
+
+
+class ByWords(BaseDecisionModel):
+    @property
+    def _provider(self):
+        return "words"
+
+    def _classify(self, state, questions):
+        name = "first" if "heart" in str(state) else "second"
+        answer = ChoiceAnswer(type="choice", choice=name, probabilities={{name: 1.0}}, confidence=1.0)
+        return ClassifierResponse(model="words", answers=dict.fromkeys(questions, answer))
+
+
+choices = {{name: ModelChoice(model=model, criteria=name) for name, model in models.items()}}
+router = ModelRouterMiddleware(choices=choices, instructions="Of the heart: first.", classifier=ByWords(model="words"))
+graph = create_agent(model=models["first"], tools=[], middleware=[router])
+"""
+
+
+def written(path, start, count):
+    lines = [
+        {"id": str(i), "question": f"What of the {'heart' if i % 2 else 'liver'} in case {i}?", "answer": "A"}
+        | {"options": {"A": "yes", "B": "no"}}
+        for i in range(start, start + count)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return f"jsonl:{path}"
+
+
+def test_a_saved_router_runs_and_asks_what_its_agents_asked(models: AnyForm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = {"home": tmp_path / "home", "base_url": models.url, "progress": False}
+    (tmp_path / "mine.py").write_text(ROUTER.format(url=models.url))
+    agents = ["direct[model=openai:first]", "direct[model=openai:second]"]
+    seen = written(tmp_path / "seen.jsonl", 0, 60)
+    runs = [run.id for run in rr.run(seen, agents, **given).runs]
+    (tmp_path / "saved").mkdir()
+    saved = tmp_path / "saved" / "router.toml"
+    rr.analyse("routing", runs, home=tmp_path / "home", save=saved)
+    with pytest.raises(UserError, match="already exists"):
+        rr.analyse("routing", runs, home=tmp_path / "home", save=saved)
+    before = len(models.asked)
+    again = rr.run(seen, str(saved), **given)
+    assert len(models.asked) == before, "all is in the journal"
+    new = rr.run(written(tmp_path / "new.jsonl", 100, 20), str(saved), **given)
+    assert len(models.asked) == before + 20, "one agent a question"
+    for made in (again, new):
+        assert made.to_pandas("scores")["value"].eq(1.0).all()
+    saved.with_suffix(".policy.json").write_text("{}")
+    read_policy.cache_clear()
+    with pytest.raises(UserError, match="another policy"):
+        rr.run(written(tmp_path / "third.jsonl", 200, 2), str(saved), **given)
+    pytest.importorskip("langchain.agents.middleware.model_router", reason="needs LangChain's router")
+    # A system that routes by itself stands beside the policies, and is no agent of theirs.
+    own = rr.run(seen, "./mine.py:graph", **{**given, "base_url": None}).runs[0].id
+    found = rr.analyse("routing", [*runs, own], home=tmp_path / "home").result
+    (result,) = found.record.own
+    assert (result.name, result.score.value, result.shares) == (own, 1.0, {runs[0]: 0.5, runs[1]: 0.5})
+    assert result.gain.low > 0.3
+    assert [one.name for one in found.record.singles] == runs
+    assert f"{own} routes by itself: 50 % to {runs[0]}" in found.table.note
+
+
+@given(st.text())
+def test_pieces_of_words_are_scikit_learns(text):
+    words = pytest.importorskip("sklearn.feature_extraction.text")
+    made = words.TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5)).build_analyzer()(text)
+    assert sorted(pieces(text).elements()) == sorted(made)
+
+
+def test_a_policy_gives_the_chances_of_the_model_that_was_learned():
+    texts = tuple(f"What of {'heart' if i % 3 else 'liver'} number {i} and {'x' * (i % 5)}?" for i in range(80))
+    asked = [Question(id=str(i), benchmark="b", text=text, group=str(i % 2)) for i, text in enumerate(texts)]
+    names = ["0", "1", "b"]
+    known = np.array([question_features(one, names) for one in asked])
+    _, scores, _ = skilled(5, 80)
+    table = Outcomes(
+        scores=scores.astype(float), costs=np.ones((80, 2)), known=known, seen=known, texts=texts,
+        clusters=tuple(map(str, range(80))), strata=("b",) * 80,
+    )  # fmt: skip
+    from ragrounds.evals.routing import policies
+
+    features = policies._features(table, False)
+    expected = policies._learned(features, table.means, features)
+    model = learned(table)
+    assert len(model.pieces) > 100
+    policy = Policy(
+        arms=("x", "y"), measure="", prices=(2.0, 1.0), names=tuple(names), intercepts=tuple(model.intercepts),
+        known=tuple(map(tuple, model.known)), pieces=model.pieces,
+    )  # fmt: skip
+    for question, chances_ in zip(asked, expected, strict=True):
+        assert policy.chances(question) == pytest.approx(list(chances_), abs=1e-6)
+    assert policy.chosen([0.5, 0.5], 0.0) == 1
+    assert policy.chosen([0.9, 0.5], 0.0) == 0
+    assert policy.chosen([0.9, 0.5], 1.0) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -78,6 +79,8 @@ class Analysis(Generic[R]):
     """Makes the record."""
     table: Callable[[R, AnalysisOptions], AnalysisTable]
     picture: Callable[[R, AnalysisOptions], Picture]
+    save: Callable[[Store, Sequence[Run], AnalysisOptions, Path], dict[Path, str]] | None = None
+    """What was learned as an agent that is called by this file: files → what stands in them."""
     scored: bool = True
     """Whether it goes by a scorer."""
 

@@ -6,22 +6,39 @@ too small than too large. The control learns from shuffled outcomes; what it rea
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ragrounds.digests import text_digest
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture, Unit, figure_mark, upwards
-from ragrounds.evals.analyses.run_data import ScoredRun, check_share, cluster_of, scored_runs, searches
+from ragrounds.evals.analyses.run_data import ScoredRun, check_share, cluster_of, headline_scorer, scored_runs, searches
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
-from ragrounds.evals.routing.policies import Chances, Floats, Outcomes, Routed, chances, mixture_weights, oracle
+from ragrounds.evals.routing.policies import (
+    Chances,
+    Floats,
+    Outcomes,
+    Routed,
+    chances,
+    learned,
+    mixture_weights,
+    oracle,
+)
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import calls
+from ragrounds.graphs.router import Policy, question_features
 from ragrounds.records import Attempt, Question, Run
+from ragrounds.specs import Listed, parse
 
 FEWEST = 10
 """Questions that a policy is learned from at least."""
@@ -68,6 +85,8 @@ class Routing(Struct, frozen=True, kw_only=True):
     epochs: int
     without: int
     """Questions without a score in some run; they are left out."""
+    own: tuple[PolicyResult, ...] = ()
+    """Systems that route by themselves, each to the models of the single agents."""
 
     @property
     def gains(self) -> list[PolicyResult]:
@@ -76,6 +95,24 @@ class Routing(Struct, frozen=True, kw_only=True):
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Routing:
+    read = _outcomes(store, runs, options)
+    return routed(read.outcomes, read.questions, read.arms, options, read.measure, without=read.without, own=read.own)
+
+
+class _RunsRead(Struct, frozen=True, kw_only=True):
+    """What runs know of each question that all have scored."""
+
+    outcomes: Outcomes
+    arms: tuple[str, ...]
+    """The runs of single agents."""
+    questions: list[Question]
+    measure: CostMeasure | None
+    without: int
+    own: Mapping[str, Routed]
+    """Run of a system that routes by itself → what it came to."""
+
+
+def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> _RunsRead:
     check_share("routing", options.scorer)
     if len(runs) < 2:
         raise UserError("Routing needs two runs or more of the same questions; one was given.")
@@ -89,17 +126,59 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Rou
     if len(known) < FEWEST:
         raise UserError(f"Routing is learned from {FEWEST} questions at least; these runs share {len(known)}.")
     measure, costs = _costs(runs, attempts)
-    cheapest = min(scored, key=lambda one: sum(costs[one.run.id].get(question.id, 0.0) for question in known))
+    taken = _models_taken(attempts)
+    arms = [one for one in scored if one.run.id not in taken]
+    places = {next(iter(_last_models(attempts[one.run.id]).values()), ""): place for place, one in enumerate(arms)}
+    paid = {id: np.array([cost.get(question.id, 0.0) for question in known]) for id, cost in costs.items()}
+    cheapest = min(arms, key=lambda one: paid[one.run.id].sum())
+    own = {
+        one.run.id: Routed(
+            values=_by_epoch(one, known).mean(axis=1),
+            costs=paid[one.run.id],
+            choices=np.array([places[taken[one.run.id][question.id]] for question in known]),
+        )
+        for one in scored
+        if one.run.id in taken
+    }
     outcomes = Outcomes(
-        scores=np.stack([_by_epoch(one, known) for one in scored], axis=1),
-        costs=np.array([[costs[run.id].get(question.id, 0.0) for run in runs] for question in known]),
-        known=_before(known),
+        scores=np.stack([_by_epoch(one, known) for one in arms], axis=1),
+        costs=np.stack([paid[one.run.id] for one in arms], axis=1),
+        known=np.array([question_features(question, feature_names(known)) for question in known]),
         seen=_after(store, cheapest, attempts[cheapest.run.id], known),
         texts=tuple(question.text for question in known),
         clusters=tuple(cluster_of(question) for question in known),
         strata=tuple(question.benchmark for question in known),
     )
-    return routed(outcomes, known, [run.id for run in runs], options, measure, without=len(asked) - len(known))
+    return _RunsRead(
+        outcomes=outcomes,
+        arms=tuple(one.run.id for one in arms),
+        questions=known,
+        measure=measure,
+        without=len(asked) - len(known),
+        own=own,
+    )
+
+
+def _last_models(attempts: Sequence[Attempt]) -> dict[str, str]:
+    """The model that each question's first attempt called last: question → its name."""
+    return {
+        attempt.question_id: parse(actors[-1]).name
+        for attempt in attempts
+        if attempt.epoch == 0 and (actors := [one.actor for one in calls(attempt.events) if one.kind == "model"])
+    }
+
+
+def _models_taken(attempts: Mapping[str, Sequence[Attempt]]) -> dict[str, dict[str, str]]:
+    """The runs whose system gives questions to several models, each of which is the only one of exactly one other run:
+    run → question → model. That is a router, LangChain's ``ModelRouterMiddleware`` or any other."""
+    called = {id: _last_models(some) for id, some in attempts.items()}
+    single = [next(iter(found.values())) for found in called.values() if len(set(found.values())) == 1]
+    alone = {name for name in single if single.count(name) == 1}
+    return {
+        id: found
+        for id, found in called.items()
+        if len(set(found.values())) > 1 and set(found.values()) <= alone and len(found) == len(attempts[id])
+    }
 
 
 def _costs(
@@ -121,17 +200,51 @@ def _by_epoch(run: ScoredRun, questions: Sequence[Question]) -> Floats:
     return np.array([[values.get((question.id, epoch), 0.0) for epoch in epochs] for question in questions])
 
 
-def _before(questions: Sequence[Question]) -> Floats:
-    """What is known of a question before anybody answers it: its length, options, language, dataset and subject."""
-    names: dict[str, int] = {}
-    for question in questions:
-        for name in {question.benchmark, question.language, question.group}:
-            names.setdefault(name, len(names))
-    table = np.zeros((len(questions), len(names) + 3))
-    for row, question in zip(table, questions, strict=True):
-        row[:3] = math.log1p(len(question.text)), len(question.options), question.text.count("?")
-        row[[3 + names[name] for name in (question.benchmark, question.language, question.group)]] = 1.0
-    return table
+def feature_names(questions: Sequence[Question]) -> list[str]:
+    """The datasets, languages and subjects of some questions."""
+    return sorted({name for one in questions for name in (one.benchmark, one.language, one.group)})
+
+
+def saved(store: Store, runs: Sequence[Run], options: AnalysisOptions, file: Path) -> dict[Path, str]:
+    """The router as an agent: what stands in its file, and in that of its policy beside it.
+
+    Raises:
+        UserError: as the analysis itself.
+    """
+    scorer = options.scorer or headline_scorer(store, runs)
+    read = _outcomes(store, runs, msgspec.structs.replace(options, scorer=scorer))
+    model = learned(read.outcomes)
+    arms = _arms([run for run in runs if run.id in read.arms])
+    policy = Policy(
+        arms=read.arms,
+        measure=read.measure or "",
+        prices=tuple(map(float, read.outcomes.prices)),
+        names=tuple(feature_names(read.questions)),
+        intercepts=tuple(map(float, model.intercepts)),
+        known=tuple(tuple(map(float, row)) for row in model.known),
+        pieces=model.pieces,
+    )
+    text = msgspec.json.encode(policy).decode()
+    beside = file.with_suffix(".policy.json")
+    words = {"arms": str(arms), "policy": f"./{beside.name}", "digest": text_digest(text)}
+    quoted = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in words.items())
+    summary = f"One of {len(read.arms)} agents for each question, learned from {len(read.questions)} questions."
+    agent = f'graph = "router"\nsummary = "{summary}"\n\n[parameters]\n{quoted}worth = 0.0\n'
+    return {beside: text, file: agent}
+
+
+def _arms(runs: Sequence[Run]) -> Listed:
+    """The runs' agents, with their models where these are not the same for all."""
+    models = [dict(models) if isinstance(models := run.identity.get("models"), Mapping) else {} for run in runs]
+    specs = [parse(run.agent) for run in runs]
+    if any(one != models[0] for one in models):
+        specs = [
+            spec.having(**{role: parse(str(text)) for role, text in own.items() if role not in spec.parameters})
+            if run.identity.get("tier") != "own"
+            else spec
+            for run, spec, own in zip(runs, specs, models, strict=True)
+        ]
+    return Listed.of(specs)
 
 
 def _after(store: Store, cheap: ScoredRun, attempts: Sequence[Attempt], questions: Sequence[Question]) -> Floats:
@@ -167,6 +280,7 @@ def routed(
     options: AnalysisOptions,
     measure: CostMeasure | None,
     without: int = 0,
+    own: Mapping[str, Routed] = MappingProxyType({}),
 ) -> Routing:
     """Every policy's outcome beside the single agents'.
 
@@ -177,6 +291,7 @@ def routed(
         options: the scorer, and the seed of folds and intervals.
         measure: of the costs.
         without: questions that were left out.
+        own: what systems that route by themselves came to.
 
     Raises:
         UserError: scikit-learn is not installed.
@@ -222,6 +337,7 @@ def routed(
         curves={"router": _curve(router, outcomes), "cascade": _curve(cascade, outcomes)} if measure else {},
         epochs=epochs,
         without=without,
+        own=tuple(result(name, found) for name, found in own.items()),
     )
 
 
@@ -246,6 +362,7 @@ def _rows(made: Routing) -> list[tuple[str, PolicyResult]]:
     kind = "oracle" if made.epochs > 1 else "oracle, an upper bound (one epoch)"
     return [
         *((one.name, one) for one in made.singles),
+        *((one.name, one) for one in made.own),
         ("router: by the question", made.router),
         (f"cascade: {made.cheapest} first", made.cascade),
         ("control: router of shuffled outcomes", made.control),
@@ -300,6 +417,9 @@ def _note(made: Routing) -> str:
         "Policies are cross-fitted: no question is routed by what was learned from it. A cascade pays for the first "
         "answer too.",
     ]
+    for one in made.own:
+        shares = ", ".join(f"{100 * share:.0f} % to {name}" for name, share in one.shares.items())
+        parts.append(f"{one.name} routes by itself: {shares}.")
     if made.without:
         parts.append(f"{made.without:,} questions without a score in some run are left out.")
     if made.epochs == 1:
@@ -327,4 +447,5 @@ ROUTING: Analysis[Routing] = Analysis(
     measure=_measure,
     table=_table,
     picture=_picture,
+    save=saved,
 )

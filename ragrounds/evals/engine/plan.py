@@ -95,6 +95,12 @@ class OpenedAgent(Struct, frozen=True):
     inner: Mapping[str, tuple[OpenedAgent, ...]] = {}
     """As :attr:`ragrounds.agents.agent.Agent.inner`."""
 
+    @property
+    def all_models(self) -> list[Model]:
+        """Its models, and those of the agents inside it."""
+        inside = [model for some in self.inner.values() for one in some for model in one.all_models]
+        return list({id(model): model for model in [*self.models.values(), *inside]}.values())
+
 
 class PlannedRun(Struct, frozen=True):
     """A run that can be replayed: its record, and its agent with all that it needs."""
@@ -115,6 +121,11 @@ class PlannedRun(Struct, frozen=True):
     """What a counterfactual changes in the attempt at a question in an epoch."""
     inner: Mapping[str, tuple[OpenedAgent, ...]] = {}
     """The agents that run inside it."""
+
+    @property
+    def all_models(self) -> list[Model]:
+        """Its models, and those of the agents inside it."""
+        return OpenedAgent(self.agent, self.models, None, inner=self.inner).all_models
 
 
 def plan(

@@ -319,7 +319,7 @@ def attempts_left(store: Store, run: Run, questions: Sequence[Question]) -> int:
 def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
     """Say whether any model costs money; ``None``: no model is known to, and the price of one is not known."""
     probe = Reply(text="", usage=Usage(1000, 1000), busy=1.0)
-    prices = [model.price(probe) for planned in planned_runs for model in planned.models.values()]
+    prices = [model.price(probe) for planned in planned_runs for model in planned.all_models]
     if any(price for price in prices):
         return True
     own = any(not planned.models for planned in planned_runs)  # graphs that bring models of their own

@@ -95,7 +95,7 @@ async def replay(
     """
     disable_uploads()
     runner = AttemptRunner(store, journal, planned_runs, scorers)
-    models = {model.spec for planned in planned_runs for model in planned.models.values()}
+    models = {model.spec for planned in planned_runs for model in planned.all_models}
     queue = WorkQueue(store, planned_runs, questions, golds, stops, listener)
     ends: list[BaseException] = []
     leading = lead and partial(lead, store, journal, planned_runs, scorers, queue, concurrency)

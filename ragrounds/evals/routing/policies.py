@@ -188,25 +188,71 @@ def _folds(clusters: Sequence[str], generator: np.random.Generator) -> Choices:
 
 
 def _features(outcomes: Outcomes, cascade: bool) -> Floats:
-    """Standardised features. The words' topics come from all questions: they know no outcome."""
+    """Standardised features."""
+    whole = _table(outcomes, cascade)[0]
+    spread = whole.std(axis=0)
+    return np.asarray((whole - whole.mean(axis=0))[:, spread > 1e-12] / spread[spread > 1e-12])
+
+
+def _table(outcomes: Outcomes, cascade: bool) -> tuple[Floats, Any, Floats]:
+    """Features, what counts the questions' words, and topics × words. The topics come from all questions: they know
+    no outcome."""
     decomposition, text = _sklearn("decomposition"), _sklearn("feature_extraction.text")
     parts = [outcomes.known, *([outcomes.seen] if cascade else [])]
+    counter, topics = None, np.zeros((0, 0))
     if len(set(outcomes.texts)) > 2 * _TOPICS:
         words = text.TfidfVectorizer(max_features=_WORDS, sublinear_tf=True, analyzer="char_wb", ngram_range=(3, 5))
         weights = words.fit_transform(outcomes.texts)
         if weights.shape[1] > 2 * _TOPICS:
-            parts.append(decomposition.TruncatedSVD(_TOPICS, random_state=0).fit_transform(weights))
-    whole = np.hstack(parts)
-    spread = whole.std(axis=0)
-    return np.asarray((whole - whole.mean(axis=0))[:, spread > 1e-12] / spread[spread > 1e-12])
+            reduced = decomposition.TruncatedSVD(_TOPICS, random_state=0)
+            parts.append(reduced.fit_transform(weights))
+            counter, topics = words, reduced.components_
+    return np.hstack(parts), counter, topics
+
+
+class LinearModel(Struct, frozen=True, kw_only=True):
+    """Each agent's chances as a linear function of a question's own features."""
+
+    intercepts: Floats
+    known: Floats
+    """Agents × features of :attr:`Outcomes.known`."""
+    pieces: dict[str, tuple[float, ...]]
+    """A run of letters → its idf, then its weight for each agent."""
+
+
+def learned(outcomes: Outcomes) -> LinearModel:
+    """The router's model, learned from all questions.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+    """
+    whole, counter, topics = _table(outcomes, False)
+    mean, spread, size = whole.mean(axis=0), whole.std(axis=0), outcomes.known.shape[1]
+    used = spread > 1e-12
+    weights = np.zeros((outcomes.means.shape[1], whole.shape[1]))
+    starts = outcomes.means.mean(axis=0)
+    if used.any():
+        model = _ridge((whole - mean)[:, used] / spread[used], outcomes.means)
+        weights[:, used] = model.coef_ / spread[used]
+        starts = model.intercept_ - weights @ mean
+    of_pieces = weights[:, size:] @ topics if counter is not None else np.zeros((len(weights), 0))
+    names = counter.get_feature_names_out() if counter is not None else ()
+    pieces = {
+        str(name): (float(idf), *map(float, column))
+        for name, idf, column in zip(names, counter.idf_ if counter is not None else (), of_pieces.T, strict=True)
+    }
+    return LinearModel(intercepts=starts, known=weights[:, :size], pieces=pieces)
 
 
 def _learned(features: Floats, right: Floats, asked: Floats) -> Floats:
     """Each agent's expected score of the questions `asked`; its average where nothing tells them apart."""
     if not features.shape[1]:
         return np.broadcast_to(right.mean(axis=0), (len(asked), right.shape[1]))
-    model = _sklearn("linear_model").RidgeCV(len(right) * _SHRINKAGE, alpha_per_target=True).fit(features, right)
-    return np.asarray(model.predict(asked))
+    return np.asarray(_ridge(features, right).predict(asked))
+
+
+def _ridge(features: Floats, right: Floats) -> Any:
+    return _sklearn("linear_model").RidgeCV(len(right) * _SHRINKAGE, alpha_per_target=True).fit(features, right)
 
 
 def _sklearn(module: str) -> Any:

@@ -171,7 +171,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             await runner.close()
-            for model in {id(model): model for planned in planned_runs for model in planned.models.values()}.values():
+            for model in {id(model): model for planned in planned_runs for model in planned.all_models}.values():
                 await model.close()
             journal.close()
 

@@ -1,0 +1,141 @@
+"""`router`: one of several agents for each question, by a policy that `ragrounds analyse routing --save FILE` learned.
+
+The policy is linear in what is known of a question before anybody answers it: its length, its number of options, its
+dataset, language and subject, and its runs of three to five letters by tf-idf. It gives each agent a chance to be
+right; the likeliest answers, the cheaper one of equals. With ``worth`` (in the measure of the policy's prices:
+dollars, tokens or seconds) a right answer is weighed against the price. The agent's attempt is the one that it makes
+alone.
+
+Sees the options: the agent that answers, as it does alone; the policy knows how many there are. Differs: RouteLLM (Ong
+et al., 2024) learns from people's preferences, this one from scores of stored runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.contracts import Context
+from ragrounds.digests import text_digest
+from ragrounds.errors import UserError
+from ragrounds.files import read_text
+from ragrounds.graphs.shapes import number
+from ragrounds.graphs.state import Graph, Runtime, graph_of, word
+from ragrounds.graphs.state import State as Shared
+from ragrounds.records import Question
+from ragrounds.specs import Listed, Value
+
+AGENTS = ("arms",)
+PROMPTS: tuple[str, ...] = ()
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `analyse routing` has learned."""
+
+    arms: tuple[str, ...]
+    """The agents, as they were called."""
+    measure: str
+    prices: tuple[float, ...]
+    """Of an attempt of each, in the measure."""
+    names: tuple[str, ...]
+    """Datasets, languages and subjects that are features."""
+    intercepts: tuple[float, ...]
+    known: tuple[tuple[float, ...], ...]
+    """Agents × features: a weight each."""
+    pieces: dict[str, tuple[float, ...]]
+    """A run of letters → its idf, then its weight for each agent."""
+
+    def chances(self, question: Question) -> list[float]:
+        """How probably each agent is right, as a linear model has it: a little below 0 and above 1 may happen."""
+        features = question_features(question, self.names)
+        counts = {piece: count for piece, count in pieces(question.text).items() if piece in self.pieces}
+        values = {piece: (1 + math.log(count)) * self.pieces[piece][0] for piece, count in counts.items()}
+        norm = math.sqrt(sum(value * value for value in values.values())) or 1.0
+        return [
+            start
+            + sum(weight * value for weight, value in zip(self.known[arm], features, strict=True))
+            + sum(self.pieces[piece][1 + arm] * value for piece, value in values.items()) / norm
+            for arm, start in enumerate(self.intercepts)
+        ]
+
+    def chosen(self, chances: Sequence[float], worth: float) -> int:
+        """The agent of the highest chance, less its price in right answers where these are worth something."""
+        gains = [chance - (price / worth if worth else 0.0) for chance, price in zip(chances, self.prices, strict=True)]
+        near = [arm for arm, gain in enumerate(gains) if gain >= max(gains) - 1e-12]
+        return min(near, key=lambda arm: self.prices[arm])
+
+
+class State(Shared, total=False):
+    arm: int
+
+
+def build() -> Graph:
+    """START → route → answer → END."""
+    return graph_of(State, {"route": route, "answer": answer})
+
+
+def nests(parameters: Mapping[str, Value]) -> bool:
+    """Always: see :func:`ragrounds.graphs.catalogue.nests`."""
+    return True
+
+
+async def route(state: State, runtime: Runtime[Context]) -> State:
+    """Choose an agent."""
+    context = runtime.context
+    policy = read_policy(word(context, "policy", ""), word(context, "digest", ""))
+    arms = Listed(word(context, "arms", "[]")).items
+    if len(arms) != len(policy.arms):
+        raise UserError(f"The policy is of {len(policy.arms)} agents, and arms names {len(arms)}.")
+    worth = number(context, "worth", 0.0)
+    chances = policy.chances(context.question)
+    arm = policy.chosen(chances, worth)
+    context.note("routed", f"{arms[arm]}: " + ", ".join(f"{chance:.3f}" for chance in chances))
+    return {"arm": arm}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Have that agent answer."""
+    given = await runtime.context.attempt_of("arms", which=state["arm"], epoch=runtime.context.epoch)
+    return {"answer": given.text, "choice": given.choice}
+
+
+@lru_cache(maxsize=16)
+def read_policy(file: str, digest: str) -> Policy:
+    """A policy's file.
+
+    Raises:
+        UserError: there is none, it is no policy, or another one than the agent was saved with.
+    """
+    text = read_text(Path(file))
+    if text_digest(text) != digest:
+        raise UserError(f"{file} is another policy than the agent was saved with: `ragrounds analyse routing --save`.")
+    try:
+        return msgspec.json.decode(text, type=Policy)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{file} is no policy: {error}") from error
+
+
+def question_features(question: Question, names: Sequence[str]) -> list[float]:
+    """What is known of a question before anybody answers it: its length, options, question marks, and which of the
+    names are its dataset, language or subject."""
+    own = {question.benchmark, question.language, question.group}
+    plain = [math.log1p(len(question.text)), float(len(question.options)), float(question.text.count("?"))]
+    return plain + [float(name in own) for name in names]
+
+
+def pieces(text: str) -> Counter[str]:
+    """Runs of three to five letters inside words, which are padded by a blank: scikit-learn's ``char_wb``."""
+    counts: Counter[str] = Counter()
+    for plain in text.lower().split():
+        padded = f" {plain} "
+        for size in range(3, 6):
+            counts.update(padded[at : at + size] for at in range(max(1, len(padded) - size + 1)))
+            if len(padded) <= size:  # a short word counts once
+                break
+    return counts
