@@ -19,6 +19,7 @@ from ragrounds.evals.exchange.run_audit import RunFinding, audit_runs
 from ragrounds.settings import Settings
 from ragrounds.ui.text import one_line
 
+_PARQUET = " A frame in Parquet is read as JSON Lines: frame.to_json(FILE, orient='records', lines=True)."
 _NAMED = 20
 """Rows that could not be read, which are named."""
 
@@ -138,8 +139,8 @@ def import_files(
             elif inside:
                 left.append(each)
             else:
-                raise UserError(f"{each}: no form is recognised in it. --format says which "
-                                f"({', '.join(import_formats())}).")  # fmt: skip
+                names, hint = ", ".join(import_formats()), _PARQUET if file.start.startswith(b"PAR1") else ""
+                raise UserError(f"{each}: no form is recognised in it. --format says which ({names}).{hint}")
         special = any(not importer.general for _, importer in here)
         kept = [(file, importer) for file, importer in here if not (inside and special and importer.general)]
         left += [file.path for file, importer in here if (file, importer) not in kept]

@@ -304,6 +304,12 @@ def test_a_trec_run_is_a_retrieval_and_the_command_that_scores_it_is_said(tmp_pa
         rr.import_runs(tmp_path / "their run", home=tmp_path / "home")
 
 
+def test_parquet_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "frame.parquet").write_bytes(b"PAR1" + b"\0" * 100)
+    with pytest.raises(UserError, match="to_json"):
+        rr.import_runs(tmp_path / "frame.parquet", home=tmp_path / "home")
+
+
 def test_the_help_names_every_form() -> None:
     import inspect
 

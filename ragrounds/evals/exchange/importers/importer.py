@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from ragrounds import hooks
-from ragrounds.errors import UserError
 from ragrounds.http import believed_count
 from ragrounds.plugins import ExtensionPoint, fields_amiss
 from ragrounds.records import Status, Usage
@@ -269,12 +268,9 @@ def labels_for(options: object) -> dict[str, str]:
     if isinstance(options, dict):
         return {str(key): text_of(value) for key, value in options.items()}
     if isinstance(options, list):
-        return {_label(place, len(options)): text_of(value) for place, value in enumerate(options)}
+        lettered = len(options) <= 26
+        return {chr(65 + place) if lettered else str(place + 1): text_of(one) for place, one in enumerate(options)}
     return {}
-
-
-def _label(place: int, count: int) -> str:
-    return chr(65 + place) if count <= 26 else str(place + 1)
 
 
 def passages_of(value: object) -> tuple[GivenPassage, ...]:
@@ -298,8 +294,3 @@ def passages_of(value: object) -> tuple[GivenPassage, ...]:
 
 _ID = ("id", "doc_id", "docid", "document.id", "_id")
 _TEXT = ("text", "contents", "content", "page_content", "passage", "document.content", "document")
-
-
-def refuse(path: Path, expected: str) -> UserError:
-    """The error for a file that is not what it was taken for."""
-    return UserError(f"{path}: expected {expected}. `ragrounds import --help` names the forms; --format says which.")

@@ -26,7 +26,6 @@ from ragrounds.evals.exchange.importers.importer import (
     dict_of,
     dicts_of,
     number_of,
-    refuse,
     text_of,
     usage_of,
 )
@@ -63,7 +62,8 @@ def _packed(file: ImportFile) -> Rows:
             names = {info.filename: info for info in log.infolist()}
             about = names.get("header.json") or names.get("_journal/start.json")
             if about is None:
-                raise refuse(file.path, "a log of Inspect")
+                yield BadRow("the file", "it has no header, as a log of Inspect has")
+                return
             read = _member(log, raw, about, "header.json")
             if isinstance(read, BadRow):
                 yield read
