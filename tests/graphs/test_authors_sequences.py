@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ragrounds.graphs.self_rag import RELEVANT, SUPPORT, USE, mark
+from ragrounds.models.options import cards
 from tests.graphs.playing import LONG, play
 from tests.graphs.test_strategies import doubting, marked, said, short
 
@@ -85,3 +86,14 @@ def test_marks_are_weighed_as_theirs_are():
     for reply, theirs, tokens in ((first, 3.5169, 7), (second, 1.1165, 3)):
         score = sum(mark(reply, family) for family in (RELEVANT, SUPPORT, USE))
         assert score + math.exp(-1 / tokens) == pytest.approx(theirs, abs=1e-4)
+
+
+async def test_a_model_of_self_rags_is_written_to_as_its_authors_do():
+    said = ["[Relevant] Heparin. [Fully supported][Utility:5][Retrieval]", "[Relevant] It helps."]
+    played = await play("self_rag[mode=tokens,retrieval=always,top_k=1,segments=2]", said, LONG)
+    first, second = (cards()["selfrag"].written(asked.messages, asked.prefix) for asked in played.model.requests)
+    asked = f"### Instruction:\n{Q}\n\n### Response:\n"
+    passage = "[Retrieval]<paragraph>Title 1\nText of passage 1.</paragraph>"
+    assert first == f"{asked}{passage}"
+    assert second == f"{asked}[Relevant] Heparin. [Fully supported][Utility:5]{passage}"
+    assert played.attempt.text == "Heparin. It helps."
