@@ -157,7 +157,7 @@ class ServerPool:
             Transient: its connection failed; the next try finds another server.
             StopRun: no server has ever been reached.
         """
-        server = self._all[0]
+        server, begins = self._all[0], set[int]()
         if len(self._all) > 1:
             now, begins = self._clock(), _beginnings(prompt)
             most = _UNEVEN * self.in_flight / len(self._all) + 1

@@ -74,6 +74,12 @@ def test_each_call_goes_where_fewest_are_in_flight() -> None:
     assert len(set(turns)) == 3
 
 
+def test_a_fault_of_the_only_server_is_tried_again() -> None:
+    those, made, _ = servers(1)
+    assert [fail(those, CUT) for _ in range(2)] == made * 2
+    assert made[0].in_flight == 0
+
+
 def test_a_server_that_fails_is_left_out_for_a_while() -> None:
     those, made, clock = servers(2)
     with those.server_for():
