@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
+from typing import Any
 
+from msgspec.structs import asdict
 from rich.console import Console
 
 from ragrounds.api.progress import counted
@@ -111,20 +113,9 @@ def verify(
     beside = Path(page) if page else read.path.with_name("index.html")
     if found.comparison is not None and (page or beside.is_file()):
         _set_beside_page(beside, read.path.name.removesuffix(SUFFIX), found)
-    return VerifiedBundle(
-        bundle=read.path,
-        root=read.seal.root,
-        runs=tuple(found.runs),
-        attempts=found.attempts,
-        figures=found.figures,
-        derived=found.derived,
-        printed=found.printed,
-        differing=tuple(found.differing),
-        more=found.more,
-        underived=found.underived,
-        notes=tuple(found.notes),
-        comparison=found.comparison,
-    )
+    made = {name: value for name, value in asdict(found).items() if name in VerifiedBundle.__struct_fields__}
+    listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in made.items()}
+    return VerifiedBundle(bundle=read.path, root=read.seal.root, **listed)
 
 
 def _set_beside_page(page: Path, key: str, found: Derivation) -> None:

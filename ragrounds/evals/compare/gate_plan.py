@@ -84,32 +84,10 @@ def spread_of(values: Floats, epochs: int, judges: int = 1, error: float = 0.0, 
     return (between + inside / epochs) / whole if whole else 1.0
 
 
-def ends(values: Floats, limit: float, mean: float, spread: float, error: float, power: float, seed: int) -> list[int]:
-    """After how many questions the rule is shown to hold in draws of such values, until so many of them are; fewer
-    where 20,000 questions are not enough."""
-    flat = values.ravel()
-    chances = tilted(flat, mean)
-    if chances is None:
-        return []
-    table = bets_on(np.clip(mean + (flat - mean) * math.sqrt(spread), 0, 1), limit)
-    generator, found = np.random.default_rng(seed), list[int]()
-    grown = np.zeros((_DRAWS, table.shape[1]))
-    edges = np.cumsum(chances)
-    for question in range(1, _MOST + 1):
-        grown += table[np.minimum(np.searchsorted(edges, generator.random(len(grown))), len(flat) - 1)]
-        shown = log_mean_exp(grown) >= reach(error)
-        if shown.any():
-            found += [question] * int(shown.sum())
-            grown = grown[~shown]
-        if len(found) >= power * _DRAWS:
-            break
-    return found
-
-
 def size(
     design: DesignSize, values: Floats, limit: float, mean: float, spread: float, error: float, power: float, seed: int
 ) -> DesignSize:
-    """The design with its size.
+    """The design with its size, from draws of such values that are followed until enough of them hold.
 
     Args:
         design: what is planned.
@@ -121,13 +99,26 @@ def size(
         power: wanted.
         seed: of the draws.
     """
-    found = ends(values, limit, mean, spread, error, power, seed)
-    chances = tilted(values.ravel(), mean)
-    variance = math.nan if chances is None else spread * float(chances @ (values.ravel() - mean) ** 2)
+    flat = values.ravel()
+    chances = tilted(flat, mean)
+    if chances is None:
+        return design
+    table = bets_on(np.clip(mean + (flat - mean) * math.sqrt(spread), 0, 1), limit)
+    generator, ends = np.random.default_rng(seed), list[int]()
+    grown, edges = np.zeros((_DRAWS, table.shape[1])), np.cumsum(chances)
+    for question in range(1, _MOST + 1):
+        grown += table[np.minimum(np.searchsorted(edges, generator.random(len(grown))), len(flat) - 1)]
+        shown = log_mean_exp(grown) >= reach(error)
+        if shown.any():
+            ends += [question] * int(shown.sum())
+            grown = grown[~shown]
+        if len(ends) >= power * _DRAWS:
+            break
     z = NormalDist().inv_cdf(1 - error) + NormalDist().inv_cdf(power)
+    variance = spread * float(chances @ (flat - mean) ** 2)
     return replace(
         design,
-        questions=found[-1] if len(found) >= power * _DRAWS else None,
-        median=found[_DRAWS // 2 - 1] if len(found) >= _DRAWS // 2 else None,
-        fixed=None if chances is None else math.ceil(z**2 * variance / (mean - limit) ** 2),
+        questions=ends[-1] if len(ends) >= power * _DRAWS else None,
+        median=ends[_DRAWS // 2 - 1] if len(ends) >= _DRAWS // 2 else None,
+        fixed=math.ceil(z**2 * variance / (mean - limit) ** 2),
     )

@@ -204,7 +204,6 @@ class _Derived:
         self._seen: set[tuple[str, str, int]] = set()
         self._scorers: dict[str, set[str]] = {}
         """Run → the scorers that its attempts have scores by."""
-        self._unscored: dict[tuple[str, str], str] = {}
         self._judges: dict[str, dict[str, RecordedJudge]] = {}
         self._replies: dict[str, Reply] = {}
         self._named: dict[str, list[str]] = {}
