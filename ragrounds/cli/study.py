@@ -70,7 +70,7 @@ def copy_command(
 ) -> None:
     """Copy a shipped study's file here, to be changed: other models, rows, prompts.
 
-    Example: ragrounds study copy mirage-table6 --out mine.toml
+    Example: ragrounds study copy mirage-table6 --out six.toml
     """
     made = copy_study(name, out)
     say(f"Written: {made}. Change it, then: ragrounds study run {shlex.quote(str(made))}")
