@@ -83,7 +83,7 @@ def test_what_cannot_be_asked_is_said() -> None:
     assert unknown_words(UnknownFacts()) == ""
     assert unknown_words(UnknownFacts(no_gold=1, no_facts=2)) == (
         "Not judged by this filter: 1 attempt with no gold documents known, "
-        "2 attempts whose steps were not looked at yet."
+        "2 attempts whose steps were not read yet."
     )
 
 
