@@ -23,10 +23,10 @@ class PublishedRun(Struct, frozen=True, kw_only=True):
     """``None``: the paper's own scorer is the benchmark's, or none of ours."""
 
     def words(self) -> str:
-        """In words: ``the profile medrag says: temperature=0; scored by mirage``."""
+        """In words: ``the profile medrag sets: temperature=0; scored by mirage``."""
         said = [", ".join(f"{key}={value:g}" for key, value in self.sampling.items())] if self.sampling else []
         said += [f"scored by {self.scorer}"] if self.scorer else []
-        return f"the profile {self.profile} sets: {{'; '.join(said) or 'sampling and scorer are not set'}}"
+        return f"the profile {self.profile} sets: {'; '.join(said) or 'neither sampling nor scorer'}"
 
 
 def apply(agent: str, profile: str, model: str | None = None) -> str:

@@ -103,6 +103,7 @@ def test_sampling_and_scorer_are_a_record():
     assert found.sampling == {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.05}
     assert "repetition_penalty" not in profiles.published("mrag", "openai:gpt-4o").sampling
     assert profiles.published("medrag", "openai:x").scorer == "mirage"
+    assert profiles.published("medrag", "openai:x").words().endswith("scored by mirage")
     assert profiles.published("cmedteb", "openai:x").scorer is None
 
 
