@@ -82,8 +82,7 @@ def test_what_stands_behind_the_cursor_stays() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     assert unknown_words(UnknownFacts()) == ""
     assert unknown_words(UnknownFacts(no_gold=1, no_facts=2)) == (
-        "Not judged by this filter: 1 attempt with no gold documents known, "
-        "2 attempts whose steps were not read yet."
+        "Not judged by this filter: 1 attempt with no gold documents known, 2 attempts whose steps were not read yet."
     )
 
 
