@@ -173,6 +173,7 @@ def _spans(s: Scenario) -> Any:
         if isinstance(value, dict):
             if "spanId" in value:
                 kept = {one["key"]: next(iter(one["value"].values())) for one in value.get("attributes", [])}
+                kept |= {"metadata": json.loads(kept["metadata"])} if "metadata" in kept else {}  # it holds times
                 found.append([value["name"], kept])
             for one in value.values():
                 walk(one)
