@@ -19,8 +19,11 @@ def ran(command):
 
 @pytest.mark.slow
 def test_every_analysis_draws_and_gives_a_table_json_and_svg(ran, tmp_path):
-    for name in sorted({*analyses()} - {"failures"}):  # which needs what OGCaReBench alone says of a case
-        more = ("--size", "baseline:extractive=1") if name == "size" else ()
+    (tmp_path / "listed.txt").write_text("sample/1\n")
+    given = {"size": ("--size", "baseline:extractive=1"), "listed": ("--documents", str(tmp_path / "listed.txt"))}
+    # Failures needs what OGCaReBench alone says of a case, evidence a counterfactual run.
+    for name in sorted({*analyses()} - {"failures", "evidence"}):
+        more = given.get(name, ())
         file = tmp_path / f"{name}.svg"
         done = ran("analyse", name, *RUNS, "--plot", str(file), *more)
         assert done.returncode == 0, (name, done.stderr)
