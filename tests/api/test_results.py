@@ -55,7 +55,7 @@ def page(result: Any) -> Elements:
     assert elements.open == []
     assert set(elements.names) <= set(
         "style div table caption thead tbody tr th td p pre progress svg title line text g circle path rect "
-        "details summary".split()
+        "details summary ol li".split()
     )
     assert "\x1b" not in elements.text
     assert "\u202e" not in elements.text

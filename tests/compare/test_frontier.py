@@ -102,7 +102,7 @@ def test_few_questions_have_figures_without_intervals(store):
         assert one.value > 0
         assert (one.low, one.high, one.few) == (None, None, True)
     assert [point.share for point in found.points] == [None, None]
-    shown, prices = frontier_tables(found, "strict", *[agent_names(comparison)] * 2)
+    shown, prices = frontier_tables(found, "strict", agent_names(comparison))
     assert [row.count("too few") for row in (*shown.rows, *prices.rows)] == [3, 3, 1]
 
 

@@ -30,7 +30,7 @@ def test_clusters_and_unmarked_duplicates_are_counted(store):
     asked = [*(replace(one, cluster="same") for one in ASKED[:3]), *ASKED[3:]]
     asked[10] = replace(asked[10], text=asked[11].text)
     clusters, same, once = found(store, [add_run(store, "a", asked, [1, 0] * 20)])
-    assert clusters.startswith("3 of the 40 questions stand in 1 cluster of duplicates")
+    assert clusters.startswith("3 of the 40 questions are in 1 cluster of duplicates")
     assert same.startswith("2 questions share their text and options with another (1 text)")
     assert once == ONCE
 

@@ -117,4 +117,5 @@ AS_OF = Retriever(
         RetrieverParameter("dates", "CSV with a heading line: a document's id and its date"),
         RetrieverParameter("digest", "of that file; another one is refused"),
     ),
+    cost="a search of the retriever inside, deeper where passages are left out",
 )
