@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,14 +16,14 @@ from ragrounds.api import arguments
 from ragrounds.api.arguments import WHAT, Arg, described, option_name, takes
 from ragrounds.api.compare import AnalysedRuns, analyse
 from ragrounds.api.event_loop import finish
+from ragrounds.api.recipes import recipe_of
 from ragrounds.api.resume import kept_options
 from ragrounds.api.run import begun_runs
 from ragrounds.api.run_request import Listener, RunArguments, Shown
-from ragrounds.api.servers import server_defaults
-from ragrounds.api.workspace import chosen_settings, opened_runs, texts, user_prices
+from ragrounds.api.workspace import chosen_settings, opened_runs, texts
 from ragrounds.contracts import Intervention, Model
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.run_data import searches
+from ragrounds.evals.analyses.run_data import first_found, searches
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.counterfactuals.changes import IDENTITY, AttemptChange, Change, Target
 from ragrounds.evals.engine.plan import PlannedRun, fingerprint
@@ -112,26 +111,12 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
             settings=chosen,
             **{name: getattr(given, name) for name in _CARRIED},
         )
-        with (
-            _inside(kept.folder),
-            begun_runs(
-                request, change=partial(_changed, [*floors, *changes], given, partial(_opened, request, chosen))
-            ) as replay,
-        ):
+        change = partial(_changed, [*floors, *changes], given, request, chosen)
+        # Relative paths of its options begin where the run began.
+        folder = kept.folder if Path(kept.folder).is_dir() else "."
+        with contextlib.chdir(folder), begun_runs(request, change=change) as replay:
             finish(replay.carry_out())
     return analyse("evidence", [run.id for run, _ in asked], scorer=given.scorer, seed=given.seed, settings=chosen)
-
-
-@contextmanager
-def _inside(folder: str) -> Iterator[None]:
-    """Work where the run began: relative paths of its options begin there."""
-    before = Path.cwd()
-    if Path(folder).is_dir():
-        os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _request(options: Sequence[str]) -> RunArguments:
@@ -147,17 +132,11 @@ def _request(options: Sequence[str]) -> RunArguments:
     return RunArguments(**values)
 
 
-def _opened(request: RunArguments, settings: Settings, text: str) -> Model:
-    """A model that a change names, with what the run's own have."""
-    sampling = {"temperature": request.temperature, "top_p": request.top_p, "max_tokens": request.max_answer_tokens}
-    where = server_defaults(request.base_url, request.alias, settings)
-    return open_model(with_defaults(text, {**where, **sampling, "timeout": request.timeout}), user_prices(settings))
-
-
 def _changed(
     changes: Sequence[Change],
     given: CounterfactualArguments,
-    opened: Callable[[str], Model],
+    request: RunArguments,
+    settings: Settings,
     store: Store,
     planned_runs: Sequence[PlannedRun],
     loaded: Benchmark,
@@ -165,13 +144,16 @@ def _changed(
     """For each change the run of the parent's attempts with it; and the questions that are drawn."""
     [parent] = planned_runs
     run = parent.run
-    if parent.agent.card.record or not _asks_through_us(parent):
+    if parent.agent.card.record or run.identity.get("tier") != "journaled":
         raise UserError(
             f"{run.agent} makes its calls by itself: what its searches give cannot be changed. Counterfactuals are of "
             "agents that search through ragrounds: those that ship, and graphs that take our context."
         )
     made = {(one.question_id, one.epoch): one.searches for one in store.summaries(run)}
-    others = _found_by_question(store, run) if any(change.spec.name == "swap" for change in changes) else {}
+    swaps = any(change.spec.name == "swap" for change in changes)
+    first = first_found(searches(store, run), loaded.questions) if swaps else {}
+    others = {id: found.passages for id, found in first.items()}
+    recipe = recipe_of(request, loaded, settings)
     questions = list(loaded.questions)
     if given.limit is not None and given.limit < len(questions):
         drawn = set(random.Random(f"counterfactual {given.seed}").sample(range(len(questions)), given.limit))
@@ -179,21 +161,21 @@ def _changed(
     planned = []
     for change in changes:
         name = change.spec.parameters.get("model")
-        models = {str(name): opened(str(name))} if change.spec.name == "model" else {}
+        models = (
+            {str(name): open_model(with_defaults(str(name), recipe.defaults), recipe.prices)}
+            if change.spec.name == "model"
+            else {}
+        )
         made_again = _find_or_start(store, run, change, loaded)
         planned.append(
             structs.replace(
                 parent,
                 run=made_again,
                 models={**parent.models, **models},
-                change=partial(_of_attempt, change, made, others, models),
+                change=partial(_of_attempt, change, made, others if change.spec.name == "swap" else {}, models),
             )
         )
     return planned, questions
-
-
-def _asks_through_us(parent: PlannedRun) -> bool:
-    return parent.run.identity.get("tier") == "journaled"
 
 
 def _of_attempt(
@@ -208,12 +190,8 @@ def _of_attempt(
     seed = f"{question.id}#{epoch}"
     of_others = [found for id, found in others.items() if id != question.id]
     random.Random(f"others {seed}").shuffle(of_others)
-    target = Target(question, gold, seed, of_others[:_OTHERS])
+    target = Target(question, gold, seed, change.template, of_others[:_OTHERS])
     return AttemptChange(change, target, change.at(made.get((question.id, epoch), 0)), models)
-
-
-def _found_by_question(store: Store, run: Run) -> dict[str, tuple[Any, ...]]:
-    return {id: found[0].passages for (id, epoch), found in searches(store, run).items() if epoch == 0 and found}
 
 
 def _find_or_start(store: Store, parent: Run, change: Change, loaded: Benchmark) -> Run:

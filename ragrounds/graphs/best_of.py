@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import asked
 from ragrounds.graphs.model_text import ending, without_thought
-from ragrounds.graphs.samples import Drawn, Samples, epochs, sample
+from ragrounds.graphs.samples import Samples, attempts, draw
 from ragrounds.graphs.shapes import read_object, vote
-from ragrounds.graphs.state import Graph, Runtime, State, whole
+from ragrounds.graphs.state import Graph, Runtime, State
 from ragrounds.records import Message
-from ragrounds.specs import Value
 
 AGENTS = ("of",)
 PROMPTS = ("best_of/judge",)
@@ -29,21 +27,7 @@ PROMPTS = ("best_of/judge",)
 
 def build() -> Graph:
     """START → draw, once for each sample → judge → END."""
-    return vote(Samples, attempts=_attempts, attempt=draw, after=[judge])
-
-
-def nests(parameters: Mapping[str, Value]) -> bool:
-    """Always: see :func:`ragrounds.graphs.catalogue.nests`."""
-    return True
-
-
-def _attempts(state: Samples, context: Context) -> list[Samples]:
-    return epochs(context, whole(context, "samples", 5))
-
-
-async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
-    """Draw a sample."""
-    return await sample(runtime, state, "of")
+    return vote(Samples, attempts=attempts, attempt=draw, after=[judge])
 
 
 async def judge(state: Samples, runtime: Runtime[Context]) -> State:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
 from ragrounds.contracts import Attempted, Context
 from ragrounds.errors import UserError, nearest
@@ -28,7 +27,6 @@ from ragrounds.graphs.samples import Drawn, Samples, epochs, most_frequent, samp
 from ragrounds.graphs.shapes import number, read_object
 from ragrounds.graphs.state import END, START, Graph, Runtime, State, graph_of, whole, word
 from ragrounds.records import Message
-from ragrounds.specs import Value
 
 AGENTS = ("first", "then")
 PROMPTS = ("cascade/confidence",)
@@ -39,11 +37,6 @@ def build() -> Graph:
     """START → draw, once or for each sample → decide (→ then) → END."""
     nodes = {"draw": draw, "decide": decide, "then": then}
     return graph_of(Samples, nodes, {START: (_spread, ["draw"]), "decide": (_onward, ["then", END])})
-
-
-def nests(parameters: Mapping[str, Value]) -> bool:
-    """Always: see :func:`ragrounds.graphs.catalogue.nests`."""
-    return True
 
 
 def way(context: Context) -> str:

@@ -45,7 +45,7 @@ def nests(name: str, parameters: Mapping[str, Value]) -> bool:
     """Say whether graphs run inside this one's nodes. Streaming their steps costs every attempt about a millisecond,
     so it is done only where there are any."""
     asked = getattr(_module(name), "nests", None)
-    return asked is not None and bool(asked(parameters))
+    return bool(agents_in(name)) or (asked is not None and bool(asked(parameters)))
 
 
 @cache

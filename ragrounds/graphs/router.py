@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from ragrounds.graphs.shapes import number
 from ragrounds.graphs.state import Graph, Runtime, graph_of, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Question
-from ragrounds.specs import Listed, Value
+from ragrounds.specs import Listed
 
 AGENTS = ("arms",)
 PROMPTS: tuple[str, ...] = ()
@@ -78,11 +78,6 @@ class State(Shared, total=False):
 def build() -> Graph:
     """START → route → answer → END."""
     return graph_of(State, {"route": route, "answer": answer})
-
-
-def nests(parameters: Mapping[str, Value]) -> bool:
-    """Always: see :func:`ragrounds.graphs.catalogue.nests`."""
-    return True
 
 
 async def route(state: State, runtime: Runtime[Context]) -> State:

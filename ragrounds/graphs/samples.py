@@ -10,7 +10,7 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Attempted, Context
-from ragrounds.graphs.state import Runtime, State
+from ragrounds.graphs.state import Runtime, State, whole
 
 
 class Samples(State, total=False):
@@ -37,6 +37,16 @@ def epochs(context: Context, samples: int) -> list[Samples]:
 async def sample(runtime: Runtime[Context], state: Samples, parameter: str, *, likely: bool = False) -> Drawn:
     """Draw one."""
     return {"drawn": [await runtime.context.attempt_of(parameter, epoch=state["epoch"], likely=likely)]}
+
+
+def attempts(state: Samples, context: Context) -> list[Samples]:
+    """A state for each of `samples` attempts."""
+    return epochs(context, whole(context, "samples", 5))
+
+
+async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
+    """Draw a sample."""
+    return await sample(runtime, state, "of")
 
 
 def most_frequent(drawn: Sequence[Attempted]) -> tuple[Attempted, int]:

@@ -11,13 +11,10 @@ that of the agent's model. Notice: `no_votes`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ragrounds.contracts import Context
-from ragrounds.graphs.samples import Drawn, Samples, epochs, most_frequent, sample
+from ragrounds.graphs.samples import Samples, attempts, draw, most_frequent
 from ragrounds.graphs.shapes import vote
-from ragrounds.graphs.state import Graph, Runtime, State, whole
-from ragrounds.specs import Value
+from ragrounds.graphs.state import Graph, Runtime, State
 
 AGENTS = ("of",)
 PROMPTS: tuple[str, ...] = ()
@@ -25,21 +22,7 @@ PROMPTS: tuple[str, ...] = ()
 
 def build() -> Graph:
     """START → draw, once for each sample → answer → END."""
-    return vote(Samples, attempts=_attempts, attempt=draw, after=[answer])
-
-
-def nests(parameters: Mapping[str, Value]) -> bool:
-    """Always: see :func:`ragrounds.graphs.catalogue.nests`."""
-    return True
-
-
-def _attempts(state: Samples, context: Context) -> list[Samples]:
-    return epochs(context, whole(context, "samples", 5))
-
-
-async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
-    """Draw a sample."""
-    return await sample(runtime, state, "of")
+    return vote(Samples, attempts=attempts, attempt=draw, after=[answer])
 
 
 async def answer(state: Samples, runtime: Runtime[Context]) -> State:

@@ -212,3 +212,17 @@ def test_other_queries_and_models(benchmark: str) -> None:
     assert names["other"] == 24 * 2 * 2
     direct = {one.change: one for one in found.result.record.effects if one.agent == "direct"}
     assert direct['query[text="case number 0"]'].touched.value == 0.0
+
+
+def test_an_added_text_need_not_stay_where_it_was(benchmark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read once, where the command is given, and kept with the counterfactual."""
+    elsewhere = Path(benchmark) / "elsewhere"
+    elsewhere.mkdir()
+    with made(benchmark, ["vanilla_rag[top_k=1]"]) as (server, where, run):
+        monkeypatch.chdir(elsewhere)
+        Path("poison.txt").write_text("A newer report\nIt is {wrong}, surely.")
+        rr.counterfactual(run.ids, changes=["add[file=poison.txt]"], samples=1, limit=4, **where)
+        assert sum("A newer report" in body["messages"][-1]["content"] for body in server.bodies) == 4
+    Path("poison.txt").unlink()
+    found = rr.analyse("evidence", run.ids, home=str(where["home"]))
+    assert {one.change for one in found.result.record.effects} == {"identity[search=first]", "add[file=poison.txt]"}

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
-from ragrounds.evals.analyses.run_data import check_accuracy
-from ragrounds.evals.compare.figures import Figure, PairedFigure
+from ragrounds.evals.analyses.run_data import check_accuracy, points
+from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.counterfactuals.changes import IDENTITY
 from ragrounds.evals.counterfactuals.effects import Effect, effects
 from ragrounds.evals.store.store import Store
@@ -28,13 +28,6 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Evi
     return Evidence(scorer=options.scorer, effects=tuple(effects(store, runs, options.scorer, options.seed)))
 
 
-def _points(found: PairedFigure | None) -> str | None:
-    if found is None or found.difference is None:
-        return None
-    ends = "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
-    return f"{100 * found.difference:+.1f}{ends}"
-
-
 def _share(found: Figure | None) -> str | None:
     return None if found is None or found.value is None else f"{100 * found.value:.1f}%"
 
@@ -51,7 +44,7 @@ def _table(made: Evidence, options: AnalysisOptions) -> AnalysisTable:
     cells: dict[str, Callable[[Effect], str | None]] = {
         "run": lambda one: one.run if firsts[one.run] is one else "",
         "change": lambda one: one.change,
-        "points": lambda one: _points(one.difference),
+        "points": lambda one: points(one.difference) or None,
         "lost / gained": lambda one: f"{_share(one.lost)} / {_share(one.gained)}",
         "other answers": lambda one: _share(one.changed),
         "by re-asking": lambda one: _share(one.noise),
@@ -75,7 +68,7 @@ def conclusion(made: Evidence) -> str:
     most = max(shown, key=lambda one: abs(one.difference.difference or 0.0))
     return (
         f"{len(shown)} of {len(changes)} changes have a significant effect. The largest: {most.change}, {most.agent}: "
-        f"{_points(most.difference)} points."
+        f"{points(most.difference)} points."
     )
 
 

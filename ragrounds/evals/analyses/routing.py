@@ -20,7 +20,15 @@ from ragrounds.digests import text_digest
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture, Unit, figure_mark, upwards
-from ragrounds.evals.analyses.run_data import ScoredRun, check_share, cluster_of, headline_scorer, scored_runs, searches
+from ragrounds.evals.analyses.run_data import (
+    ScoredRun,
+    check_share,
+    cluster_of,
+    headline_scorer,
+    points,
+    scored_runs,
+    searches,
+)
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.routing.policies import (
@@ -370,20 +378,13 @@ def _rows(made: Routing) -> list[tuple[str, PolicyResult]]:
     ]
 
 
-def _difference(found: PairedFigure) -> str:
-    if found.difference is None:
-        return ""
-    ends = "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
-    return f"{100 * found.difference:+.1f}{ends}"
-
-
 def _table(made: Routing, options: AnalysisOptions) -> AnalysisTable:
     words, _, factor = _MEASURES[made.measure] if made.measure else ("", "", 0.0)
     priced = (words, "to a mixture of that cost") if made.measure else ()
 
     def row(name: str, one: PolicyResult) -> tuple[str | float | Figure, ...]:
         alone = name == made.best
-        gains = "best" if alone else _difference(one.gain), "" if alone else _difference(one.over_mixture)
+        gains = "best" if alone else points(one.gain), "" if alone else points(one.over_mixture)
         return (name, one.score, gains[0], *((factor * one.cost, gains[1]) if priced else ()))
 
     return AnalysisTable(
@@ -399,7 +400,7 @@ def conclusion(made: Routing) -> str:
     if not made.gains:
         nearest = max((made.router, made.cascade), key=lambda one: one.gain.difference or -1.0)
         return (
-            f"Routing gains nothing that can be shown over {made.best}: {_difference(nearest.gain)} points by the "
+            f"Routing gains nothing that can be shown over {made.best}: {points(nearest.gain)} points by the "
             f"better policy ({nearest.name})."
         )
     one = max(made.gains, key=lambda found: found.gain.difference or 0.0)
@@ -408,7 +409,7 @@ def conclusion(made: Routing) -> str:
         words, _, factor = _MEASURES[made.measure]
         best = next(single for single in made.singles if single.name == made.best)
         price = f", at {factor * one.cost:.4g} {words} in place of {factor * best.cost:.4g}"
-    return f"Routing gains {_difference(one.gain)} points over {made.best}, by the {one.name}{price}."
+    return f"Routing gains {points(one.gain)} points over {made.best}, by the {one.name}{price}."
 
 
 def _note(made: Routing) -> str:
@@ -434,8 +435,8 @@ def _picture(made: Routing, options: AnalysisOptions) -> Picture:
         for name, one in _rows(made)
         if one not in (made.router, made.cascade) or not made.measure
     ]
-    for name, points in made.curves.items():
-        marks += [Mark(name=name, group=name, value=value, x=factor * cost, named=False) for cost, value in points]
+    for name, curve in made.curves.items():
+        marks += [Mark(name=name, group=name, value=value, x=factor * cost, named=False) for cost, value in curve]
     title = "Which agent for which question"
     return Picture(title=title, marks=tuple(marks), words=upwards(made.scorer), x=words, x_unit=unit)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.compare.figures import Figure, figure
+from ragrounds.evals.compare.figures import Figure, PairedFigure, figure
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.stats import stratified_mean
@@ -160,6 +160,14 @@ def share_figure(values: Iterable[tuple[Question, float]], seed: int) -> Figure 
     clusters = [cluster_of(question) for question, _ in found]
     made = stratified_mean([value for _, value in found], clusters=clusters, seed=seed)
     return Figure(value=made.value, n=made.n, missing=0, error=None, low=made.low, high=made.high, best=None)
+
+
+def points(found: PairedFigure | None) -> str:
+    """A difference of shares in points, with its interval where it has one; empty: there is none."""
+    if found is None or found.difference is None:
+        return ""
+    ends = "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+    return f"{100 * found.difference:+.1f}{ends}"
 
 
 def cluster_of(question: Question) -> str:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import Model
 from ragrounds.errors import UserError, nearest
 from ragrounds.files import read_text
-from ragrounds.records import Gold, Passage, Query, Question
+from ragrounds.records import Gold, Passage, Query, Question, Run
 from ragrounds.specs import Spec, Value, check_known, parse
 
 SEARCHES = ("first", "middle", "last", "all")
@@ -35,6 +35,8 @@ class Target:
     question: Question
     gold: Gold
     seed: str
+    added: str = ""
+    """The text that is added, with its places."""
     of_others: Sequence[Passages] = ()
     """What searches for other questions found, in a shuffled order: nothing of it is about this question."""
 
@@ -103,7 +105,7 @@ def _truncate(spec: Spec, found: Passages, target: Target) -> Passages:
 
 
 def _add(spec: Spec, found: Passages, target: Target) -> Passages:
-    title, _, body = _filled(_template(spec), target).partition("\n")
+    title, _, body = _filled(target.added, target).partition("\n")
     corpus = found[0].corpus if found else ""
     added = Passage(id="added", document="added", title=title.strip(), text=body.strip() or title, corpus=corpus)
     return (*found, added) if spec.parameters.get("place") == "last" else (added, *found)
@@ -155,8 +157,8 @@ KINDS: Mapping[str, Kind] = {
 class Change:
     """A change, read from its text."""
 
-    def __init__(self, text: str) -> None:
-        """Read a change.
+    def __init__(self, text: str, template: str | None = None) -> None:
+        """Read a change. `template`: what its file held when it was made; ``None``: the file is read.
 
         Raises:
             UserError: an unknown kind, parameter or value.
@@ -171,7 +173,7 @@ class Change:
                 raise UserError(f"{spec}: {name} is {given!r}; expected {', '.join(known)}.")
         self.search = str(spec.parameters.get("search", "first"))
         self.spec = spec
-        self.template = _template(spec) if spec.name == "add" else ""
+        self.template = template or (_template(spec) if spec.name == "add" else "")
         for name in {"query": ("text",), "model": ("model",)}.get(spec.name, ()):
             if name not in spec.parameters:
                 raise UserError(f"{spec} needs {name}=….")
@@ -179,6 +181,12 @@ class Change:
         if isinstance(sample, bool) or not isinstance(sample, int) or sample < 1:
             raise UserError(f"{spec}: sample is {sample!r}; expected 1, 2, ….")
         self.sample = sample
+
+    @classmethod
+    def stored(cls, counterfactual: Run) -> Change:
+        """The change of a stored counterfactual; its file need not be there any more."""
+        kept = counterfactual.identity["counterfactual"]
+        return cls(str(kept["change"]), kept.get("text"))
 
     @property
     def is_identity(self) -> bool:

@@ -17,7 +17,7 @@ from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import Attempt, Call, Question, Run, Score
-from ragrounds.specs import Spec
+from ragrounds.specs import Spec, parse
 
 AttemptKey = tuple[str, int]
 """Question id and epoch."""
@@ -79,7 +79,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     @property
     def is_identity(self) -> bool:
         """Whether nothing was changed."""
-        return Change(self.change).is_identity
+        return parse(self.change).name == IDENTITY
 
     @property
     def verdict(self) -> str:
@@ -97,6 +97,8 @@ class _Made(Struct, frozen=True):
     """The attempts of a stored run or counterfactual, with their scores."""
 
     run: Run
+    change: Change | None
+    """``None``: it is the run itself."""
     attempts: Mapping[AttemptKey, Attempt]
     scores: Mapping[AttemptKey, Score]
 
@@ -110,6 +112,7 @@ class _Made(Struct, frozen=True):
 def _made(store: Store, run: Run, scorer: str) -> _Made:
     return _Made(
         run,
+        Change.stored(run) if run.origin == "counterfactual" else None,
         {(one.question_id, one.epoch): one for one in store.attempts(run) if one.status != "not_run"},
         {(one.question_id, one.epoch): one for one in store.scores(run, scorer)},
     )
@@ -134,32 +137,25 @@ def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> li
     found: list[Effect] = []
     for run in runs:
         parent = parents[run.id]
-        by_change: dict[str, list[_Made]] = {}
+        floors: dict[str, list[_Made]] = {}
+        changed: dict[str, _Made] = {}
         for other in stored[run.id]:
-            by_change.setdefault(_named(other), []).append(_made(store, other, scorer))
-        floors = {name: made for name, made in by_change.items() if Change(name).is_identity}
+            made = _made(store, other, scorer)
+            assert made.change is not None
+            if made.change.is_identity:
+                floors.setdefault(made.change.fork, []).append(made)
+            else:
+                changed[str(made.change.spec)] = made  # of two with one text the later one
         known = alone if alone is not parent else None
-        for made in floors.values():
-            found.append(_effect(store, parent, made, scorer, seed, None, None))
-        for name, made in by_change.items():
-            if name not in floors:
-                noise = _noise(parent, floors.get(_floor(Change(name).fork), []))
-                found.append(_effect(store, parent, made[-1:], scorer, seed, noise, known))
+        found += [_effect(store, parent, samples, scorer, seed, None, None) for samples in floors.values()]
+        for made in changed.values():
+            assert made.change is not None
+            noise = _noise(parent, floors.get(made.change.fork, []))
+            found.append(_effect(store, parent, [made], scorer, seed, noise, known))
     tested = [one for one in found if not one.is_identity and one.difference.p_mcnemar is not None]
     adjusted = holm([one.difference.p_mcnemar or 0.0 for one in tested])
     p = {(one.run, one.change): value for one, value in zip(tested, adjusted, strict=True)}
     return [replace(one, p=p.get((one.run, one.change))) for one in found]
-
-
-def _floor(fork: str) -> str:
-    """What the samples of an identity are called together that part from their parent behind one search."""
-    return str(Spec(IDENTITY, {"search": fork}))
-
-
-def _named(counterfactual: Run) -> str:
-    """The text of its change; of an identity what it has in common with other samples."""
-    change = Change(str(counterfactual.identity["counterfactual"]["change"]))
-    return _floor(change.fork) if change.is_identity else str(change.spec)
 
 
 def _effect(
@@ -173,7 +169,8 @@ def _effect(
 ) -> Effect:
     """The effect of one change, or of the samples of an identity taken together."""
     run, epochs, known = parent.run, parent.run.epochs, described(scorer)
-    change = Change(str(others[0].run.identity["counterfactual"]["change"]))
+    change = others[0].change
+    assert change is not None
     whole = {id for id, _ in parent.scores}
     whole -= {
         id for id in whole for epoch in range(epochs) for one in (parent, *others) if (id, epoch) not in one.scores
@@ -206,8 +203,9 @@ def _effect(
         for key, one, other in traced
         if (place := places[key]) is not None and _search(one, at := place[0]) and _search(one, at + 1)
     ]
-    argued = {key: Target(targets[key[0]], golds[key[0]], f"{key[0]}#{key[1]}").wrong for key in keys}
-    poisoned = "{wrong}" in change.template and any(argued.values())
+    asks = keys if "{wrong}" in change.template else []
+    argued = {key: Target(targets[key[0]], golds[key[0]], f"{key[0]}#{key[1]}").wrong for key in asks}
+    poisoned = any(argued.values())
     made = [call for _, _, other in traced for call in calls(other.events) if call.kind == "model"]
     costs = [other.cost_paid for _, _, other in traced]
     mine = noise is not None and all(question.id in noise for question in questions)
@@ -215,7 +213,7 @@ def _effect(
     return Effect(
         run=run.id,
         agent=run.agent,
-        change=_named(others[0].run),
+        change=str(Spec(IDENTITY, {"search": change.fork}) if change.is_identity else change.spec),
         counterfactuals=tuple(one.run.id for one in others),
         questions=len(questions),
         failed=sum(other.status == "failed" for _, _, other in traced),
