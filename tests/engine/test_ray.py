@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def test_a_stopped_actor_is_ended_and_all_questions_are_answered_once(
         while server.stats()["answered"] < COUNT // 2:
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
-        stopped = actors()[0]
+        stopped = actors(cluster)[0]
         os.kill(stopped, signal.SIGSTOP)
         _, said = process.communicate(timeout=120)
         stats = server.stats()
@@ -97,13 +98,16 @@ def test_an_actor_whose_graph_computes_for_long_is_left_alone(
     assert "was ended" not in told.stderr
 
 
-def actors() -> list[int]:
-    """Processes of this machine that are workers on a Ray cluster."""
+def actors(cluster: RunningCluster) -> list[int]:
+    """Processes that are workers on this Ray cluster: other tests of this machine may run one of their own."""
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if place.read_bytes().startswith(b"ray::RayWorker"):
-                found.append(int(place.parent.name))
+                parent = re.search(r"^PPid:\s+(\d+)", place.with_name("status").read_text(), re.M)
+                node = Path(f"/proc/{parent[1]}/cmdline").read_text() if parent else ""
+                if cluster.environment["RAY_TMPDIR"] in node:
+                    found.append(int(place.parent.name))
     return sorted(found)
 
 
