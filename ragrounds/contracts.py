@@ -390,6 +390,9 @@ class Intervention(Protocol):
     def model(self, searches: int, role: str, model: Model) -> Model:
         """Who is asked in a role after so many searches."""
 
+    def body(self, searches: int, body: Mapping[str, object]) -> Mapping[str, object]:
+        """What a system that makes its calls itself asks its model after so many searches, in place of a body."""
+
 
 class Observation(Observer, Protocol):
     """What a foreign system gets for one attempt: how to run it so that it is seen, whom to tell what it does, and whom
@@ -411,8 +414,8 @@ class Observation(Observer, Protocol):
 
     def searched(
         self, query: str, passages: Sequence[Passage], tool: str, *, node: str = "", seconds: float = 0.0
-    ) -> None:
-        """As :meth:`found`, of our own records."""
+    ) -> tuple[Passage, ...]:
+        """As :meth:`found`, of our own records; gives what the search is to give."""
 
 
 @runtime_checkable

@@ -56,6 +56,10 @@ class CounterfactualArguments(Struct, frozen=True):
             option="--change", group=WHAT, many=True,
         ),
     ] = DEFAULT_CHANGES  # fmt: skip
+    code: Annotated[
+        str | Sequence[str],
+        Arg("Code that the run names, named again: a store never starts code (repeatable).", group=WHAT, many=True),
+    ] = ()
     samples: Annotated[
         int, Arg("Times the model is asked again with nothing changed: the noise floor.", 1, group=WHAT)
     ] = 2
@@ -102,7 +106,7 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
         for sample in range(1, given.samples + 1)
     ]
     with opened_runs(given.runs, chosen) as (_, found):
-        asked = [kept_options(run.id, chosen) for run in found]
+        asked = [kept_options(run.id, chosen, named=texts(given.code)) for run in found]
     for run, kept in asked:
         request = structs.replace(
             _request(kept.options),
@@ -144,15 +148,13 @@ def _changed(
     """For each change the run of the parent's attempts with it; and the questions that are drawn."""
     [parent] = planned_runs
     run = parent.run
-    if parent.agent.card.record or run.identity.get("tier") != "journaled":
-        raise UserError(
-            f"{run.agent} makes its calls by itself: what its searches give cannot be changed. Counterfactuals are of "
-            "agents that search through ragrounds: those that ship, and graphs that take our context."
-        )
+    foreign = run.identity.get("tier") != "journaled"
     made = {(one.question_id, one.epoch): one.searches for one in store.summaries(run)}
     swaps = any(change.spec.name == "swap" for change in changes)
     first = first_found(searches(store, run), loaded.questions) if swaps else {}
     others = {id: found.passages for id, found in first.items()}
+    if foreign:
+        _check_foreign(run, changes, any(made.values()))
     recipe = recipe_of(request, loaded, settings)
     questions = list(loaded.questions)
     if given.limit is not None and given.limit < len(questions):
@@ -163,7 +165,7 @@ def _changed(
         name = change.spec.parameters.get("model")
         models = (
             {str(name): open_model(with_defaults(str(name), recipe.defaults), recipe.prices)}
-            if change.spec.name == "model"
+            if change.spec.name == "model" and not foreign
             else {}
         )
         made_again = _find_or_start(store, run, change, loaded)
@@ -176,6 +178,19 @@ def _changed(
             )
         )
     return planned, questions
+
+
+def _check_foreign(run: Run, changes: Sequence[Change], searches: bool) -> None:
+    """Refuse what cannot be changed in a system that makes its calls itself."""
+    for change in changes:
+        spec = change.spec
+        if spec.name == "query" or "role" in spec.parameters or "[" in str(spec.parameters.get("model", "")):
+            raise UserError(
+                f"{spec}: {run.agent} makes its calls itself. There, what its searches find can be changed, and the "
+                "name of its model, model[model=NAME], on the same server."
+            )
+        if not searches and change.at(0) is None:
+            raise UserError(f"{spec}: no search of {run.agent} was recorded, so that none can be changed.")
 
 
 def _of_attempt(

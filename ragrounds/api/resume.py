@@ -60,8 +60,8 @@ def code_in_options(options: Sequence[str]) -> list[str]:
     return found
 
 
-def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run, Asked]:
-    """A run, and the options of `ragrounds run` that ask for it again.
+def kept_options(reference: str, settings: Settings | None = None, *, named: Sequence[str] = ()) -> tuple[Run, Asked]:
+    """A run, and the options of `ragrounds run` that ask for it again. `named`: the code that its user names himself.
 
     Raises:
         UserError: no such run; one that was imported; one that does not say how it was asked for, or whose options
@@ -76,7 +76,7 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
             f"The run {run.id} has no `ragrounds run` command: another command made it. Repeat that command to "
             "resume it."
         )
-    if code := code_in_options(run.asked.options):
+    if code := [one for one in code_in_options(run.asked.options) if one not in named]:
         raise UserError(
             f"The run {run.id} was started with {', '.join(map(repr, code))}, which is code, and a store never "
             f"starts code. Resume it with its own command: cd {quote(run.asked.folder)} && ragrounds run "

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from .answers import at_path
 from .loading import when_loaded
-from .observer import PROVIDER, STEP, Observer, step_here
+from .observer import PROVIDER, STEP, Observer, found, step_here
 from .passages import of_tool, passages_of, text_of
 from .wire import MODEL_CALL, ToldCall
 
@@ -224,7 +224,7 @@ class _Callbacks:
         if parent_run_id is not None:
             self._told.add(parent_run_id)
         seconds = time.perf_counter() - begun.start
-        self._seen.found(begun.query, passages_of(documents), begun.name, seconds=seconds)
+        found(self._seen, begun.query, passages_of(documents), begun.name, seconds=seconds)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Forget a search that failed."""
@@ -258,7 +258,7 @@ class _Callbacks:
             if parent_run_id is not None:  # a tool that hands on what another found has not searched again
                 self._told.add(parent_run_id)
             seconds = time.perf_counter() - begun.start
-            self._seen.found(begun.query, passages, begun.name, seconds=seconds)
+            found(self._seen, begun.query, passages, begun.name, seconds=seconds)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Note a tool that failed."""

@@ -5,6 +5,7 @@ A file's function ``adapts(made, wiring)`` gives the system that an object is, o
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,5 +67,7 @@ def _forms() -> Iterator[Callable[[object, Wiring], Form | None]]:
 @contextmanager
 def heard(seen: Observer) -> Iterator[None]:
     """Tell of what the libraries say that a system does in this context, and in what is begun here."""
+    if seen.changes:
+        importlib.import_module(".changed", __package__).listen()
     with told_by_langchain(seen), told_by_llama_index(seen):
         yield

@@ -271,8 +271,9 @@ class HostObserver:
 
     context = None
 
-    def __init__(self, watcher: HostWatcher, thread: str, max_steps: int) -> None:
+    def __init__(self, watcher: HostWatcher, thread: str, max_steps: int, changes: bool) -> None:
         self.thread = thread
+        self.changes = changes
         self.max_steps = max_steps
         self.unseen = watcher.unseen
         self._watcher = watcher
@@ -393,7 +394,7 @@ class HostLoop:
     async def _attempt(self, watcher: HostWatcher, said: Mapping[str, Any]) -> None:
         WATCHER.set(watcher)
         clock.VALUES.set(_values(watcher, said))
-        seen = cast("Observer", HostObserver(watcher, said["thread"], said["max_steps"]))
+        seen = cast("Observer", HostObserver(watcher, said["thread"], said["max_steps"], said["changes"]))
         try:
             async with contextlib.AsyncExitStack() as held:
                 if self._link.closed:

@@ -15,7 +15,7 @@ from functools import cache
 from types import ModuleType
 
 from .loading import when_loaded
-from .observer import STEP, Observer
+from .observer import STEP, Observer, found
 from .passages import passages_of
 from .wire import MODEL_CALL, ToldCall, model_call
 
@@ -130,7 +130,7 @@ def _heard(event: object, watch: EngineWatch) -> None:
         asked, nodes = getattr(event, "str_or_query_bundle", ""), getattr(event, "nodes", ())
         watch.searches += 1
         query = asked if isinstance(asked, str) else str(getattr(asked, "query_str", asked))
-        watch.seen.found(query, passages_of(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
+        found(watch.seen, query, passages_of(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
     elif kind in _BEGINS and not model_call():  # what a call asks of itself is a part of it
         token = ToldCall(span or uuid.uuid4().hex).token
         watch.seen.model_called(token, "", True)

@@ -3,10 +3,13 @@ a call and a socket alike."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
+
+from .wire import WATCHER, WireRequest, WireResponse
 
 PROVIDER = "ragrounds"
 """What LangChain is told of who provides the models of an attempt's context: their calls are recorded there already."""
@@ -43,6 +46,10 @@ class Observer(Protocol):
     @property
     def max_steps(self) -> int:
         """Steps after which a graph is ended."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether what its searches find is changed: see :func:`found`."""
 
     @property
     def context(self) -> Any:
@@ -126,6 +133,24 @@ class Form(Protocol):
         Raises:
             ragrounds.recorder.errors.AskedPerson: it stopped to ask a person, and nobody was named to answer.
         """
+
+
+FOUND = "FOUND"
+"""The method of the request that asks what a search is to give in place of what it found. Nothing is sent."""
+GOING: ContextVar[list[Any] | None] = ContextVar("going", default=None)
+"""Where a search that goes on here, and that can be changed, takes what it found and what it is to give."""
+
+
+def found(seen: Observer, query: str, passages: Sequence[Mapping[str, object]], tool: str, **more: Any) -> None:
+    """Tell of a search (:meth:`Observer.found`), and have it changed where that is wanted and can be done."""
+    going, watcher = GOING.get(), WATCHER.get()
+    if not seen.changes or going is None or watcher is None:
+        seen.found(query, passages, tool, **more)
+        return
+    told = json.dumps({"query": query, "passages": passages, "tool": tool, **more}).encode()
+    answer = watcher.exchange_blocking(WireRequest(FOUND, tool, {}, told), lambda grown: WireResponse(500, "", b""))
+    if answer is not None:
+        going.append((passages, json.loads(answer.body)))
 
 
 def step_here() -> str:

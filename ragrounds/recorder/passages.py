@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 _SEARCHING = re.compile(r"(?i)(?<!re)search|retriev|look_?up|wikipedia|pubmed|arxiv|tavily|web")
 """Parts of a tool's name that say that it searches; who does *research* may write a report."""
-_TEXTS = ("page_content", "content", "text", "snippet", "body", "abstract", "raw_content", "summary")
-_TITLES = ("title", "name", "heading")
-_IDS = ("id", "doc_id", "url", "source", "link", "pmid")
-_SOURCES = ("doc_id", "document_id", "source", "file_path", "file_name")
+TEXTS = ("page_content", "content", "text", "snippet", "body", "abstract", "raw_content", "summary")
+TITLES = ("title", "name", "heading")
+IDS = ("id", "doc_id", "url", "source", "link", "pmid")
+SOURCES = ("doc_id", "document_id", "source", "file_path", "file_name")
 _LISTS = ("results", "hits", "documents", "items")
 _MOST = 1_000
 """Passages of one search that are kept."""
@@ -64,7 +64,7 @@ def passage_of(held: object, rank: int) -> dict[str, object]:
     if isinstance(one, str):
         given = {"text": one}
     elif callable(content := getattr(one, "get_content", None)):
-        source = _first(given, _SOURCES) or _lasting(getattr(one, "ref_doc_id", ""))
+        source = _first(given, SOURCES) or _lasting(getattr(one, "ref_doc_id", ""))
         id = given.get("id") or _lasting(getattr(one, "node_id", ""))
         given = {"text": str(content()), "id": id, "title": given.get("title"), "document": source}
         given["score"] = getattr(held, "score", None)
@@ -72,13 +72,13 @@ def passage_of(held: object, rank: int) -> dict[str, object]:
         given |= {"page_content": text, "id": getattr(one, "id", None) or given.get("id")}
     elif not isinstance(one, Mapping):
         given = {}
-    text = _first(given, _TEXTS)
-    id = _first(given, _IDS) or f"text-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    text = _first(given, TEXTS)
+    id = _first(given, IDS) or f"text-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
     score = given.get("score") or given.get("relevance_score") or given.get("_score")
     return {
         "id": id[:500],
         "document": (_first(given, ("document", "source")) or id)[:500],
-        "title": _first(given, _TITLES)[:1_000],
+        "title": _first(given, TITLES)[:1_000],
         "text": text,
         "score": float(score) if isinstance(score, (int, float)) else 0.0,
         "rank": rank,

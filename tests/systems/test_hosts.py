@@ -321,7 +321,7 @@ def test_an_answer_in_a_process_alone_begins_the_count_anew(hosted, attempts) ->
     async def alone() -> str:
         async with system.alone() as lone:
             question = Question(id="q", benchmark="a/b", text="1")
-            return (await lone.answer(question, SimpleNamespace(thread="t", max_steps=10))).text
+            return (await lone.answer(question, SimpleNamespace(thread="t", max_steps=10, changes=False))).text
 
     errors = [str(attempts(system, "2")[0].error) for _ in range(2)]
     assert gone(int(asyncio.run(alone()))), "it is ended at once"
@@ -400,7 +400,7 @@ from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
 from ragrounds.records import Question
 place = HostPlace({sys.executable!r}, {str(tmp_path)!r}, {str(tmp_path)!r}, environment({{}}))
 system = HostedSystem("ask", {str(tmp_path / "mine.py:ask")!r}, place, wiring={{"name": "ask"}})
-seen = SimpleNamespace(thread="t", max_steps=10)
+seen = SimpleNamespace(thread="t", max_steps=10, changes=False)
 asyncio.run(system.answer(Question(id="q", benchmark="a/b", text="?"), seen))
 time.sleep(60)
 """

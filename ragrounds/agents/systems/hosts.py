@@ -151,7 +151,7 @@ class Host:
         number, (opened, _) = self._begin(work), self._systems[system]
         self._post(
             work, "answer", attempt=number, id=opened, question=asked(question), thread=seen.thread,
-            max_steps=seen.max_steps, values=values and dict(values.known),
+            max_steps=seen.max_steps, changes=seen.changes, values=values and dict(values.known),
         )  # fmt: skip
         try:
             answer: Answer = await asyncio.wrap_future(work.done)

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ragrounds.contracts import Model
-from ragrounds.errors import UserError, nearest
+from ragrounds.errors import StopRun, UserError, nearest
 from ragrounds.files import read_text
 from ragrounds.records import Gold, Passage, Query, Question, Run
 from ragrounds.specs import Spec, Value, check_known, parse
@@ -248,3 +248,15 @@ class AttemptChange:
         if self._change.spec.name != "model" or not self._follows(searches):
             return model
         return self._models[str(wanted["model"])] if wanted.get("role", role) == role else model
+
+    def body(self, searches: int, body: Mapping[str, object]) -> Mapping[str, object]:
+        """What a system that makes its calls itself asks its model: the model's name is another.
+
+        Raises:
+            StopRun: no body of its calls names a model.
+        """
+        if self._change.spec.name != "model" or not self._follows(searches):
+            return body
+        if "model" not in body:
+            raise StopRun(f"{self._change.spec}: the address of this system's calls names the model, which stays.")
+        return {**body, "model": str(self._change.spec.parameters["model"]).rpartition(":")[2]}

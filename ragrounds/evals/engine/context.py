@@ -81,7 +81,7 @@ ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
 BLIND = frozenset({"querying", "reading", "refining"})
 """Roles that write queries or read documents: under question-only retrieval they never see the options."""
-_BETWEEN_SAMPLES = 1_000_000
+BETWEEN_SAMPLES = 1_000_000
 """Occurrences that lie between two samples of a counterfactual's: more than an attempt can have."""
 _TURN_TOKENS = 8
 """Tokens that a chat template may add to a turn."""
@@ -122,7 +122,8 @@ class AttemptContext(AttemptLog):
     """What a foreign system draws from clock and chance; ``None``: that is not recorded."""
     change: Intervention | None = None
     """What a counterfactual changes."""
-    _made_searches: int = 0
+    made_searches: int = 0
+    """Searches that were begun."""
     _occurrences: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
     _options_read: bool = False
@@ -199,7 +200,7 @@ class AttemptContext(AttemptLog):
         occurrence = self._occurrences[first]
         self._occurrences[first] += 1
         if self.change is not None:
-            occurrence += self.change.sample(self._made_searches) * _BETWEEN_SAMPLES
+            occurrence += self.change.sample(self.made_searches) * BETWEEN_SAMPLES
         if occurrence:
             request = replace(request, occurrence=occurrence)
         key = (_digest(first, occurrence) if occurrence else first).hex()
@@ -399,8 +400,8 @@ class AttemptContext(AttemptLog):
         if not query.text.strip() and not empty:
             self.note("empty_query", "the query was empty: no search was made")
             return ()
-        self._made_searches += 1
-        number = self._made_searches
+        self.made_searches += 1
+        number = self.made_searches
         if self.change is not None:
             query = self.change.query(number, query)
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
@@ -527,7 +528,7 @@ class AttemptContext(AttemptLog):
         ) or self.models.get("model")
         if model is None:
             raise UserError(f"No model was given for the role {role!r}. Give one with --model.")
-        return self.change.model(self._made_searches, role, model) if self.change is not None else model
+        return self.change.model(self.made_searches, role, model) if self.change is not None else model
 
     def _check_blind(self, deed: str) -> None:
         """Question-only retrieval (MIRAGE, Section 3.1), kept by order: what follows the options may come from them."""

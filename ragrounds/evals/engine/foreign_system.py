@@ -13,7 +13,7 @@ import msgspec
 
 from ragrounds.agents.systems.in_process import passages_of
 from ragrounds.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
-from ragrounds.errors import AskedPerson
+from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.recorder import AttemptRecorder
@@ -35,6 +35,8 @@ _GRACE = 5.0
 """Seconds that a system has to end once nothing of it may leave the process any more."""
 
 
+CHANGED = "counterfactuals change what retrievers and tools of LangChain, and retrievers of LlamaIndex, give"
+"""Which searches of a system's own can be changed."""
 SOURCES = "sources of the answer"
 """What passages are known to come from that a system gives with its answer, where no search of it was seen."""
 
@@ -66,10 +68,12 @@ class AttemptObservation:
         self._loop = asyncio.get_running_loop()
         self.thread = uuid4().hex
         self.max_steps = MAX_STEPS
+        self.changes = context.change is not None
         self._asked: dict[str, _Asked] = {}
         self._searches: AttemptSearches | None = None
         if recorder is not None:
             recorder.searches = self._searches = AttemptSearches(self._read)
+            recorder.change = self._change
 
     async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
         """Have a server answer, as a model is asked."""
@@ -140,6 +144,19 @@ class AttemptObservation:
         if self._searches is None or self._searches.told(query, [str(one.get("text") or "") for one in passages]):
             self.searched(query, passages_of(passages), safe(tool, 100), node=node, seconds=seconds)
 
+    def _change(self, asked: bytes) -> bytes:
+        """Record a search that can be changed; gives what it is to give, as JSON."""
+        told = msgspec.json.decode(asked)
+        found = passages_of(told.pop("passages"))
+        # By this mark a passage is known again, whatever a change makes of it.
+        given = tuple(msgspec.structs.replace(one, retriever=f"\0{at}") for at, one in enumerate(found))
+        places = {one.retriever: at for at, one in enumerate(given)}
+        if self._searches is None or self._searches.told(told["query"], [one.text for one in found]):
+            given = self.searched(passages=given, **{**told, "tool": safe(told["tool"], 100)}, can_change=True)
+        return msgspec.json.encode(
+            [{**msgspec.structs.asdict(one), "at": places.get(one.retriever, -1)} for one in given]
+        )
+
     def handed_on(self, query: str) -> None:
         """Know the result of a tool again where it is sent to a model."""
         if self._searches is not None:
@@ -158,10 +175,20 @@ class AttemptObservation:
         corpus: str = SYSTEMS_OWN,
         node: str = "",
         seconds: float = 0.0,
-    ) -> None:
-        """Record a search whose passages are our own records."""
+        can_change: bool = False,
+    ) -> tuple[Passage, ...]:
+        """Record a search whose passages are our own records; gives what it is to give."""
         if named := _options_in(query, self._context.item):
             self._context.note(OPTIONS_SEARCHED, f"{', '.join(named)}: {query[:200]}")
+        self._context.made_searches += 1
+        given = whole = tuple(passages)
+        if (change := self._context.change) is not None:
+            given = change.passages(self._context.made_searches, whole)
+        if given != whole and not can_change:
+            why = StopRun(f"What {tool} finds cannot be changed: {CHANGED}.")
+            if self._recorder is None:
+                raise why
+            self._recorder.end(why)
         kept = tuple(
             msgspec.structs.replace(passage, retriever=tool, rank=passage.rank or rank)
             for rank, passage in enumerate(passages, 1)
@@ -180,8 +207,9 @@ class AttemptObservation:
             kind="search",
             key=key,
             price=0.0,
-            passages=tuple(passage.id for passage in kept),
+            passages=tuple(passage.id for passage in given),
         )
+        return given
 
     def unseen(self, what: str) -> None:
         """Count a call that cannot be replayed; a replay ends by it."""

@@ -14,7 +14,7 @@ import hashlib
 import logging
 import urllib.parse
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import Entry, Request
 from ragrounds.errors import NotReplayed, StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
-from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.context import BETWEEN_SAMPLES, AttemptContext
 from ragrounds.evals.engine.recording.mcp import McpServers
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
@@ -31,22 +31,24 @@ from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.nearest_recording import nearest_words
 from ragrounds.evals.store.run_facts import MIXED
-from ragrounds.http import REPLY, BadReply, read_json
+from ragrounds.http import REPLY, BadReply, HttpClient, read_json
 from ragrounds.models.faults import Transient
 from ragrounds.models.options import server_of
 from ragrounds.models.prices import listed_price
-from ragrounds.models.reply_parts import as_json, believed, request_usage
+from ragrounds.models.reply_parts import as_json, believed, request_usage, words
 from ragrounds.models.wire_forms import (
     MCP,
     ModelCall,
     RecordedReply,
     call_key,
+    canonical,
     given_back,
     known_call,
     plain_address,
     recorded,
 )
 from ragrounds.models.wire_replies import mcp_answer
+from ragrounds.recorder.observer import FOUND
 from ragrounds.recorder.wire import (
     BlockingSend,
     Grown,
@@ -55,6 +57,7 @@ from ragrounds.recorder.wire import (
     Unsent,
     WireRequest,
     WireResponse,
+    answered,
     model_call,
     running_loop,
 )
@@ -157,6 +160,8 @@ class AttemptRecorder:
         self._mcp = McpServers()
         self.searches: AttemptSearches | None = None
         """Is shown what was recorded, for the searches in it."""
+        self.change: Callable[[bytes], bytes] = bytes
+        """What a search that can be changed is to give."""
 
     async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
         """The answer to a call (contract: Watcher).
@@ -172,6 +177,8 @@ class AttemptRecorder:
     async def _exchange(
         self, request: WireRequest, send: Send, journal: StoreJournal, waits: bool = True
     ) -> WireResponse | None:
+        if request.method == FOUND:
+            return None if self.over else WireResponse(200, "application/json", self.change(request.body))
         call = known_call(request, self._context.recorded)
         if request.method in ("GET", "DELETE") and plain_address(request.url) in self._mcp.named:
             return WireResponse(405, "text/plain", b"") if self.closed else None  # a session's own stream, or its end
@@ -191,7 +198,10 @@ class AttemptRecorder:
 
         async def make() -> RecordedReply:
             """Send it."""
-            return started.read(await send(self._watched_size(started.call)))
+            asked = started.call
+            if call is not None and asked.model != call.model:
+                return started.read(await _sent_changed(request, asked, started.redact))
+            return started.read(await send(self._watched_size(asked)))
 
         if (drawn := self._context.drawn) is not None:
             drawn.flush(journal, lambda: request.body)
@@ -333,18 +343,28 @@ class AttemptRecorder:
             self._other(request)
             return None
         self._look_for_others(call, request.body)
+        redact, change = self._redactor(request), self._context.change
+        clean = _clean(call, request, redact)
+        if self.searches is not None and call.form.role == "answering":
+            self.searches.read_request(clean.request(), clean.body)
+        searches = self._context.made_searches
+        if change is not None and call.form.role == "answering":
+            try:
+                bodies = [dict(change.body(searches, one.body)) for one in (call, clean)]
+            except StopRun as why:
+                self.end(why)
+            named = words(bodies[0].get("model"), 200) or call.model
+            call, clean = replace(call, body=bodies[0], model=named), replace(clean, body=bodies[1], model=named)
         # A vector is the same in every epoch, and however often it is asked for.
         again = call.form.role == "answering" or call.form is MCP
         first = call_key(call, self._context.epoch if again else 0)
         first = hashlib.sha256(first + mark.encode()).digest() if mark else first
         occurrence = self._occurrences[first] if again else 0
         self._occurrences[first] += 1
+        if change is not None and call.form.role == "answering":
+            occurrence += change.sample(searches) * BETWEEN_SAMPLES
         key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
-        redact = self._redactor(request)
-        clean = _clean(call, request, redact)
         asked = clean.request()
-        if self.searches is not None and call.form.role == "answering":
-            self.searches.read_request(asked, clean.body)
         try:  # what it searched for stands in this request, and counts before it
             self._context.check_caps()
         except AttemptEnded as capped:
@@ -516,6 +536,23 @@ class _Relay:
             self.wanted.set_result(False)
 
 
+async def _sent_changed(request: WireRequest, call: ModelCall, redact: Redactor) -> WireResponse:
+    """What its server answers to a call whose body is not the client's: we send it, with the client's headers."""
+    headers = {name: value for name, value in request.headers.items() if name not in _OF_A_BODY}
+    client = HttpClient(request.url, headers, _LONGEST_CALL, redact)
+    try:
+        given = await client.send(request.method, "", canonical(call.body))
+    finally:
+        await client.close()
+    return answered(given.status, given.headers.items(), given.body)
+
+
+_OF_A_BODY = frozenset(
+    {"content-length", "content-encoding", "transfer-encoding", "accept-encoding", "host", "connection"}
+)
+"""Headers that are true of one body, or of one connection."""
+_LONGEST_CALL = 600.0
+"""Seconds that a call may take which we send."""
 _KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 """Headers that hold keys. No header is recorded; their values are looked for in what is."""
 _KINDS: Mapping[int, str] = {429: "rate_limit", 408: "timeout", 401: "key", 403: "key"}
