@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 from msgspec import Struct
 
 from ragrounds.recorder.observer import Observer
+from ragrounds.recorder.wire import WireRequest, WireResponse
 from ragrounds.records import (
     Answer,
     Attempt,
@@ -392,6 +393,9 @@ class Intervention(Protocol):
 
     def body(self, searches: int, body: Mapping[str, object]) -> Mapping[str, object]:
         """What a system that makes its calls itself asks its model after so many searches, in place of a body."""
+
+    async def sent(self, request: WireRequest, body: bytes) -> WireResponse:
+        """What its server answers to a request with that body, which its client does not send."""
 
 
 class Observation(Observer, Protocol):

@@ -406,6 +406,8 @@ def report(given: ReportArguments) -> Path:
     ):
         tell("comparing", 0)
         found, comparison = _compared(store, opened, given)
+        more = ["evidence"] if find_analysis("evidence").by_default(store, found) and not given.brief else []
+        analyses = tuple(dict.fromkeys([*texts(given.analyses), *more]))
 
         def written(attempts: bool, beside: str = "") -> int:
             """Write the page, and give its bytes."""
@@ -419,7 +421,7 @@ def report(given: ReportArguments) -> Path:
                     attempts=attempts,
                     beside=beside,
                     brief=given.brief,
-                    analyses=texts(given.analyses),
+                    analyses=analyses,
                     seed=given.seed,
                     on_progress=lambda done: tell("attempts", done),
                 ):

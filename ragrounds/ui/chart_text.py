@@ -107,6 +107,8 @@ def _strip(picture: Picture, mark: Mark, axis: Axis, columns: int) -> list[Cell]
     def column(value: float) -> int:
         return round(axis.place(value) * (columns - 1))
 
+    for at in range(column(picture.band[0]), column(picture.band[1]) + 1) if picture.band else ():
+        cells[at] = ("░", "dim")
     if picture.reference is not None:
         cells[column(picture.reference)] = ("┊", "dim")
     if mark.value is None:

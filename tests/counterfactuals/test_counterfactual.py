@@ -93,6 +93,9 @@ def test_what_a_passage_did_is_found(benchmark: str) -> None:
     assert (drop.lost.value, drop.gained.value) == (pytest.approx(0.75), 0.0)
     assert (keep.difference.difference, reverse.difference.difference) == (0.0, 0.0)
     assert {keep.verdict, reverse.verdict} == {"within noise"}
+    assert (drop.necessary.value, none.necessary.value) == (pytest.approx(0.75), pytest.approx(0.75))
+    assert keep.sufficient.value == 1.0
+    assert keep.necessary is reverse.necessary is drop.sufficient is None
     assert "identity[search=first]" in effects
     # direct says A: known are the questions whose answer that is, and they need no passage.
     assert drop.known.difference == 0.0
@@ -159,6 +162,56 @@ def test_an_added_text_is_argued_for(benchmark: str) -> None:
     assert effect.argued_before.value == 0.0
     assert effect.after.value == 0.0
     assert any("A newer report" in prompt for prompt in sent)
+
+
+def test_who_cites_what_changes_nothing_cites_after_the_fact(benchmark: str) -> None:
+    """The model names the first document, and answers A whatever stands there, but for every fourth question."""
+
+    def said(prompt: str, before: int) -> str:
+        number = int(NUMBER.findall(prompt)[-1])
+        letter = "A" if number % 4 else next((one for n, one in MARK.findall(prompt) if int(n) == number), "B")
+        return json.dumps({"step_by_step_thinking": "By Document [0].", "answer_choice": letter})
+
+    with made(benchmark, ["vanilla_rag[top_k=2]"]) as (server, where, run):
+        server.script = said
+        found = rr.counterfactual(run.ids, changes=["drop[passage=1]", "drop[passage=2]"], journal="fresh", **where)
+        table = found.result.table
+        html = rr.report(run.ids, Path(benchmark) / "r.html", home=where["home"]).read_text()
+    first, second = (one for one in found.result.record.effects if not one.is_identity)
+    # The parent's answers are of the first script, which names no document.
+    assert first.cited.value == second.cited.value == 0.0
+    assert first.cited_unmoved is None
+    assert "cite" not in table.note
+    assert "What each change of the evidence does to the score" in html
+    assert '<rect fill="var(--line)"' in html
+    with scripted(said) as server:
+        home = f"{benchmark}/other"
+        run = rr.run(f"jsonl:{benchmark}/q.jsonl", ["vanilla_rag[top_k=2]"], corpus=f"beir:{benchmark}/corpus",
+                     model="openai:m", base_url=server.url, home=home, progress=False)  # fmt: skip
+        found = rr.counterfactual(run.ids, changes=["drop[passage=1]", "drop[passage=2]"], home=home, progress=False)
+    first, second = (one for one in found.result.record.effects if not one.is_identity)
+    assert (first.cited.value, second.cited.value) == (1.0, 0.0)
+    assert first.cited_unmoved.value == pytest.approx(0.75)
+    assert "they cite after the fact" in found.result.table.note
+
+
+def test_failures_are_no_effect(benchmark: str) -> None:
+    with made(benchmark, ["vanilla_rag[top_k=2]"]) as (server, where, run):
+        rr.counterfactual(run.ids, changes="reverse", samples=1, **where)
+        server.script = lambda prompt, before: None if int(NUMBER.findall(prompt)[-1]) < 10 else reply(prompt, before)
+        found = rr.counterfactual(run.ids, changes="duplicate[passage=1]", samples=1, **where)
+        effects = changes_of(found)
+        failing = effects["duplicate[passage=1]"]
+        assert (failing.failed, failing.difference.difference) == (10, -0.25)  # type: ignore[attr-defined]
+        assert failing.settled.difference == 0.0  # type: ignore[attr-defined]
+        assert failing.verdict == "open: failures"  # type: ignore[attr-defined]
+        server.script = lambda prompt, before: None
+        found = rr.counterfactual(run.ids, changes="none", samples=1, **where)
+        assert found.result.record.unanswered == ("none of vanilla_rag[top_k=2]",)
+        assert "Without any answer, and left out: none of vanilla_rag" in found.result.table.note
+        with Store(Path(str(where["home"]))) as store:
+            counts = {one.agent: len(store.summaries(one)) for one in store.counterfactuals(store.runs()[0])}
+        assert N in counts.values()
 
 
 def test_counterfactuals_are_no_runs(benchmark: str) -> None:

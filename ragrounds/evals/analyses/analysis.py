@@ -83,6 +83,8 @@ class Analysis(Generic[R]):
     """What was learned as an agent that is called by this file: files → what stands in them."""
     scored: bool = True
     """Whether it goes by a scorer."""
+    by_default: Callable[[Store, Sequence[Run]], bool] = lambda store, runs: False
+    """Whether a report of these runs shows it without being asked for."""
 
     def __call__(self, store: Store, runs: Sequence[Run], options: AnalysisOptions) -> AnalysisResult:
         """Analyse runs.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
-from ragrounds.evals.analyses.run_data import check_accuracy, points
-from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.analyses.run_data import check_accuracy, headline_scorer, points
+from ragrounds.evals.compare.figures import Figure, PairedFigure
 from ragrounds.evals.counterfactuals.changes import IDENTITY
 from ragrounds.evals.counterfactuals.effects import Effect, effects
+from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 
@@ -21,42 +23,63 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
     scorer: str
     effects: tuple[Effect, ...]
+    unanswered: tuple[str, ...] = ()
+    """Changes without an answer yet, each with its agent."""
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Evidence:
     check_accuracy("evidence", options.scorer)
-    return Evidence(scorer=options.scorer, effects=tuple(effects(store, runs, options.scorer, options.seed)))
+    found = effects(store, runs, options.scorer, options.seed)
+    ended = tuple(one for one in found if one.questions and one.failed < one.attempts)
+    none = tuple(f"{one.change} of {one.agent}" for one in found if one not in ended)
+    if not ended:
+        raise UserError(f"No attempt has an answer with {', '.join(none)}: every one failed or has not ended. {_AGAIN}")
+    return Evidence(scorer=options.scorer, effects=ended, unanswered=none)
 
 
-def _share(found: Figure | None) -> str | None:
-    return None if found is None or found.value is None else f"{100 * found.value:.1f}%"
+def _is_shown(store: Store, runs: Sequence[Run]) -> bool:
+    """Whether there is a counterfactual with an answer, and a scorer that says which are right."""
+    others = [other for run in runs for other in store.counterfactuals(run)]
+    if not any(one.status != "failed" for other in others for one in store.summaries(other)):
+        return False
+    return described(headline_scorer(store, runs)).accuracy
 
 
-def _split(one: Effect) -> str | None:
-    """The difference where the agent without search is right, and where it is wrong; a star leaves out 0."""
-    parts = [found for found in (one.known, one.unknown) if found is not None and found.difference is not None]
-    ends = [f"{100 * (found.difference or 0.0):+.1f}{'*' if found.leaves_out_0 else ''}" for found in parts]
-    return " / ".join(ends) if len(ends) == 2 else None
+_AGAIN = "The same `ragrounds counterfactual` command asks again what failed."
+
+
+def _percent(found: Figure | None) -> str:
+    return "-" if found is None or found.value is None else f"{100 * found.value:.0f}"
+
+
+def _ranged(found: Figure | PairedFigure | None, sign: str = "") -> str:
+    """A share, or a difference of shares, with its interval, in whole percent; empty: there is none."""
+    value = found.difference if isinstance(found, PairedFigure) else found.value if found is not None else None
+    if found is None or value is None:
+        return ""
+    ends = [f"{100 * end:{sign}.0f}" for end in (found.low, found.high) if end is not None]
+    return f"{100 * value:{sign}.0f}" + (f" ({' to '.join(ends)})" if len(ends) == 2 else "")
 
 
 def _table(made: Evidence, options: AnalysisOptions) -> AnalysisTable:
-    firsts = {one.run: one for one in reversed(made.effects)}
-    cells: dict[str, Callable[[Effect], str | None]] = {
-        "run": lambda one: one.run if firsts[one.run] is one else "",
-        "change": lambda one: one.change,
-        "points": lambda one: points(one.difference) or None,
-        "lost / gained": lambda one: f"{_share(one.lost)} / {_share(one.gained)}",
-        "other answers": lambda one: _share(one.changed),
-        "by re-asking": lambda one: _share(one.noise),
-        "next search": lambda one: _share(one.next_query),
-        "known / not": _split,
-        "argued": lambda one: f"{_share(one.argued)} (was {_share(one.argued_before)})" if one.argued else None,
-        "calls new / reused": lambda one: f"{one.bought:,} / {one.reused:,}",
-        "verdict": lambda one: one.verdict,
-    }
-    columns = tuple(name for name, cell in cells.items() if any(cell(one) for one in made.effects))
-    rows = tuple(tuple(cells[name](one) for name in columns) for one in made.effects)
-    return AnalysisTable(title=conclusion(made), columns=columns, rows=rows, note=_note(made))
+    rows: list[tuple[str, ...]] = []
+    agents = dict.fromkeys(one.run for one in made.effects)
+    for run in agents:
+        rows += [(run, "", "", "", "")] if len(agents) > 1 else []
+        for one in (one for one in made.effects if one.run == run):
+            needed = _ranged(one.necessary) or _ranged(one.sufficient)
+            others = _percent(one.changed) + ("" if one.is_identity else f" / {_percent(one.noise)}")
+            rows.append((_named(one), _ranged(one.difference, "+"), needed, others, one.verdict))
+            parts = {"- known": one.known, "- not known": one.unknown}
+            rows += [(name, points, "", "", "") for name, part in parts.items() if (points := _ranged(part, "+"))]
+    columns = ("change", "points", "needed/enough", "others/noise", "verdict")
+    return AnalysisTable(title=conclusion(made), columns=columns, rows=tuple(rows), note=_note(made))
+
+
+def _named(one: Effect) -> str:
+    """A change, as it is shown."""
+    asked = one.change.removeprefix(IDENTITY).replace("[search=first]", "")
+    return f"asked again{asked}" if one.is_identity else one.change
 
 
 def conclusion(made: Evidence) -> str:
@@ -74,16 +97,14 @@ def conclusion(made: Evidence) -> str:
 
 def _note(made: Evidence) -> str:
     parts = [
-        "Points: after minus before, paired by question, with the 95 % interval. An effect is significant after Holm's "
-        "correction for all changes shown.",
-        "Lost: attempts that were right and are wrong; gained: the other way. By re-asking: other answers where the "
-        "model is asked the same again; answers change where there are more of them than that.",
+        "Points: after minus before, paired by question, with the 95 % interval; an effect is significant after Holm's "
+        "correction for all changes shown. Needed (drop, none): of the right answers that lose passages, percent that "
+        "are wrong without them; enough (keep): of those that have the passages which alone are kept, percent that "
+        "stay right. Others: percent of the attempts with another answer; noise: the same where the model is asked "
+        "again and nothing is changed."
     ]
     if any(one.known is not None for one in made.effects):
-        parts.append(
-            "Known / not: points on questions that the agent without search gets right, and on the others; a star: the "
-            "interval leaves out 0."
-        )
+        parts.append("Known: questions that the agent without search gets right; not known: the others.")
     missed = {
         (one.agent, one.change): one.touched.value
         for one in made.effects
@@ -93,7 +114,29 @@ def _note(made: Evidence) -> str:
         f"{change} touches {100 * share:.0f} % of the attempts of {agent}." for (agent, change), share in missed.items()
     ]
     if failed := sum(one.failed for one in made.effects):
-        parts.append(f"{failed:,} attempts failed with their change; they count as not correct.")
+        parts.append(
+            f"{failed:,} attempts failed; they count as not correct. An effect is one only where it is one, too, with "
+            f"the scores that they had before; else it is open. {_AGAIN}"
+        )
+    if made.unanswered:
+        parts.append(f"Without any answer, and left out: {', '.join(made.unanswered)}. {_AGAIN}")
+    for one in made.effects:
+        where = f"{one.agent}, {one.change}:"
+        if one.argued is not None:
+            parts.append(
+                f"{where} {_ranged(one.argued)} percent choose what is argued for (was {_percent(one.argued_before)})."
+            )
+        if one.next_query is not None and one.next_query.value:
+            parts.append(f"{where} the next search is another one in {_ranged(one.next_query)} percent.")
+        if one.cited is not None and one.cited_unmoved is not None:
+            parts.append(
+                f"{where} {_ranged(one.cited)} percent cite what is dropped; of these {_ranged(one.cited_unmoved)} "
+                "percent give the same answer without it: they cite after the fact."
+            )
+        if one.reached is not None and not one.reached.value:
+            parts.append(f"{where} no last prompt is another one.")
+    bought, reused = (sum(counts) for counts in zip(*((one.bought, one.reused) for one in made.effects), strict=True))
+    parts.append(f"Model calls: {bought:,} new, {reused:,} from the journal.")
     parts += _joint(made)
     return " ".join(parts)
 
@@ -120,7 +163,7 @@ def _picture(made: Evidence, options: AnalysisOptions) -> Picture:
     floors = [one for one in made.effects if one.is_identity]
     marks = tuple(
         Mark(
-            name="asked again" + one.change.removeprefix(IDENTITY) if one.is_identity else one.change,
+            name=_named(one),
             group=one.run,
             value=one.difference.difference,
             low=one.difference.low,
@@ -129,13 +172,17 @@ def _picture(made: Evidence, options: AnalysisOptions) -> Picture:
         )
         for one in made.effects
     )
-    note = "" if floors else "No noise floor was measured."
+    note = "shaded: asked again, nothing changed." if floors else "No noise floor was measured."
     return Picture(
         title="What each change of the evidence does to the score",
         marks=marks,
         words="points",
         signed=True,
         reference=0.0,
+        band=(min(low), max(high))
+        if (low := [one.difference.low for one in floors if one.difference.low is not None])
+        and (high := [one.difference.high for one in floors if one.difference.high is not None])
+        else None,
         full="significant",
         hollow="not significant",
         note=note,
@@ -149,4 +196,5 @@ EVIDENCE: Analysis[Evidence] = Analysis(
     measure=_measure,
     table=_table,
     picture=_picture,
+    by_default=_is_shown,
 )

@@ -63,6 +63,8 @@ class Picture(Struct, frozen=True, kw_only=True):
     """Whether values are differences, written with their sign."""
     reference: float | None = None
     """Where a line stands that rows are read against, such as no difference."""
+    band: tuple[float, float] | None = None
+    """From where to where a band lies behind the rows, such as what is noise."""
     spread: str = "95 % intervals"
     """What the ends of intervals are; empty: there are none."""
     full: str = ""

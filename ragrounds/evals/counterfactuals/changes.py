@@ -19,7 +19,10 @@ from msgspec.structs import replace
 from ragrounds.contracts import Model
 from ragrounds.errors import StopRun, UserError, nearest
 from ragrounds.files import read_text
+from ragrounds.http import HttpClient
+from ragrounds.recorder.wire import WireRequest, WireResponse, answered
 from ragrounds.records import Gold, Passage, Query, Question, Run
+from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec, Value, check_known, parse
 
 SEARCHES = ("first", "middle", "last", "all")
@@ -260,3 +263,19 @@ class AttemptChange:
         if "model" not in body:
             raise StopRun(f"{self._change.spec}: the address of this system's calls names the model, which stays.")
         return {**body, "model": str(self._change.spec.parameters["model"]).rpartition(":")[2]}
+
+    async def sent(self, request: WireRequest, body: bytes) -> WireResponse:
+        """What the server answers to a body that is not its client's: we send it, with the client's headers."""
+        headers = {name: value for name, value in request.headers.items() if name not in _OF_A_BODY}
+        client = HttpClient(request.url, headers, _LONGEST_CALL, Redactor())
+        try:
+            given = await client.send(request.method, "", body)
+        finally:
+            await client.close()
+        return answered(given.status, given.headers.items(), given.body)
+
+
+_OF_A_BODY = frozenset("content-length content-encoding transfer-encoding accept-encoding host connection".split())
+"""Headers that are true of one body, or of one connection."""
+_LONGEST_CALL = 600.0
+"""Seconds that a call may take which its client does not send."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.question_values import scorer_values
@@ -15,8 +17,8 @@ from ragrounds.evals.counterfactuals.changes import IDENTITY, Change, Target
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
-from ragrounds.records import Attempt, Call, Question, Run, Score
+from ragrounds.evals.store.traces import calls, searches_by
+from ragrounds.records import Attempt, Call, Question, Reply, Run, Score
 from ragrounds.specs import Spec, parse
 
 AttemptKey = tuple[str, int]
@@ -37,8 +39,13 @@ class Effect(Struct, frozen=True, kw_only=True):
     """The ids of the stored counterfactuals: one, or a sample of an identity each."""
     questions: int
     """Those of which every attempt was made again."""
+    attempts: int
     failed: int
     """Attempts that failed with the change; they count as not correct."""
+    settled: PairedFigure | None = None
+    """`difference` where the change is taken to do nothing to those that failed with it or before; ``None``: none did.
+    An effect that is in this
+    one too does not come from their failing, and its p value is of this one."""
     touched: Figure | None
     """Share of attempts that have the search that is changed."""
     reached: Figure | None
@@ -47,6 +54,15 @@ class Effect(Struct, frozen=True, kw_only=True):
     after: Figure
     difference: PairedFigure
     """After minus before."""
+    necessary: Figure | None = None
+    """Of the attempts that were right, and that lose passages by the change: the share that is wrong without them."""
+    sufficient: Figure | None = None
+    """Of the attempts that were right, and that have the passages which alone are kept: the share that stays right."""
+    cited: Figure | None = None
+    """Share of the attempts that lose passages whose answer names one of these: its id, its title, or the number in
+    brackets that stands before it in the last prompt."""
+    cited_unmoved: Figure | None = None
+    """Of the attempts that name one: the share whose answer stays the same without it. They cite it after the fact."""
     p: float | None = None
     """Of this difference, adjusted by Holm's procedure for all changes of all runs; ``None``: of an identity, or scores
     are not right-or-wrong (several epochs): then its interval alone says whether there is an effect."""
@@ -86,8 +102,10 @@ class Effect(Struct, frozen=True, kw_only=True):
         """What can be said: an effect on the score, on the answers, or none beyond the noise floor."""
         if self.is_identity:
             return "noise floor"
-        if self.p < LEVEL if self.p is not None else self.difference.leaves_out_0:
+        if self.p < LEVEL if self.p is not None else (self.settled or self.difference).leaves_out_0:
             return "effect"
+        if self.settled is not None and self.difference.leaves_out_0:
+            return "open: failures"
         if self.beyond is not None and self.beyond.low is not None and self.beyond.low > 0:
             return "answers change"
         return "within noise" if self.noise is not None else "not significant"
@@ -119,7 +137,8 @@ def _made(store: Store, run: Run, scorer: str) -> _Made:
 
 
 def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> list[Effect]:
-    """Every change that was made in some runs, the identities of each run first.
+    """Every change that was made in some runs, the identities of each run first; one of no questions has not ended in
+    any attempt.
 
     An agent among the runs that never searches says which questions are known without any evidence.
 
@@ -152,8 +171,8 @@ def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> li
             assert made.change is not None
             noise = _noise(parent, floors.get(made.change.fork, []))
             found.append(_effect(store, parent, [made], scorer, seed, noise, known))
-    tested = [one for one in found if not one.is_identity and one.difference.p_mcnemar is not None]
-    adjusted = holm([one.difference.p_mcnemar or 0.0 for one in tested])
+    tested = [one for one in found if not one.is_identity and (one.settled or one.difference).p_mcnemar is not None]
+    adjusted = holm([(one.settled or one.difference).p_mcnemar or 0.0 for one in tested])
     p = {(one.run, one.change): value for one, value in zip(tested, adjusted, strict=True)}
     return [replace(one, p=p.get((one.run, one.change))) for one in found]
 
@@ -206,6 +225,17 @@ def _effect(
     asks = keys if "{wrong}" in change.template else []
     argued = {key: Target(targets[key[0]], golds[key[0]], f"{key[0]}#{key[1]}").wrong for key in asks}
     poisoned = any(argued.values())
+    failures = {key for key, one, other in traced if "failed" in (one.status, other.status)}
+    settled = None
+    if failures and not change.is_identity:
+        same = {key: parent.scores[key] for key in failures}
+        settled = replace(others[0], scores={**others[0].scores, **same}).values(questions, scorer)
+    shown = {key: (_given(one, place[0]), _given(other, place[0])) for key, one, other in traced
+             if (place := places[key]) is not None and key not in failures}  # fmt: skip
+    right = [(key, other.value == 1.0) for key, one, other in pairs if one.value == 1.0 and key in shown]
+    drops = change.spec.name in ("drop", "none")
+    lost = {key: then - now for key, (then, now) in shown.items() if drops and then - now}
+    cites = {key for key in lost if change.spec.name == "drop" and _cites(store, parent.attempts[key], lost[key])}
     made = [call for _, _, other in traced for call in calls(other.events) if call.kind == "model"]
     costs = [other.cost_paid for _, _, other in traced]
     mine = noise is not None and all(question.id in noise for question in questions)
@@ -216,7 +246,13 @@ def _effect(
         change=str(Spec(IDENTITY, {"search": change.fork}) if change.is_identity else change.spec),
         counterfactuals=tuple(one.run.id for one in others),
         questions=len(questions),
+        attempts=len(traced),
         failed=sum(other.status == "failed" for _, _, other in traced),
+        settled=paired(questions, before, settled, seed, known, epochs) if settled is not None else None,
+        necessary=share((key, not held) for key, held in right if key in lost),
+        sufficient=share((key, held) for key, held in right if change.spec.name == "keep" and shown[key][1]),
+        cited=share((key, key in cites) for key in lost if change.spec.name == "drop"),
+        cited_unmoved=share((key, one.prediction == other.prediction) for key, one, other in pairs if key in cites),
         touched=share((key, place is not None) for key, place in places.items()),
         reached=share(reached) if not change.is_identity else None,
         before=figure(questions, before, {}, seed, known, epochs),
@@ -276,6 +312,29 @@ def _last(attempt: Attempt) -> str:
     """The key of the last model call: all that it saw is in it."""
     made = _of_kind(attempt, "model")
     return made[-1].key if made else ""
+
+
+def _given(attempt: Attempt, number: int) -> set[str]:
+    """The passages that a search gave, counted from 1."""
+    made = _of_kind(attempt, "search")
+    return set(made[number - 1].passages) if 0 < number <= len(made) else set()
+
+
+def _cites(store: Store, attempt: Attempt, passages: set[str]) -> bool:
+    """Whether an attempt's answer names one of some passages that its searches found."""
+    recorded = store.call(_last(attempt), Request, Reply)
+    prompt = "\n".join(message.content for message in recorded[0].messages) if recorded else ""
+    found = {one.id: one for search in searches_by(store, attempt) for one in search.passages if one.id in passages}
+    for one in found.values():
+        labels = re.findall(r"\[\d+\]", prompt.partition(one.text[:_BEGINS])[0][-_BEFORE:]) if one.text else []
+        names = [*labels[-1:], *(name for name in (one.id, one.document, one.title) if len(name) >= _NAME)]
+        if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", attempt.text) for name in names):
+            return True
+    return False
+
+
+_BEGINS, _BEFORE, _NAME = 60, 300, 5
+"""Characters: by which a passage is found in a prompt, before it where its number stands, of the shortest name."""
 
 
 def _search(attempt: Attempt, number: int) -> str:

@@ -31,7 +31,7 @@ from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.nearest_recording import nearest_words
 from ragrounds.evals.store.run_facts import MIXED
-from ragrounds.http import REPLY, BadReply, HttpClient, read_json
+from ragrounds.http import REPLY, BadReply, read_json
 from ragrounds.models.faults import Transient
 from ragrounds.models.options import server_of
 from ragrounds.models.prices import listed_price
@@ -57,7 +57,6 @@ from ragrounds.recorder.wire import (
     Unsent,
     WireRequest,
     WireResponse,
-    answered,
     model_call,
     running_loop,
 )
@@ -196,11 +195,13 @@ class AttemptRecorder:
         if started is None:
             return None
 
+        change = self._context.change
+
         async def make() -> RecordedReply:
             """Send it."""
             asked = started.call
-            if call is not None and asked.model != call.model:
-                return started.read(await _sent_changed(request, asked, started.redact))
+            if change is not None and call is not None and asked.model != call.model:
+                return started.read(await change.sent(request, canonical(asked.body)))
             return started.read(await send(self._watched_size(asked)))
 
         if (drawn := self._context.drawn) is not None:
@@ -536,23 +537,6 @@ class _Relay:
             self.wanted.set_result(False)
 
 
-async def _sent_changed(request: WireRequest, call: ModelCall, redact: Redactor) -> WireResponse:
-    """What its server answers to a call whose body is not the client's: we send it, with the client's headers."""
-    headers = {name: value for name, value in request.headers.items() if name not in _OF_A_BODY}
-    client = HttpClient(request.url, headers, _LONGEST_CALL, redact)
-    try:
-        given = await client.send(request.method, "", canonical(call.body))
-    finally:
-        await client.close()
-    return answered(given.status, given.headers.items(), given.body)
-
-
-_OF_A_BODY = frozenset(
-    {"content-length", "content-encoding", "transfer-encoding", "accept-encoding", "host", "connection"}
-)
-"""Headers that are true of one body, or of one connection."""
-_LONGEST_CALL = 600.0
-"""Seconds that a call may take which we send."""
 _KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 """Headers that hold keys. No header is recorded; their values are looked for in what is."""
 _KINDS: Mapping[int, str] = {429: "rate_limit", 408: "timeout", 401: "key", 403: "key"}
