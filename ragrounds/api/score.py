@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from rich.console import Console
 
 from ragrounds.api import arguments
@@ -24,49 +23,29 @@ from ragrounds.api.workspace import (
     chosen_settings,
     closing,
     opened_runs,
-    replaced,
     texts,
     user_prices,
 )
-from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.circuit_breaker import failure_limit
 from ragrounds.evals.judges.attempts import JudgedAnswer
-from ragrounds.evals.judges.labels import (
-    LabelAgreement,
-    agreement,
-    disputed_labels,
-    judge_agreements,
-    label_sheet,
-    people_labels,
-    pooled,
-    shown_items,
-)
 from ragrounds.evals.judges.methods import (
     JudgeMeans,
-    by_panel,
     find_method,
     judgeable,
-    label_method,
     open_method,
-    verdicts,
-    was_judged,
 )
-from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
 from ragrounds.evals.judges.runs import JudgedRuns, judge_runs
 from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
-from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Run, Score
 from ragrounds.tools.cards import named_embedder
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.progress.judged import JudgeProgress
-from ragrounds.ui.text import one_line
 
 
 class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
@@ -107,25 +86,6 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
     def own_frames(self) -> tuple[Frame, ...]:
         """The judgements first."""
         return (JUDGEMENTS, *(frame for frame in OF_RUNS if frame is not JUDGEMENTS))
-
-
-class WrittenSheet(Struct, frozen=True):
-    """A sheet that was written for people to label."""
-
-    items: int
-    of: int
-    """Judged items that there are."""
-    labels: tuple[str, ...]
-    disputed: int = 0
-    """Items on which judges disagree, of these."""
-
-
-class AgreementResult(Struct, frozen=True):
-    """How far a judge and people agree."""
-
-    agreement: LabelAgreement
-    raters: int
-    """People who labelled."""
 
 
 _BATCH = 1000
@@ -278,125 +238,3 @@ def _counted(what: str, progress: Progress) -> Callable[[JudgedAnswer], None]:
         progress(what, seen)
 
     return done
-
-
-_Kind = Annotated[str, Arg("What was judged: equivalence, equivalence-published or statements.")]
-_Epoch = Annotated[int, Arg("Which of the run's epochs, from 0.", 0)]
-
-
-class SheetArguments(Struct, frozen=True):
-    """What people are asked to label."""
-
-    runs: arguments.Runs
-    out: Annotated[Path, Arg("The file to write.", short="-o")] = Path("labels.csv")
-    kind: _Kind = "equivalence"
-    epoch: _Epoch = 0
-    limit: Annotated[int | None, Arg("Only this many, drawn by `seed`.", 1, short="-n")] = None
-    seed: arguments.Seed = 0
-    raters: Annotated[
-        Sequence[str], Arg("A column for this rater (repeatable). [default: one, label]", option="--rater", many=True)
-    ] = ()
-    force: arguments.Force = False
-    settings: arguments.OwnSettings = None
-
-
-class AgreementArguments(Struct, frozen=True):
-    """Which labels a run's verdicts are set against."""
-
-    runs: arguments.Runs
-    human: Annotated[
-        str | Path,
-        Arg(
-            "CSV: a column of items, the digests or texts of the answers that people saw, and one column of labels a "
-            "rater; or kqa:FOLDER, K-QA's physicians' labels of recorded answers."
-        ),
-    ]
-    kind: _Kind = "equivalence"
-    epoch: _Epoch = 0
-    item: Annotated[str, Arg("The column with the items.")] = "item"
-    raters: Annotated[
-        Sequence[str], Arg("A rater's column (repeatable). [default: all others]", option="--rater", many=True)
-    ] = ()
-    settings: arguments.OwnSettings = None
-
-
-def _judged(method: LabelMethod, epoch: int) -> Callable[[Store, Run], bool]:
-    """Whether a run was judged in this way: of an agent's runs the newest such is meant."""
-    return lambda store, run: was_judged(store, run, method, epoch)
-
-
-def _by_all(store: Store, runs: Sequence[Run], method: LabelMethod) -> ScoreJudges | None:
-    """Who gave the verdicts of all of these runs; ``None``: it is not kept, or not the same everywhere."""
-    find = JudgeFinder(store)
-    first, *others = (find(run, method.scorers[-1].name) for run in runs)
-    return first if all(one == first for one in others) else None
-
-
-@takes(SheetArguments)
-def write_label_sheet(given: SheetArguments) -> WrittenSheet:
-    """Write judged answers to a CSV file for people to label, blind to the verdicts.
-
-    Items are drawn and ordered by the seed; a smaller sample is a part of a larger one.
-
-    Raises:
-        UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
-    """
-    wanted, raters = label_method(given.kind), given.raters or ("label",)
-    with opened_runs(given.runs, given.settings, suits=_judged(wanted, given.epoch)) as (store, found):
-        sheet = label_sheet(store, found, wanted, epoch=given.epoch, limit=given.limit, seed=given.seed, raters=raters)
-    with replaced(given.out, given.force) as file:
-        file.write(sheet.csv())
-    return WrittenSheet(len(sheet.rows), sheet.of, tuple(wanted.labels))
-
-
-@takes(AgreementArguments)
-def judge_agreement(given: AgreementArguments) -> AgreementResult:
-    """Set the verdicts in the store against people's labels. No model is asked. A label whose answer is another now is
-    left out, and named.
-
-    Raises:
-        UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.
-    """
-    wanted, human = label_method(given.kind), given.human
-    labels = people_labels(human, item=given.item, raters=given.raters)
-    labelled = {label for row in labels.items.values() for label in row if label}
-    unknown = sorted(labelled - set(wanted.labels))
-    if unknown:
-        raise UserError(
-            f"{human}: the label {one_line(unknown[0])!r} is not one of {', '.join(wanted.labels)}. Give the columns "
-            "with labels with --rater."
-        )
-    epoch = given.epoch
-    with opened_runs(given.runs, given.settings, suits=_judged(wanted, epoch)) as (store, found):
-        said = pooled({run.id: verdicts(store, run, wanted, epoch) for run in found})
-        labels, changed = labels.of({run.id: shown_items(store, run, wanted, epoch) for run in found})
-        recorded = {
-            run.id: {one.judge: one.verdicts for one in recorded_verdicts(store, run, wanted, epoch)} for run in found
-        }
-        panel, by = any(by_panel(store, run, wanted) for run in found), _by_all(store, found, wanted)
-    judges = [
-        RecordedVerdicts(judge=name, verdicts=pooled({run: of.get(name, {}) for run, of in recorded.items()}))
-        for name in dict.fromkeys(name for of in recorded.values() for name in of)
-    ]
-    try:
-        agreed = structs.replace(
-            agreement(said, labels),
-            changed=changed,
-            panel=panel,
-            by=by,
-            undecided_judges=disputed_labels(judges, said, labels) if panel else 0,
-            judges=judge_agreements(judges, labels),
-        )
-        return AgreementResult(agreed, len(labels.raters))
-    except ValueError:
-        if changed:
-            ids = ", ".join(run.id for run in found)
-            raise UserError(
-                f"{human}: the answers to {', '.join(map(one_line, changed[:5]))}{' …' if len(changed) > 5 else ''} "
-                f"in {ids} have changed since people labelled them ({len(changed):,} of "
-                f"{len(labels.items) + len(changed):,} labelled items), and no other item has both labels."
-            ) from None
-        first = next(iter(said))
-        raise UserError(
-            f"{human}: none of its items has both a majority of people and a verdict. Items look like {first!r}."
-        ) from None

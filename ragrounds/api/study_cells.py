@@ -13,8 +13,9 @@ import msgspec
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.api.imported_cells import imported_run
+from ragrounds.api.people import judge_agreement
 from ragrounds.api.run import RunResult, run
-from ragrounds.api.score import judge, judge_agreement, score
+from ragrounds.api.score import judge, score
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
 from ragrounds.api.study_figures import Carried, amiss, figure_kind
 from ragrounds.api.workspace import open_store
@@ -211,7 +212,7 @@ def _agreement(cell: StudyCell, run_id: str, call: StudyCall) -> CellFigure:
     """On how many answers of a run its judge and people agree.
 
     Raises:
-        UserError: as :func:`ragrounds.api.score.judge_agreement`.
+        UserError: as :func:`ragrounds.api.people.judge_agreement`.
     """
     found = judge_agreement(run_id, str(cell.settings["labels"]), kind=_kind(cell), settings=call.settings)
     share, judged = found.agreement.judge.accuracy, found.agreement.judge

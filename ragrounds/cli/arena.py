@@ -178,7 +178,7 @@ def vote(
     for ballot in islice(opened.ballots(), limit):
         _show_pair(console, ballot.question, ballot.left, ballot.right)
         for axis in opened.axes:
-            outcome = _ask(console, axis, key or _key)
+            outcome = _ask(console, axis, key or pressed_key)
             if outcome is None:
                 return count
             opened.keep(ballot, axis, outcome)
@@ -208,5 +208,6 @@ def _ask(console: Console, axis: str, read: Callable[[], str]) -> str | None:
             return KEYS[pressed]
 
 
-def _key() -> str:
+def pressed_key() -> str:
+    """A key of the keyboard; the first of a line where standard input is no terminal, empty at its end."""
     return typer.getchar() if sys.stdin.isatty() else sys.stdin.readline().strip()[:1]

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from shlex import join, quote
 
 import typer
 from msgspec.structs import asdict
+from rich.console import Console
+from rich.text import Text
 
-from ragrounds.api.score import (
+from ragrounds.api.people import (
     AgreementArguments,
-    JudgeArguments,
-    JudgeResult,
+    LabelArguments,
+    Labelling,
     SheetArguments,
     judge_agreement,
+    labelling,
     write_label_sheet,
 )
+from ragrounds.api.score import JudgeArguments, JudgeResult
 from ragrounds.api.score import judge as judge_runs
 from ragrounds.cli import options
+from ragrounds.cli.arena import STOP, pressed_key
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import print_json, say
-from ragrounds.ui.judge_tables import bill_lines, print_agreement, unreadable_lines
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.judge_tables import bill_lines, unreadable_lines
+from ragrounds.ui.people_tables import print_agreement
 from ragrounds.ui.tables import results_console
-from ragrounds.ui.text import safe
+from ragrounds.ui.text import number_of, safe
 
 
 class _JudgeGroup(Group):
@@ -131,18 +139,75 @@ def sheet_command(runs: options.Runs, given: SheetArguments, as_json: options.As
     )
 
 
+@judge.command("label")
+@grouped
+def label_command(runs: options.Runs, given: LabelArguments) -> None:
+    """Label judged answers in the terminal, blind to the verdicts, one on a screen and one key a label.
+
+    Labels go into the sheet, each before the next answer is shown; the same command goes on where you stopped. A sheet
+    that is not there is written first, as by `judge sheet`. Keys: a label's number, s (skip), b (back), q (stop).
+
+    Example: ragrounds judge label direct_cot --rater anna --limit 50
+    """
+    opened = labelling(**asdict(given))
+    count = label_rows(opened)
+    left = sum(not row.get(opened.rater) for row in opened.rows) - count
+    say(
+        f"{number_of(count, 'label')} kept in {given.file}, {left:,} left for {safe(opened.rater)}. Then: "
+        f"ragrounds judge agreement {join(runs)} --kind {quote(given.kind)} --human {quote(str(given.file))}"
+    )
+
+
+def label_rows(opened: Labelling, *, key: Callable[[], str] = pressed_key, console: Console | None = None) -> int:
+    """Show the rows that have no label of this rater until they stop; gives how many labels were kept."""
+    console = console or SafeConsole(stderr=True)
+    rows = [row for row in opened.rows if not row.get(opened.rater)]
+    kept, place = dict[int, str](), 0
+    asked = ", ".join(f"{number} {label}" for number, label in enumerate(opened.labels, 1))
+    while place < len(rows):
+        row = rows[place]
+        console.rule(f"{place + 1:,} of {len(rows):,}")
+        for heading, style in (("question", "bold"), ("beside", ""), ("answer", "")):
+            title = "set against" if heading == "beside" else heading
+            console.print(Text(f"{title}: ", style="dim"), Text(safe(row[heading]), style=style))
+        console.print(Text(f"{asked}, s skip, b back, q stop? "), end="")
+        pressed = key().casefold()
+        console.print(Text(pressed if pressed.isprintable() else ""))
+        if pressed in STOP:
+            break
+        if pressed == "b" and place:
+            place -= 1
+            if kept.pop(place, ""):
+                opened.keep(rows[place], "")
+        elif pressed == "s":
+            place += 1
+        elif pressed.isdecimal() and 1 <= int(pressed) <= len(opened.labels):
+            kept[place] = opened.labels[int(pressed) - 1]
+            opened.keep(row, kept[place])
+            place += 1
+    return len(kept)
+
+
 @judge.command("agreement")
 @grouped
 def agreement_command(runs: options.Runs, given: AgreementArguments, as_json: options.AsJson = False) -> None:
-    """Set the verdicts in the store against people's: Cohen's kappa, accuracy with its interval, confusion. No model is
-    asked. Of several runs all judged items are taken together; intervals go by question.
+    """Set the verdicts in the store against people's: kappa, accuracy with its interval, confusion, by category; and
+    correct the judged figures by people's labels. No model is asked. Of several runs all judged items are taken
+    together; intervals go by question, and the corrected figures of all are set against the first's.
 
     Of a panel it is the majority's verdicts, and each judge's own follow, by its replies in the journal.
 
     A label whose answer is another now is left out and named. An item is a question's id; for statements `#1`, `#2`, …
     follow it, in the benchmark's order, must-have first.
 
-    Example: ragrounds judge agreement direct_cot --human labels.csv
+    Corrected figures are cje-eval's: pip install 'ragrounds[people]'. They need 20 labelled answers of a run, drawn by
+    chance, as `judge sheet` and `judge label` draw them.
+
+    Examples:
+
+      ragrounds judge agreement direct_cot --human labels.csv
+
+      ragrounds judge agreement direct_cot vanilla_rag --human labels.csv --width 0.1
     """
     found = judge_agreement(**asdict(given))
     if as_json:

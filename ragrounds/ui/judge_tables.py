@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rich.text import Text
-
 from ragrounds.evals.judges.bill import JudgedRun
-from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.evals.judges.runs import JudgedRuns
-from ragrounds.evals.stats import Agreement
-from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_words import judge_phrase, kappa_ends
-from ragrounds.ui.tables import print_table, results_console
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, safe, tokens
+from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 
 def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
@@ -96,76 +89,3 @@ def _constants(graded: JudgedRun) -> Iterator[str]:
                 f"Note: {safe(judge)} said {label!r} of all {given[judge]:,} things it judged: {agreement}"
                 "Nothing shows that it reads. Set it against people (`ragrounds judge sheet`), or take another judge."
             )
-
-
-def print_agreement(found: LabelAgreement, raters: int) -> None:
-    """Print kappa, accuracy with its interval, what was left out, and the confusion."""
-    console, confusion = results_console(), found.judge.confusion
-    for line in _agreement_lines(found, raters):
-        console.print(Text(line), soft_wrap=True)
-    if len(found.judges) > 1:
-        print_table(_each_judge(found), console)
-    columns = [words("people", lambda row: row[0])]
-    columns += [Column(safe(name), lambda row, name=name: row[1][name]) for name in confusion]  # type: ignore[misc]
-    said = "the majority" if found.panel else "the judge"
-    title = f"what people said (lines) and what {said} said (columns)"
-    print_table(table_of("confusion", confusion.items(), columns, title=title), console)
-
-
-def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
-    judge, accuracy = found.judge, found.judge.accuracy
-    chance = f"; chance taken off, Cohen's kappa {_number(judge.kappa)}" if judge.kappa is not None else ""
-    who = "The majority of the judges" if found.panel else "The judge"
-    who += f" ({judge_phrase(found.by).removeprefix('the majority of ')})" if found.by is not None else ""
-    split = ""
-    if found.undecided_judges:
-        split = f" ({found.undecided_judges:,} more, on which the judges have no majority, are left out)"
-    yield f"{who} says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{split}{chance}."
-    yield f"items with both labels: {judge.n:,}"
-    yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
-    interval = f" ({kappa_ends(judge)})" if judge.kappa is not None else ""
-    yield f"Cohen's kappa: {_number(judge.kappa)}{interval}"
-    for side, label in judge.constant.items():
-        who = "the judge" if side == "judge" else "the people"
-        yield f"{who} said {safe(label)!r} of every item: kappa is not defined, and nothing shows how far they agree"
-    if raters > 1:
-        yield (
-            f"{raters} people among themselves: Fleiss' kappa {_number(found.human_kappa)}, "
-            f"Krippendorff's alpha {_number(found.human_alpha)}"
-        )
-    left = {
-        "the judges have no majority": found.undecided_judges,
-        "the judge gave no verdict": judge.missing - found.undecided_judges,
-        "not judged": found.unmatched,
-        "people without a majority": found.undecided,
-    }
-    if found.changed:
-        some = safe(", ".join(found.changed[:10])) + (", …" if len(found.changed) > 10 else "")
-        yield f"left out, the answer is another than people labelled: {len(found.changed):,} ({some})"
-    yield from (f"left out, {why}: {count:,}" for why, count in left.items() if count)
-
-
-def _each_judge(found: LabelAgreement) -> TextTable:
-    def ends(one: Agreement | None) -> str:
-        """The interval of kappa."""
-        if one is None:
-            return UNKNOWN
-        return TOO_FEW if one.kappa_low is None else f"{_number(one.kappa_low)} to {_number(one.kappa_high)}"
-
-    return table_of(
-        "each judge",
-        found.judges,
-        (
-            words("judge"),
-            Column("items", lambda one: one.agreement.n if one.agreement else 0),
-            Column("same %", "agreement.accuracy.value", lambda value: percent(value, 1)),
-            Column("kappa", "agreement.kappa", _number),
-            Column("95 %", "agreement", ends),
-        ),
-        title="each judge by itself, on all items that it gave a verdict on",
-        about="Cohen's kappa with people: 1 perfect, 0 as by chance",
-    )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else figure_text(value, ".3f")

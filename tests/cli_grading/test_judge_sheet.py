@@ -57,7 +57,7 @@ def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
         "version": 2, "file": "labels.csv", "items": 4, "of": 4, "labels": ["equivalent", "mismatch"],
     }  # fmt: skip
     sheet = rows(tmp_path / "labels.csv")
-    marks = ["run", "epoch", "digest"]
+    marks = ["run", "epoch", "digest", "chance"]
     assert list(sheet[0]) == ["item", "question", "beside", "answer", "allowed", *marks, "label"]
     assert {tuple(row[name] for name in marks[:2]) for row in sheet} == {("direct-1", "0")}
     assert {row["item"] for row in sheet} == {"og/0", "og/1", "og/2", "og/4"}

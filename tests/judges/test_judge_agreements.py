@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ragrounds.api.score import judge_agreement
+from ragrounds.api.people import judge_agreement
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.labels import people_labels
 from ragrounds.evals.judges.methods import asked_form

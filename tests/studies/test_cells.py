@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.score import write_label_sheet
+from ragrounds.api.people import write_label_sheet
 from ragrounds.api.study import show_study
 from ragrounds.api.workspace import chosen_settings
 from ragrounds.models.stand_in_server import stand_in_server

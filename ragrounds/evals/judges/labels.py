@@ -1,7 +1,9 @@
 """People's labels, to set a judge against: the sheet that they fill in, read back, and the agreement.
 
 A sheet (CSV) has one row an item and one column a rater. It is blind to the judge's verdict, and its items are drawn by
-seed.
+seed: every answer of a run with the same chance, which its row says, and the same questions of every run. (A draw by
+the judge's verdict would name the verdict by its chance, and gives no narrower corrected figure: perf/
+corrected_judging.md.)
 
 A label is of the texts that the person saw. Each row holds a digest of them, and a label whose answer has become
 another is left out. A sheet without digests says the answers themselves, or nobody can tell what was labelled.
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -43,8 +46,8 @@ _OF_RUN = " » "
 """Between a run and an item of it."""
 TEXTS = ("question", "beside", "answer", "allowed")
 """Columns of a sheet for labelling that are there to be read: the answer, and the text it is to be set against."""
-MARKS = ("run", "epoch", "digest")
-"""Columns that say what a row is: whose answer, and the digest of its texts."""
+MARKS = ("run", "epoch", "digest", "chance")
+"""Columns that say what a row is: whose answer, the digest of its texts, and the chance that it had to be drawn."""
 _KQA, _PHYSICIANS = "kqa:", "NLI_medical_annotator.csv"
 """Before a folder that is named in place of a sheet, and the file of physicians' labels in it."""
 
@@ -71,6 +74,8 @@ class LabelledItem(Struct, frozen=True, kw_only=True):
     digest: str = ""
     answer: str | None = None
     """Its text, where the sheet has no digest; ``None``: it does not say."""
+    chance: float | None = None
+    """With which it was drawn, above 0 and at most 1; ``None``: the sheet does not say."""
 
 
 class HumanLabels(Struct, frozen=True, kw_only=True):
@@ -189,8 +194,10 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
         if name in items:
             raise broken(path, f"the item {shown(name)} is in it twice", place)
         items[name] = tuple(row[rater].strip().casefold() or None for rater in chosen)
-        digest = row.get("digest", "").strip()
-        marks[name] = LabelledItem(item=row[item], run=run, digest=digest, answer=row.get("answer"))
+        digest, chance = row.get("digest", "").strip(), _chance(row.get("chance", ""))
+        if chance is not None and not 0 < chance <= 1:
+            raise broken(path, f"the chance {shown(row['chance'])} is not a number above 0 and at most 1", place)
+        marks[name] = LabelledItem(item=row[item], run=run, digest=digest, answer=row.get("answer"), chance=chance)
     items = {name: labels for name, labels in items.items() if any(labels)}
     if not items:
         raise broken(path, "it holds no labels")
@@ -265,6 +272,14 @@ def _same(mark: LabelledItem, shown: ShownItem) -> bool:
     if mark.digest:
         return mark.digest == shown.digest
     return mark.answer is not None and _plain(mark.answer) == _plain(safe(shown.answer))
+
+
+def _chance(text: str) -> float | None:
+    """A chance as a sheet holds it, by spreadsheets of any country; -1: it is none, ``None``: nothing is said."""
+    try:
+        return float(text.replace(",", ".")) if text.strip() else None
+    except ValueError:
+        return -1.0
 
 
 def _plain(text: str) -> str:
@@ -368,10 +383,14 @@ def label_sheet(
         raise UserError(f"The rater {double[0]!r} cannot have a column: it is empty, there twice, or a text's column.")
     items = {run.id: _judged_items(store, run, method, epoch) for run in runs}
     asked = pooled({run: {item: (run, item, one) for item, one in of.items()} for run, of in items.items()})
+    # By the question first: so all runs' answers to it are drawn, which narrows their differences, and all statements.
+    drawn = sorted(asked.items(), key=lambda entry: (lot(seed, answer_of(entry[0])), lot(seed, entry[0])))[:limit]
+    often = Counter(run for _, (run, _, _) in drawn)
     rows = tuple(
         (item, one.question, one.beside, one.answer, ALLOWED.join(method.labels), run, str(epoch), one.digest)
+        + (f"{often[run] / len(items[run]):.6g}",)
         + ("",) * len(raters)
-        for _, (run, item, one) in sorted(asked.items(), key=lambda entry: lot(seed, entry[0]))[:limit]
+        for _, (run, item, one) in drawn
     )
     return LabelSheet(heading=heading, rows=rows, of=len(asked))
 

@@ -1,0 +1,279 @@
+"""Judged figures corrected by people's labels: what reaches the library, and what is said where nothing can be."""
+
+import csv
+import json
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+import pytest
+
+from ragrounds.evals.judges import corrected
+from ragrounds.evals.judges.corrected import JudgedRow, correct, judged_rows
+from ragrounds.evals.judges.methods import label_method
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Score
+from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
+from tests.conftest import ROOT
+
+GLIDE = pytest.mark.skipif(
+    not corrected._installed("glide-py"), reason="glide-py is not installed: it needs Python 3.12"
+)
+
+
+def rows(seed, size=200, labelled=60, chances=False):
+    """A lenient judge, and people's labels of some answers."""
+    rng = np.random.default_rng(seed)
+    person = (rng.random(size) < 0.6) * 1.0
+    judge = np.where(person == 1, rng.random(size) < 0.95, rng.random(size) < 0.5) * 1.0
+    lot = rng.permutation(size)
+    chance = [(labelled / size) * (1.2 if chances and value else 1.0) for value in judge]
+    return [
+        JudgedRow(
+            question=str(n),
+            cluster=str(n),
+            judge=float(judge[n]),
+            person=float(person[n]) if lot[n] < labelled else None,
+            chance=chance[n],
+        )
+        for n in range(size)
+    ]
+
+
+def arrays(of):
+    return (
+        np.array([np.nan if row.person is None else row.person for row in of]),
+        np.array([row.judge for row in of]),
+        np.array([row.chance for row in of]),
+    )
+
+
+@GLIDE
+def test_figures_and_differences_are_glides_own():
+    """Our rows, another order and their own arrays: the same numbers."""
+    from glide.estimators import ASIMeanEstimator, PPIMeanEstimator
+
+    one, two = rows(1), rows(2)
+    two = [
+        JudgedRow(
+            question=b.question,
+            cluster=b.cluster,
+            judge=b.judge,
+            person=None if a.person is None else 1 - a.person,
+            chance=b.chance,
+        )
+        for a, b in zip(one, two, strict=True)
+    ]
+    found = correct("s", {"a": one, "b": two[::-1]}, by="glide-py")
+    for figure, of in zip(found.figures, (one, two), strict=True):
+        people, judge, _ = arrays(of)
+        theirs = PPIMeanEstimator().estimate(people, judge)
+        ends = theirs.confidence_interval
+        assert figure.corrected.value == pytest.approx(theirs.mean, abs=1e-9)
+        assert figure.corrected.low == pytest.approx(ends.lower_bound, abs=1e-9)
+        assert figure.corrected.high == pytest.approx(ends.upper_bound, abs=1e-9)
+        assert figure.effective == theirs.effective_sample_size
+    (a, ja, _), (b, jb, _) = arrays(one), arrays(two)
+    theirs = PPIMeanEstimator().estimate(b - a, jb - ja)
+    assert found.differences[0].corrected.value == pytest.approx(theirs.mean, abs=1e-9)
+    assert found.differences[0].corrected.high == pytest.approx(theirs.confidence_interval.upper_bound, abs=1e-9)
+    uneven = rows(3, chances=True)
+    theirs = ASIMeanEstimator().estimate(*arrays(uneven))
+    (figure,) = correct("s", {"a": uneven}, by="glide-py").figures
+    assert figure.corrected.value == pytest.approx(theirs.mean, abs=1e-9)
+    assert figure.corrected.error == pytest.approx(theirs.std, abs=1e-9)
+
+
+@GLIDE
+def test_where_all_is_labelled_both_libraries_give_the_mean_of_the_labels():
+    from glide.estimators import ClassicalMeanEstimator
+
+    whole = rows(4, size=100, labelled=100)
+    (figure,) = correct("s", {"a": whole}, by="cje-eval").figures
+    theirs = ClassicalMeanEstimator().estimate(arrays(whole)[0])
+    assert figure.corrected.value == pytest.approx(theirs.mean, abs=1e-9)
+    assert figure.corrected.error == pytest.approx(theirs.std, abs=1e-9)
+
+
+def test_a_lenient_judge_is_corrected_and_the_order_of_agents_with_it():
+    right, wrong = rows(5, size=400, labelled=150), rows(6, size=400, labelled=150)
+    flipped = [
+        JudgedRow(
+            question=r.question, cluster=r.cluster, judge=1.0, person=None if r.person is None else r.person * (n % 2)
+        )
+        for n, r in enumerate(wrong)
+    ]
+    found = correct("s", {"a": right, "b": flipped}, width=0.05)
+    first, second = found.figures
+    assert first.judge.value > 0.7 > first.corrected.value
+    assert first.corrected.low < 0.6 < first.corrected.high
+    (pair,) = found.differences
+    assert pair.judge.value > 0 > pair.corrected.high
+    assert first.effective > first.labelled
+    assert first.short
+    assert second.corrected.high - second.corrected.low > 0.05
+    assert found.by == f"cje-eval {version('cje-eval')}"
+
+
+def test_how_many_more_labels_make_the_interval_as_narrow():
+    """Of a large run, 4 times the labels halve the interval but for what is certain."""
+    (figure,) = correct("s", {"a": rows(7, size=20_000, labelled=200)}, width=0.07).figures
+    wide = figure.corrected.high - figure.corrected.low
+    assert figure.more + 200 == pytest.approx(200 * (wide / 0.07) ** 2, rel=0.15)
+    assert correct("s", {"a": rows(7)}, width=1.0).figures[0].more == 0
+
+
+def test_unequal_chances_are_known_to_the_library():
+    """Answers that the judge takes are labelled nine times as often: alone they would move the figure."""
+    rng = np.random.default_rng(8)
+    made = []
+    for n in range(3_000):
+        judge = float(rng.random() < 0.5)
+        person, chance = float(rng.random() < (0.6 if judge else 0.4) * (1 if n % 2 else 0.5)), 0.45 if judge else 0.05
+        labelled = rng.random() < chance
+        made.append(
+            JudgedRow(question=str(n), cluster=str(n), judge=judge, person=person if labelled else None, chance=chance)
+        )
+    (figure,) = correct("s", {"a": made}).figures
+    assert figure.corrected.low < 0.375 < figure.corrected.high
+
+
+@pytest.mark.parametrize(
+    ("people", "said"),
+    [
+        ([1.0, 0.0] * 9, "18 answers are labelled whole, 20 needed"),
+        ([1.0] * 30, "scored all 30 labelled answers alike"),
+    ],
+)
+def test_what_cannot_be_corrected(people, said):
+    few = [
+        JudgedRow(
+            question=str(n), cluster=str(n), judge=float(n % 3 == 0), person=people[n] if n < len(people) else None
+        )
+        for n in range(90)
+    ]
+    found = correct("s", {"a": rows(9), "b": few})
+    assert found.figures[0].corrected is not None
+    assert found.figures[1].corrected is None
+    assert said in found.figures[1].why
+    assert said in found.differences[0].why
+    assert found.figures[1].judge.value == pytest.approx(1 / 3)
+    assert correct("s", {"a": []}).figures[0].judge is None
+
+
+def test_without_a_library_nothing_is_corrected_and_it_says_what_to_install(monkeypatch):
+    def nowhere(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(corrected, "version", nowhere)
+    (figure,) = correct("s", {"a": rows(10)}).figures
+    assert figure.corrected is None
+    assert figure.why == "cje-eval is not installed: pip install 'ragrounds[people]'"
+
+
+def test_an_answer_counts_where_people_labelled_all_its_statements(home):
+    stage(home, "direct", ["An answer."] * 4 + ["", ""], facts=STATEMENTS)
+    with Store(home) as store:
+        run = store.run("direct")
+        said = {"scorer": "comprehensiveness", "answer_status": "answered"}
+        store.add_scores(run, [Score(question_id=f"og/{n}", epoch=0, value=0.5, **said) for n in range(4)])
+        items = {f"og/0#{n}": "entailment" for n in (1, 2, 3)} | {"og/1#1": "neutral"}
+        found = judged_rows(store, run, label_method("statements"), items, {})["comprehensiveness"]
+    by = {row.question: row for row in found}
+    assert (by["og/0"].judge, by["og/0"].person) == (0.5, 1.0)
+    assert by["og/1"].person is None
+    # Two answers without a text are 0 whoever looks; a quarter of the others is labelled.
+    assert [by[f"og/{n}"].judge for n in (4, 5)] == [0.0, 0.0]
+    assert sum(by[f"og/{n}"].person is not None for n in (4, 5)) == round(2 / 4)
+
+
+def graded(home, name, answers=ANSWERS):
+    stage(home, name, answers, asked="same")
+    with Store(home) as store:
+        given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
+        store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(6)])
+
+
+def keys(monkeypatch, pressed):
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{one}\n" for one in pressed)))
+
+
+def sheet(path):
+    return list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
+
+
+def test_labels_from_the_terminal(command, home, tmp_path, monkeypatch):
+    """Blind, one key a label, one back, and gone on with; another's labels stay."""
+    graded(home, "direct", ["[bold]blue[/bold]", *ANSWERS[1:]])
+    keys(monkeypatch, "12b1x2q")
+    done = command("judge", "label", "direct", "--rater", "anna")
+    assert done.returncode == 0, done.stderr
+    assert "3 labels kept in labels.csv, 3 left for anna" in done.stderr
+    assert "equivalent | mismatch" not in done.stderr
+    labels = [row["anna"] for row in sheet(tmp_path / "labels.csv")]
+    assert labels == ["equivalent", "equivalent", "mismatch", "", "", ""]
+    keys(monkeypatch, "s12")
+    done = command("judge", "label", "direct", "--rater", "anna")
+    assert "2 labels kept in labels.csv, 1 left" in done.stderr
+    keys(monkeypatch, "222222")
+    assert "6 labels kept" in command("judge", "label", "direct", "--rater", "ben").stderr
+    both = [(row["anna"], row["ben"]) for row in sheet(tmp_path / "labels.csv")]
+    assert both[0] == ("equivalent", "mismatch")
+    found = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
+    assert found["corrections"][0]["drawn"]
+    assert "20 needed" in found["corrections"][0]["figures"][0]["why"]
+
+
+def test_what_cannot_be_labelled(command, home, tmp_path):
+    graded(home, "direct")
+    graded(home, "other")
+    assert command("judge", "sheet", "direct").returncode == 0
+    for words, said in (
+        (("other",), "holds nothing to label of other-1"),
+        (("direct", "--rater", "chance"), "is empty, or a column of the sheet's own"),
+        (("direct", "--labels", "nowhere/labels.csv"), "Cannot write nowhere"),
+    ):
+        done = command("judge", "label", *words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert said in done.stderr
+    text = (tmp_path / "labels.csv").read_text()
+    (tmp_path / "labels.csv").write_text(text.replace(",1,\n", ",0,\n"))
+    assert (
+        "the chance '0' is not a number above 0"
+        in command("judge", "agreement", "direct", "--human", "labels.csv").stderr
+    )
+
+
+def test_runs_share_their_questions_and_each_part_has_its_agreement(command, home, tmp_path):
+    graded(home, "direct")
+    graded(home, "other", [f"{text} or so" for text in ANSWERS])
+    command("judge", "sheet", "direct", "other", "--limit", "6")
+    rows = sheet(tmp_path / "labels.csv")
+    assert [row["item"] for row in rows[::2]] == [row["item"] for row in rows[1::2]]
+    assert {row["chance"] for row in rows} == {"0.5"}
+    with (tmp_path / "labels.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "label": "equivalent" if row["run"] == "direct-1" else "mismatch"} for row in rows)
+    done = command("judge", "agreement", "direct", "other", "--human", "labels.csv")
+    assert "of other-1: 3 answers are labelled whole, 20 needed." in done.stdout
+    found = json.loads(command("judge", "agreement", "direct", "other", "--human", "labels.csv", "--json").stdout)
+    shares = {one["name"]: one["agreement"]["accuracy"]["value"] for one in found["categories"]}
+    assert shares == {"direct-1": 1.0, "other-1": 0.0}
+
+
+@pytest.mark.data
+def test_physicians_move_the_figure_of_a_judge_of_words(data):
+    """K-QA: 150 of the physicians' labels bring a judge's figure to where all of them are."""
+    sys.path.insert(0, str(ROOT / "perf"))
+    from corrected_judging import kqa, labelled_rows
+
+    places, person, judges = kqa(data)
+    chosen = np.random.default_rng(1).choice(len(person), 150, replace=False)
+    judge = judges["a quarter of its words are in the answer"]
+    rows = labelled_rows([place for place, _ in places], person, judge, chosen)
+    (figure,) = correct("entailed", {"k": rows}).figures
+    assert figure.judge.low > person.mean() + 0.2
+    assert figure.corrected.low < person.mean() < figure.corrected.high
