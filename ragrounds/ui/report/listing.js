@@ -135,7 +135,7 @@ async function refresh() {
     state.found = found;
   }
   const all = state.cell.question.map((_, attempt) => attempt);
-  const tests = [(a) => line.condition(a) === true, ...selected()];
+  const tests = [line.condition, ...selected()];
   state.order = all.filter((attempt) => tests.every((test) => test(attempt)));
   const by = byId("sort").value;
   const turned = by === "gold_rank" ? 1 : -1;  // the best rank is the lowest

@@ -17,6 +17,7 @@ import msgspec
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.causes import cause_of
+from ragrounds.evals.store.filter_fields import ALIASES, BY_NAME
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.run_rows import subject
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls_of
@@ -39,6 +40,12 @@ _FACTS = {
     "gold_hop": "gold_hop",
 }  # fmt: skip
 """Figures of the index, by their names in the filter language → the facts of an attempt."""
+_WORDS = {
+    word: (one.name, "count" if one.counts else one.kind)
+    for word in (*BY_NAME, *ALIASES)
+    if (one := BY_NAME[ALIASES.get(word, word)])
+}
+"""Words of the filter language → the field that is meant, and its kind."""
 
 
 def packed(value: object, hide: Callable[[str], str]) -> str:
@@ -111,7 +118,8 @@ class Payload:
         """Questions, and a row an attempt, in the benchmark's order: what the list shows, filters and sorts by."""
         rows = [row for _, row in sorted(self._rows, key=itemgetter(0))]
         columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-        return packed({"questions": self._shown, "outcomes": list(OUTCOMES), "columns": columns}, self._hide)
+        index = {"questions": self._shown, "outcomes": list(OUTCOMES), "columns": columns, "words": _WORDS}
+        return packed(index, self._hide)
 
     def _note(
         self,

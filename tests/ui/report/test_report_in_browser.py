@@ -170,7 +170,8 @@ def focused(browser):
 
 def test_one_question_has_the_answers_of_all_agents_beside_each_other(browser, written, two_runs):
     browser.open(written(two_runs))
-    choose(browser, "#search", "question:2 and agent:rag")
+    choose(browser, "#search", "x/one/2")
+    choose(browser, "#f-run", "1")
     browser.find(".row").click()
     browser.wait(lambda: browser.all(".card"))
     assert browser.text("#detail").count("What of case 2?") == 1
@@ -203,16 +204,18 @@ def test_a_link_opens_an_attempt(browser, written, two_runs):
 def test_what_the_line_cannot_read_is_said_and_leaves_the_list(browser, written, two_runs):
     browser.open(written(two_runs))
     for line, said in {
-        "hops>": "hops> needs a value",
-        "(wrong": "A ( has no )",
-        "wrong)": "There is a ) without its (",
-        "wrong and": "A condition is missing",
-        "agent:nobody": 'No agent is called or holds "nobody"',
-        "reason:x": 'ragrounds trace can',
-        "size>3": 'There is no field "size"',
+        "hops>": 'This page cannot answer "hops>"; ragrounds trace can',
+        "(wrong": 'cannot answer "(wrong"',
+        "wrong or right": 'cannot answer "or"',
+        "wrong and not": "A condition is missing",
+        "agent:nobody": 'cannot answer "agent:nobody"',
+        "marked": 'cannot answer "marked"',
+        "gold": 'cannot answer "gold"',
+        "gold_missed>1": 'cannot answer "gold_missed>1"',
+        "size>3": 'cannot answer "size>3"',
+        "agent：rag": 'cannot answer "agent：rag"',
         '"open': "A quote is not closed",
-        "status:odd": "status:odd is unknown",
-        "constructor:x": 'There is no field "constructor"',
+        "constructor=x": 'cannot answer "constructor=x"',
         "hops>many": "a figure was expected",
     }.items():  # fmt: skip
         choose(browser, "#search", line)
