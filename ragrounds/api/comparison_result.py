@@ -45,7 +45,7 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         return next(iter(self.by_scorers()), "")
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
-        """Scores, differences, cost, datasets, how attempts ended and were read, search by search."""
+        """Scores, differences, cost, datasets, gold search by search."""
         made = {
             name: PictureMaker(partial(one.draw, self.comparison, self.by_scorer()), one.lacking)
             for name, one in COMPARISON_PICTURES.items()

@@ -39,10 +39,10 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
 from ragrounds.records import FINAL, Read, Run
 from ragrounds.settings import Settings
-from ragrounds.ui.attempt_tables import print_trace
 from ragrounds.ui.notebook import html_of, text_of
 from ragrounds.ui.run_tables import print_run, runs_table
 from ragrounds.ui.tables import print_table
+from ragrounds.ui.trace.headless import print_attempt
 
 
 class RunDetails(Struct, frozen=True, kw_only=True):
@@ -62,13 +62,13 @@ class AttemptTrace(Trace, frozen=True):
     """Every step of one answer; ``print`` shows it, and a notebook does, with prose as Markdown."""
 
     def __str__(self) -> str:
-        return text_of(partial(print_trace, self))
+        return text_of(partial(print_attempt, self))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.run.id} at {self.question.id}: {self.attempt.status}>"
 
     def _repr_html_(self) -> str:
-        return html_of(partial(print_trace, self))
+        return html_of(partial(print_attempt, self))
 
 
 class LoadedRun(RunsResult, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ def compare_command(
 
     Runs whose questions, epochs or scorers differ are refused, or compared on what they share with --common.
     All pairs are tested, up to 50 runs; of more, --baseline RUN says which. --picture is scores,
-    differences, frontier, datasets, outcomes or hops.
+    differences, frontier, datasets or hops.
 
     Examples:
 

@@ -39,9 +39,7 @@ def claim_table(claims: Sequence[ClaimVerdict]) -> TextTable:
         return row[0].claim if len(row[0].conditions) == 1 else f"{row[1].measured} {row[1].claimed}"
 
     columns = (
-        words(
-            "claim", lambda row: row[0].claim if len(row[0].conditions) == 1 else f"{row[1].measured} {row[1].claimed}"
-        ),
+        words("claim", claimed_by),
         words("result", lambda row: row[1].decision),
         Column("measured", lambda row: row[1].value),
         Column("interval", lambda row: _interval(row[1])),

@@ -10,24 +10,21 @@ from msgspec.structs import asdict
 
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure, PairedFigure
-from ragrounds.evals.compare.frontier import Frontier, Range
 from ragrounds.files import guarded
 from ragrounds.text import safe
 from ragrounds.ui.comparison_columns import TOTALS
 
 COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
-    *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "on_frontier", "pooled"),
-    "name",
+    *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "pooled", "name"),
 )
-"""`figure` says what a row is: ``score``, ``difference`` (run minus against), ``outcome``, ``cost``,
-``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``. `part` is the dataset,
-the group (``subject=Cardiology``), the outcome, or empty for the whole."""
+"""`figure` says what a row is: ``score``, ``difference`` (run minus against), ``total``. `part` is the dataset, the
+group (``subject=Cardiology``), or empty for the whole."""
 Row = dict[str, object]
 
 
 def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
-    """The whole comparison, under the scorers named or all."""
+    """Scores, differences and totals, under the scorers named or all; ``--json`` has the frontier too."""
     rows: list[Row] = []
     agents = {row.run: row.agent for row in comparison.rows}
     names = {row.run: row.name or row.agent for row in comparison.rows}
@@ -62,8 +59,6 @@ def _rows(table: ScorerTable) -> Iterator[Row]:
         for dataset, figure in line.datasets.items():
             yield _figure(line.run, dataset, figure)
         yield _figure(line.run, "", line.overall)
-        for name, count in line.outcomes.items():
-            yield {"figure": "outcome", "run": line.run, "part": name, "value": count}
     for pair in table.pairs:
         yield _difference(pair.second, pair.first, "", pair.tests, pair.p_holm)
     for grouped in table.groups:
@@ -73,8 +68,6 @@ def _rows(table: ScorerTable) -> Iterator[Row]:
                 yield _figure(run, part, figure)
             for inside in group.pairs:
                 yield _difference(inside.second, inside.first, part, inside.tests, inside.p_holm)
-    if table.frontier is not None:
-        yield from _costs(table.frontier)
 
 
 def _figure(run: str, part: str, figure: Figure) -> Row:
@@ -84,19 +77,6 @@ def _figure(run: str, part: str, figure: Figure) -> Row:
 def _difference(run: str, against: str, part: str, tests: PairedFigure, p_holm: float | None) -> Row:
     about = {"figure": "difference", "run": run, "against": against, "part": part}
     return {**asdict(tests), **about, "value": tests.difference, "p_holm": p_holm}
-
-
-def _costs(frontier: Frontier) -> Iterator[Row]:
-    for point in frontier.points:
-        yield {**_range("cost", point.run, point.cost, frontier), "on_frontier": "yes" if point.on_frontier else "no"}
-        if point.per_correct is not None:
-            yield _range("cost per correct", point.run, point.per_correct, frontier)
-    for tradeoff in frontier.tradeoffs:
-        yield {**_range("price", tradeoff.dearer, tradeoff.price, frontier), "against": tradeoff.cheaper}
-
-
-def _range(figure: str, run: str, found: Range, frontier: Frontier) -> Row:
-    return {"figure": figure, "run": run, "measure": frontier.measure, **asdict(found)}
 
 
 def _totals(comparison: Comparison) -> Iterator[Row]:

@@ -12,7 +12,6 @@ from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import by_interval, conclusions, untested
 from ragrounds.evals.scorers import figure_word
-from ragrounds.records import OUTCOMES
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.frontier import frontier_picture, titled_by
 
@@ -139,24 +138,6 @@ def _significance(table: ScorerTable) -> tuple[str, str]:
     return f"significant ({corrected})", "not significant"
 
 
-def outcome_picture(comparison: Comparison, scorer: str = "") -> Picture:
-    """How the attempts of each run ended, a group a run, a bar for each outcome that there is. Arguments as of
-    :func:`score_picture`; without a scorer by all that are shown."""
-    names = agent_names(comparison)
-    marks = [
-        Mark(
-            name=kind.replace("_", " "),
-            value=found[kind] / found.total(),
-            note=f"{found[kind]:,} of {found.total():,}",
-            group=names[run],
-        )
-        for run, found in comparison.outcomes([scorer] if scorer else []).items()
-        for kind in OUTCOMES
-        if found[kind]
-    ]
-    return Picture(title="How attempts ended", words="percent of attempts", marks=tuple(marks), bars=True)
-
-
 def comparison_frontier(comparison: Comparison, scorer: str = "") -> Picture | None:
     """Score and cost of every run; ``None``: no run has a known cost, or more of the score is not what one pays for.
     Arguments as of :func:`score_picture`."""
@@ -184,7 +165,6 @@ COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
         "calls or seconds",
     ),
     "datasets": ComparisonPicture(dataset_picture, "these questions are of one dataset"),
-    "outcomes": ComparisonPicture(outcome_picture),
 }
 """The pictures of a comparison by name, the natural one first."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress_bar import ProgressBar
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -95,6 +96,8 @@ class _HtmlConsole(SafeConsole):
         for printed in objects:
             if isinstance(printed, Table):
                 self.parts.append(_table(printed))
+            elif isinstance(printed, Rule):
+                self.parts.append(f'<p class="bold">{html_text(printed.title)}</p>')
             elif isinstance(printed, PictureText):
                 from ragrounds.ui.chart_svg import page_picture
 

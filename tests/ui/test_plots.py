@@ -195,7 +195,7 @@ def test_what_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
     result = rr.run(agents=["direct", "vanilla_rag[top_k=2]"], limit=12, progress=False)
-    assert result.pictures == ("scores", "differences", "frontier", "outcomes")  # one dataset, no hops
+    assert result.pictures == ("scores", "differences", "frontier")  # one dataset, no hops
     with pytest.raises(UserError, match="There is no picture 'hops' to draw"):
         result.plot("hops")
     assert len(rr.runs().to_pandas()) == 2
@@ -210,9 +210,9 @@ def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
     assert "vanilla_rag" in str(plot)
     differences = found.plot("differences").picture
     assert [row.value for row in differences.marks] == [pair.tests.difference for pair in table.pairs]
-    outcomes = found.plot("outcomes", tmp_path / "outcomes.svg", theme="dark")
-    assert outcomes.picture.bars
-    assert (tmp_path / "outcomes.svg").read_text() == outcomes.svg()
+    frontier = found.plot("frontier", tmp_path / "frontier.svg", theme="dark")
+    assert frontier.picture.steps
+    assert (tmp_path / "frontier.svg").read_text() == frontier.svg()
     with pytest.raises(UserError, match="no attempt of these runs searched more than once"):
         found.plot("hops")
     with pytest.raises(UserError, match=r"no picture 'datasets' to draw: these questions are of one dataset"):
@@ -230,11 +230,11 @@ def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
 def commands(command: Cli, folder: Path) -> None:
     """The same by the command line."""
     runs = ("direct", "vanilla_rag[top_k=2]")
-    file = folder / "outcomes.svg"
-    done = command("compare", *runs, "--plot", str(file), "--picture", "outcomes", "--json")
+    file = folder / "differences.svg"
+    done = command("compare", *runs, "--plot", str(file), "--picture", "differences", "--json")
     assert done.returncode == 0, done.stderr
-    assert "How attempts ended" in done.stderr
-    assert "answered" in file.read_text()
+    assert "Paired differences" in done.stderr
+    assert "minus" in file.read_text()
     for wrong in (("--plot", "x.gif"), ("--theme", "dark"), ("--plot", str(file), "--picture", "no")):
         done = command("compare", *runs, *wrong)
         assert done.returncode == 2, wrong

@@ -16,7 +16,6 @@ from ragrounds.ui.comparison_pictures import (
     comparison_frontier,
     dataset_picture,
     difference_picture,
-    outcome_picture,
     score_picture,
 )
 from ragrounds.ui.comparison_tables import agent_names, group_table, outcome_table, pair_table, score_table
@@ -96,7 +95,4 @@ def _endings(comparison: Comparison, scorers: Sequence[str]) -> str:
     unplaced = all(table.frontier is None for table, _ in comparison.shown(scorers))
     unknown = unplaced and all(row.cost_uncached is None for row in comparison.rows)
     said = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
-    endings = outcome_picture(comparison)
-    drawn = figure(endings) if len({mark.name for mark in endings.marks}) > 1 else ""
-    table = html_table(outcome_table(comparison, scorers))
-    return f"{said}<h3>How attempts ended, and what they took</h3>{drawn}{table}"
+    return f"{said}<h3>How attempts ended, and what they took</h3>{html_table(outcome_table(comparison, scorers))}"

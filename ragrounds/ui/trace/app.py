@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
 from textual.events import Event, Key
 from textual.screen import Screen
 from textual.widgets import HelpPanel
@@ -145,18 +144,3 @@ class TraceApp(App[None]):
         if self._driver is not None:
             self._driver.write("\x1b[2J\x1b[H")
         await super().action_quit()
-
-
-def screens() -> list[type[DOMNode]]:
-    """All that has keys of its own: the application, its screens, dialogs and panes."""
-    room, found, owners = __package__, [], list(DOMNode.__subclasses__())
-    for owner in owners:
-        owners += [one for one in owner.__subclasses__() if one not in owners]
-        if owner.__module__.startswith(room) and owner.__dict__.get("BINDINGS"):
-            found.append(owner)
-    return found
-
-
-def bindings() -> list[Binding]:
-    """Every key of the viewer, on all its screens."""
-    return [binding for owner in screens() for binding in owner.BINDINGS if isinstance(binding, Binding)]

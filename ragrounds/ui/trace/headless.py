@@ -8,12 +8,13 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.traces import Trace
+from ragrounds.ui.notebook import Prose
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock, TextLayout
+from ragrounds.ui.trace.lists import notes_cell
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.parting import parting_blocks, side_name
 from ragrounds.ui.trace.tree import Node, walk
@@ -53,14 +54,14 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
         if node.kind == "round":
             continue
         console.print(Rule(Text(one_line(_title(node, trace), 110)), align="left"))
-        for note in note_lines(trace.notes) if node.kind == "attempt" else ():
-            console.print(Text(note, style="yellow"), soft_wrap=True)
+        if node.kind == "attempt" and trace.notes:
+            console.print(Text(f"notes: {notes_cell(trace.notes)}", style="yellow"), soft_wrap=True)
         print_blocks([block for block in _blocks(loaded, node) if full or not block.more], console, full)
         if node.kind == "attempt":
             console.print()
-            for line in tree_lines(loaded, max(80, console.width) if console.is_terminal else 150):
-                styled = ((text, _STYLES.get(style, "")) for text, style in line)
-                console.print(Text.assemble(*styled), soft_wrap=True)
+            lines = tree_lines(loaded, max(80, console.width) if console.is_terminal else 150)
+            styled = (Text.assemble(*((text, _STYLES.get(style, "")) for text, style in line)) for line in lines)
+            console.print(Text("\n").join(styled), soft_wrap=True)
             if not full:
                 console.print(Text("--full: every step with its prompts, passages and replies", style="dim"))
                 return
@@ -101,12 +102,6 @@ def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> N
     for block in blocks:
         if block.seen(raw=False) or full:
             lines = safe(block.text, None if full else _LONGEST).split("\n")
-            console.print(Text("\n".join(" " * block.indent + line for line in lines)), soft_wrap=True)
-
-
-def note_lines(notes: Sequence[AttemptNote]) -> list[str]:
-    """What readers have left beside an attempt: who, the mark, the note."""
-    return [
-        " ".join(filter(None, (f"note by {safe(note.author)}:", note.mark and f"*{safe(note.mark)}", safe(note.text))))
-        for note in notes
-    ]
+            kind = Prose if block.markdown or block.fold else Text
+            text = "\n".join(" " * block.indent + line for line in lines)
+            console.print(kind(text, style=_STYLES.get(block.style, "")), soft_wrap=True)

@@ -6,9 +6,26 @@ import os
 from pathlib import Path
 
 from textual.app import App
+from textual.binding import Binding
+from textual.dom import DOMNode
 from textual.pilot import Pilot
 
 SCREENS = Path(__file__).parent / "screens"
+
+
+def owners_of_keys() -> list[type[DOMNode]]:
+    """All that has keys of its own: the application, its screens, dialogs and panes."""
+    found, owners = [], list(DOMNode.__subclasses__())
+    for owner in owners:
+        owners += [one for one in owner.__subclasses__() if one not in owners]
+        if owner.__module__.startswith("ragrounds.ui.trace") and owner.__dict__.get("BINDINGS"):
+            found.append(owner)
+    return found
+
+
+def bindings() -> list[Binding]:
+    """Every key of the viewer, on all its screens."""
+    return [binding for owner in owners_of_keys() for binding in owner.BINDINGS if isinstance(binding, Binding)]
 
 
 def screen(app: App[None]) -> str:

@@ -18,12 +18,12 @@ from textual.widgets import HelpPanel, Input
 from ragrounds.evals.store.attempt_notes import notes_of, write_note
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.ui.trace.app import TraceApp, screens
+from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.widgets import Pager, Rows
 from tests.ui.trace.making import AT, Journal, attempt, fill, make_run, model_call, question, score, step
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import owners_of_keys, press, screen, settle
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 Look = Callable[[TraceApp], object]
@@ -194,7 +194,7 @@ CASES = (
 
 
 def every_binding() -> Iterator[tuple[str, Binding]]:
-    for owner in screens():
+    for owner in owners_of_keys():
         for binding in owner.__dict__.get("BINDINGS", ()):
             assert isinstance(binding, Binding)
             yield owner.__name__, binding

@@ -11,9 +11,9 @@ from textual.widgets import Input
 
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.ui.trace.app import LIGHT, TraceApp, bindings
+from ragrounds.ui.trace.app import LIGHT, TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
-from tests.ui.trace.seeing import matches, press, screen, settle
+from tests.ui.trace.seeing import bindings, matches, press, screen, settle
 
 Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]
 
