@@ -57,7 +57,7 @@ from ragrounds.ui.tables import print_table
 
 MOST_SENT = 18_000_000
 """Bytes of a report that a mail of 25 MB still takes, a third of which is its encoding."""
-_COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
+_COSTS = {"full_price": "cost_uncached", "paid": "cost_paid"}
 
 
 class CompareResult(ComparisonResult, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ class _Compared(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     baseline: Annotated[str | None, Arg("Set each other run against this one, in place of all pairs.")] = None
-    cost: Annotated[str, Arg("What the frontier counts: uncached, paid, tokens, model_calls, seconds or auto.")] = (
+    cost: Annotated[str, Arg("What the frontier counts: full_price, paid, tokens, model_calls, seconds or auto.")] = (
         "auto"
     )
     names: arguments.Names = MappingProxyType({})
@@ -257,7 +257,7 @@ def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
 
 
 def frontier_measure(name: str) -> CostMeasure | None:
-    """What ``--cost`` means; ``None``: dollars uncached where they are known, else tokens.
+    """What ``--cost`` means; ``None``: dollars at full price where they are known, else tokens.
 
     Raises:
         UserError: an unknown one.

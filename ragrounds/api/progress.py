@@ -22,6 +22,7 @@ from ragrounds.ui.notebook import html_of, in_notebook
 from ragrounds.ui.progress.displays import Display, open_progress
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.lines import progress_line
+from ragrounds.ui.progress.screen import can_redraw
 from ragrounds.ui.projection import projection_text
 from ragrounds.ui.text import number_of
 
@@ -89,8 +90,10 @@ class TerminalListener(RunListener):
             self.message(f"{self._corpus}: {what}, {count:,} passages")
 
     def planned(self, run: Run, models: Sequence[str]) -> None:
-        """Say the run's id, how many questions it has, and its models."""
-        self._say(f"{run.id}: {number_of(run.count, 'question')} of {', '.join((run.benchmark, *models))}")
+        """Say the run's id, how many questions it has, and its models; on a screen that redraws, there alone."""
+        redraws = self._display in (None, "full") and can_redraw(sys.stderr)
+        say = self._said.append if redraws else self._say
+        say(f"{run.id}: {number_of(run.count, 'question')} of {', '.join((run.benchmark, *models))}")
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:

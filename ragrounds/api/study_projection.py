@@ -40,7 +40,7 @@ def confirm_projection(cells: Sequence[StudyCell], call: StudyCall) -> None:
     most = math.fsum(one.value if one.high is None else one.high for one in costs)
     if found:
         without = f", without {left_out:,} cells whose models have no known price" if left_out else ""
-        words = f"${cost:,.2f} (up to ${most:,.2f}) uncached, and {seconds / 60:,.0f} min"
+        words = f"${cost:,.2f} (up to ${most:,.2f}) at full price, and {seconds / 60:,.0f} min"
         call.listener.message(f"All cells together are projected to take {words}{without}.")
     above = []
     if dollars is not None and most > dollars:

@@ -77,6 +77,6 @@ def draw_picture(result: Result, options: PlotOptions) -> None:
         say(f"{options.plot}: {made.picture.title}{more}")
 
 
-def say_next() -> None:
+def say_next(further: str = "ragrounds report RUNS (page)") -> None:
     """Say what can be typed behind a comparison."""
-    say("next: ragrounds trace (answers) · --full (tests) · ragrounds report RUNS (to send)")
+    say(f"next: ragrounds trace (answers) · --full (tests) · {further}")

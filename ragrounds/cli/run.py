@@ -107,6 +107,5 @@ def _say_claim(result: RunResult) -> None:
 
 def _say_next(result: RunResult) -> None:
     """What to try next, on standard error."""
-    say_next()
-    if is_sample(result.benchmark) and any(row.no_model for row in result.comparison.rows):
-        say("yours: --model openai:NAME --base-url URL, --benchmark mirage:FILE or jsonl:FILE")
+    first = is_sample(result.benchmark) and any(row.no_model for row in result.comparison.rows)
+    say_next(*(["--model openai:NAME (yours)"] if first else []))

@@ -96,7 +96,8 @@ class LineProgress:
 
 
 class FullProgress:
-    """One screen that redraws until the run ends; then the terminal is as it was, with a line of what came of it."""
+    """One screen that redraws until the run ends; then the terminal is as it was, with a line of what is open or
+    failed."""
 
     def __init__(self, tally: ReplayProgress, stream: TextIO, said: Sequence[str] = ()) -> None:
         self.observe, self._stream = tally.observe, stream
@@ -115,4 +116,6 @@ class FullProgress:
 
     def __exit__(self, *error: object) -> None:
         self._screen.__exit__(*error)
-        print(progress_line(self._facts.gather(last=True)), file=self._stream, flush=True)
+        facts = self._facts.gather(last=True)
+        if facts.done < facts.total or facts.outcomes["failed"]:
+            print(progress_line(facts), file=self._stream, flush=True)

@@ -166,7 +166,7 @@ def _columns(facts: ProgressFacts) -> list[Column]:
         *([] if alone else [Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)]),
         Column("95 %", ends, spare=2),
         Column("n", "figure.n", spare=5),
-        *([Column("flying", "in_flight", spare=6)] if facts.flying else []),
+        *([Column("running", "in_flight", spare=6)] if facts.flying else []),
         outcome("answered", 8),
         outcome("failed", 3),
         *(outcome(name, 7) for name in facts.outcomes if name not in ("answered", "failed")),

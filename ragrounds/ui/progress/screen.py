@@ -274,7 +274,7 @@ def page(
             room -= lines
     others = [one_line(one, 10_000) for one in said][-min(_SAID, max(0, room - 1)) or len(said) :]
     if others and room > 1:
-        kept += [rule("said", width), *(line(one, style="dim") for one in others)]
+        kept += [rule("other output", width), *(line(one, style="dim") for one in others)]
         room -= len(others) + 1
     fits = next((one for one in foot if cell_len(one) <= width), foot[-1])
     return Group(*kept, *[Text("")] * room, line(fits, style="bold yellow" if fits.startswith("Stop") else "dim"))

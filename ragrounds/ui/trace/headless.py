@@ -103,5 +103,5 @@ def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> N
         if block.seen(raw=False) or full:
             lines = safe(block.text, None if full else _LONGEST).split("\n")
             kind = Prose if block.markdown or block.fold else Text
-            text = "\n".join(" " * block.indent + line for line in lines)
-            console.print(kind(text, style=_STYLES.get(block.style, "")), soft_wrap=True)
+            whole = "\n".join(" " * block.indent + line for line in lines)
+            console.print(kind(whole, style=_STYLES.get(block.style, "")), soft_wrap=True)

@@ -38,7 +38,7 @@ _LINES = (
     r"\S.*\d+/\d+.*",
     r"and \d+ more agents?: .*",
     r"(failed|tried again|server|cost|journal) +.*",
-    r"── (in flight \d+: |last results|said).*─",
+    r"── (in flight \d+: |last results|other output).*─",
     r"[✓✗!] .*",
     r" *\d\S*( \w+)*  .*",
     r"and \d+ more",
@@ -80,7 +80,7 @@ def frame(terminal: Terminal, width: int, height: int) -> list[str]:
             break
         assert time.monotonic() < end, "\n".join(lines)
         time.sleep(0.05)
-    said = next((place for place, line in enumerate(lines) if line.startswith("── said")), len(lines))
+    said = next((place for place, line in enumerate(lines) if line.startswith("── other output")), len(lines))
     for place, line in enumerate(lines[:-1]):
         assert place > said or _LINE.fullmatch(line.rstrip()), f"no line of ours: {line!r} in\n" + "\n".join(lines)
         assert place > said or "NOISE" not in line, "\n".join(lines)
