@@ -26,6 +26,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.analyses.run_data import first_found, searches
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.counterfactuals.changes import IDENTITY, AttemptChange, Change, Target
+from ragrounds.evals.counterfactuals.effects import drawn
 from ragrounds.evals.engine.plan import PlannedRun, fingerprint
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
@@ -39,6 +40,8 @@ from ragrounds.version import __version__
 DEFAULT_CHANGES = ("drop[passage=gold]", "none")
 _CARRIED = "concurrency confirmed journal max_cost max_total_tokens max_time listener progress".split()
 """Arguments that are those of `run`."""
+_FIRST = 32
+"""Questions that are taken before it is looked for the first time whether they are enough; then twice as many."""
 _OTHERS = 50
 """Searches for other questions that a replacement of a passage is looked for in."""
 
@@ -65,6 +68,14 @@ class CounterfactualArguments(Struct, frozen=True):
     ] = 2
     limit: Annotated[
         int | None, Arg("Only this many of a run's questions, drawn by `seed`.", 1, short="-n", group=WHAT)
+    ] = None
+    until: Annotated[
+        float | None,
+        Arg(
+            "Draw further questions until each change has a significant effect, or an interval that reaches at most "
+            "this many points to each side; it holds at whatever number that is. `limit` is the most.",
+            group=WHAT,
+        ),
     ] = None
     seed: Annotated[int, Arg("Of the questions that are drawn, and of the intervals.", group=WHAT)] = 0
     scorer: Annotated[str, Arg("Whose scores are compared; empty: the headline's.", group=WHAT)] = ""
@@ -105,7 +116,8 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
         for fork in forks
         for sample in range(1, given.samples + 1)
     ]
-    with opened_runs(given.runs, chosen) as (_, found):
+    with opened_runs(given.runs, chosen) as (store, found):
+        counts = {run.id: len(store.questions(run)[0]) for run in found}
         asked = [kept_options(run.id, chosen, named=texts(given.code)) for run in found]
     for run, kept in asked:
         request = structs.replace(
@@ -115,12 +127,36 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
             settings=chosen,
             **{name: getattr(given, name) for name in _CARRIED},
         )
-        change = partial(_changed, [*floors, *changes], given, request, chosen)
         # Relative paths of its options begin where the run began.
         folder = kept.folder if Path(kept.folder).is_dir() else "."
-        with contextlib.chdir(folder), begun_runs(request, change=change) as replay:
-            finish(replay.carry_out())
+        for limit in _limits(given, counts[run.id]):
+            change = partial(_changed, [*floors, *changes], given, limit, request, chosen)
+            with contextlib.chdir(folder), begun_runs(request, change=change) as replay:
+                finish(replay.carry_out())
+            if given.until is not None and _decided(given.until, run, given, chosen):
+                break
     return analyse("evidence", [run.id for run, _ in asked], scorer=given.scorer, seed=given.seed, settings=chosen)
+
+
+def _limits(given: CounterfactualArguments, questions: int) -> list[int]:
+    """How many questions are taken: one number, or several after each other, until it is decided."""
+    most = min(questions, given.limit or questions)
+    if given.until is None:
+        return [most]
+    if not 0 < given.until <= 100:
+        raise UserError(f"--until is {given.until:g}; expected points, above 0 up to 100.")
+    return [*(size for size in (_FIRST << power for power in range(30)) if size < most), most]
+
+
+def _decided(until: float, run: Run, given: CounterfactualArguments, settings: Settings) -> bool:
+    """Whether each change has a significant effect, or an interval that is narrow enough."""
+    found = analyse("evidence", [run.id], scorer=given.scorer, seed=given.seed, settings=settings).result.record
+    changes = [one for one in found.effects if not one.is_identity]  # type: ignore[union-attr]
+    ends = [(one.difference.low, one.difference.high, one.difference.difference, one.verdict) for one in changes]
+    return all(
+        verdict == "effect" or (None not in (low, high) and max(high - middle, middle - low) <= until / 100)
+        for low, high, middle, verdict in ends
+    )
 
 
 def _request(options: Sequence[str]) -> RunArguments:
@@ -139,6 +175,7 @@ def _request(options: Sequence[str]) -> RunArguments:
 def _changed(
     changes: Sequence[Change],
     given: CounterfactualArguments,
+    limit: int,
     request: RunArguments,
     settings: Settings,
     store: Store,
@@ -156,10 +193,11 @@ def _changed(
     if foreign:
         _check_foreign(run, changes, any(made.values()))
     recipe = recipe_of(request, loaded, settings)
-    questions = list(loaded.questions)
-    if given.limit is not None and given.limit < len(questions):
-        drawn = set(random.Random(f"counterfactual {given.seed}").sample(range(len(questions)), given.limit))
-        questions = [question for place, question in enumerate(questions) if place in drawn]
+    questions = drawn(loaded.questions, given.seed)[:limit]
+    if given.until is not None and len({question.benchmark for question in loaded.questions}) > 1:
+        raise UserError(
+            "--until needs questions of one dataset: a mean over several has no interval that holds at any number."
+        )
     planned = []
     for change in changes:
         name = change.spec.parameters.get("model")
@@ -169,6 +207,8 @@ def _changed(
             else {}
         )
         made_again = _find_or_start(store, run, change, loaded)
+        if given.until is not None:
+            _follow(store, made_again, given.seed)
         planned.append(
             structs.replace(
                 parent,
@@ -207,6 +247,18 @@ def _of_attempt(
     random.Random(f"others {seed}").shuffle(of_others)
     target = Target(question, gold, seed, change.template, of_others[:_OTHERS])
     return AttemptChange(change, target, change.at(made.get((question.id, epoch), 0)), models)
+
+
+def _follow(store: Store, counterfactual: Run, seed: int) -> None:
+    """Keep that questions are taken until something is known, and in which order: intervals go by that.
+
+    Raises:
+        UserError: they were taken in another order. Whoever may draw until an order suits finds what they look for.
+    """
+    before = [msgspec.msgpack.decode(body, type=int) for body in store.stops(counterfactual)]
+    if any(one != seed for one in before):
+        raise UserError(f"{counterfactual.agent} was followed with --seed {before[0]} before: it is to be the same.")
+    store.write_stop([counterfactual.id], "counterfactual", seed, msgspec.msgpack.encode(seed))
 
 
 def _find_or_start(store: Store, parent: Run, change: Change, loaded: Benchmark) -> Run:

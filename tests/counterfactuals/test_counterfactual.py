@@ -195,6 +195,24 @@ def test_who_cites_what_changes_nothing_cites_after_the_fact(benchmark: str) -> 
     assert "they cite after the fact" in found.result.table.note
 
 
+def test_questions_are_drawn_until_it_is_known(benchmark: str) -> None:
+    with made(benchmark, ["vanilla_rag[top_k=1]"]) as (_, where, run):
+        found = rr.counterfactual(run.ids, changes="none", samples=1, until=10, **where)
+        none = changes_of(found)["none"]
+        assert (none.questions, none.verdict) == (32, "effect")  # type: ignore[attr-defined]
+        assert none.difference.p_always < 0.05  # type: ignore[attr-defined]
+        assert none.difference.low < none.difference.difference < none.difference.high < 0  # type: ignore[attr-defined]
+        assert "holds at any number" in found.result.table.note
+        with pytest.raises(UserError, match="was followed with .seed. 0 before"):
+            rr.counterfactual(run.ids, changes="none", samples=1, until=10, seed=1, **where)
+        # What is not known at 32 goes on to the last question, and is then like any other.
+        found = rr.counterfactual(run.ids, changes="reverse", samples=1, until=10, **where)
+        reverse = changes_of(found)["reverse"]
+        assert (reverse.questions, reverse.difference.p_always) == (N, None)  # type: ignore[attr-defined]
+        with pytest.raises(UserError, match="until. is 0; expected points"):
+            rr.counterfactual(run.ids, changes="reverse", samples=1, until=0, **where)
+
+
 def test_failures_are_no_effect(benchmark: str) -> None:
     with made(benchmark, ["vanilla_rag[top_k=2]"]) as (server, where, run):
         rr.counterfactual(run.ids, changes="reverse", samples=1, **where)

@@ -103,6 +103,10 @@ def _note(made: Evidence) -> str:
         "stay right. Others: percent of the attempts with another answer; noise: the same where the model is asked "
         "again and nothing is changed."
     ]
+    if any(one.difference.p_always is not None for one in made.effects):
+        parts.append(
+            "Where questions were drawn until it was known, the interval of points holds at any number of them."
+        )
     if any(one.known is not None for one in made.effects):
         parts.append("Known: questions that the agent without search gets right; not known: the others.")
     missed = {

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from statistics import fmean
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
-from ragrounds.evals.compare.question_values import scorer_values
+from ragrounds.evals.compare.question_values import Values, scorer_values
 from ragrounds.evals.counterfactuals.changes import IDENTITY, Change, Target
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import holm
+from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, searches_by
 from ragrounds.records import Attempt, Call, Question, Reply, Run, Score
@@ -171,10 +175,42 @@ def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> li
             assert made.change is not None
             noise = _noise(parent, floors.get(made.change.fork, []))
             found.append(_effect(store, parent, [made], scorer, seed, noise, known))
-    tested = [one for one in found if not one.is_identity and (one.settled or one.difference).p_mcnemar is not None]
-    adjusted = holm([(one.settled or one.difference).p_mcnemar or 0.0 for one in tested])
-    p = {(one.run, one.change): value for one, value in zip(tested, adjusted, strict=True)}
+    tested = [(one, value) for one in found if not one.is_identity and (value := _p(one)) is not None]
+    adjusted = holm([value for _, value in tested])
+    p = {(one.run, one.change): value for (one, _), value in zip(tested, adjusted, strict=True)}
     return [replace(one, p=p.get((one.run, one.change))) for one in found]
+
+
+def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
+    """Questions in the order in which samples of any size take them; duplicates follow each other."""
+    clusters: dict[str, list[Question]] = {}
+    for question in questions:
+        clusters.setdefault(question.cluster or question.id, []).append(question)
+    order = sorted(clusters)
+    random.Random(f"counterfactual {seed}").shuffle(order)
+    return [question for name in order for question in clusters[name]]
+
+
+def _followed(asked: Sequence[Question], before: Values, after: Values, seed: int) -> PairedFigure:
+    """The difference where questions were taken until it was known: its interval and its p value hold at whatever
+    number that was (:class:`ragrounds.evals.stats.sequential.ConfidenceSequence`)."""
+    sequence = ConfidenceSequence(null=0.0)
+    for _, cluster in groupby(drawn(asked, seed), lambda question: question.cluster or question.id):
+        ends = [(before.get(question.id), after.get(question.id)) for question in cluster]
+        values = [now - then for then, now in ends if then is not None and now is not None]
+        if not values:
+            break
+        sequence.add(fmean(values))
+    made = sequence.interval
+    if made is None:
+        return PairedFigure(n=0)
+    return PairedFigure(difference=made.mean, low=made.low, high=made.high, n=made.n, p_always=made.p)
+
+
+def _p(one: Effect) -> float | None:
+    """The p value of an effect before it is adjusted; where attempts failed, of what there is without them."""
+    held = one.settled or one.difference
+    return held.p_mcnemar if held.p_always is None else held.p_always
 
 
 def _effect(
@@ -207,6 +243,15 @@ def _effect(
         shares = _by_question(held)
         among = [question for question in questions if question.id in shares]
         return figure(among, shares, {}, seed) if among else None
+
+    seeds = [msgspec.msgpack.decode(body, type=int) for body in store.stops(others[0].run)]
+    follows = seeds[0] if seeds and len(questions) < len(asked) and not change.is_identity else None
+
+    def whole_difference(then: Values, now: Values) -> PairedFigure:
+        """Of all questions; those of a sample that was followed have an interval that holds at any number."""
+        if follows is not None:
+            return _followed(asked, then, now, follows)
+        return paired(questions, then, now, seed, known, epochs)
 
     def difference(among: Sequence[Question]) -> PairedFigure:
         return paired(among, before, after, seed, known, epochs)
@@ -248,7 +293,7 @@ def _effect(
         questions=len(questions),
         attempts=len(traced),
         failed=sum(other.status == "failed" for _, _, other in traced),
-        settled=paired(questions, before, settled, seed, known, epochs) if settled is not None else None,
+        settled=whole_difference(before, settled) if settled is not None else None,
         necessary=share((key, not held) for key, held in right if key in lost),
         sufficient=share((key, held) for key, held in right if change.spec.name == "keep" and shown[key][1]),
         cited=share((key, key in cites) for key in lost if change.spec.name == "drop"),
@@ -257,7 +302,7 @@ def _effect(
         reached=share(reached) if not change.is_identity else None,
         before=figure(questions, before, {}, seed, known, epochs),
         after=figure(questions, after, {}, seed, known, epochs),
-        difference=difference(questions),
+        difference=whole_difference(before, after),
         lost=share((key, one.value == 1.0 != other.value) for key, one, other in pairs),
         gained=share((key, one.value != 1.0 == other.value) for key, one, other in pairs),
         changed=figure(questions, changed, {}, seed) if questions else None,
