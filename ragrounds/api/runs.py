@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -42,7 +42,6 @@ from ragrounds.settings import Settings
 from ragrounds.ui.notebook import html_of, text_of
 from ragrounds.ui.run_tables import print_run, runs_table
 from ragrounds.ui.tables import print_table
-from ragrounds.ui.trace.headless import print_attempt
 
 
 class RunDetails(Struct, frozen=True, kw_only=True):
@@ -61,14 +60,17 @@ class RunDetails(Struct, frozen=True, kw_only=True):
 class AttemptTrace(Trace, frozen=True):
     """Every step of one answer; ``print`` shows it, and a notebook does, with prose as Markdown."""
 
+    def _draw(self, console: Console) -> None:
+        pkgutil.resolve_name("ragrounds.ui.trace.headless:print_attempt")(self, console)  # a leaf, found by its name
+
     def __str__(self) -> str:
-        return text_of(partial(print_attempt, self))
+        return text_of(self._draw)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.run.id} at {self.question.id}: {self.attempt.status}>"
 
     def _repr_html_(self) -> str:
-        return html_of(partial(print_attempt, self))
+        return html_of(self._draw)
 
 
 class LoadedRun(RunsResult, frozen=True, kw_only=True):
