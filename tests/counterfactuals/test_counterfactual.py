@@ -203,13 +203,13 @@ def test_questions_are_drawn_until_it_is_known(benchmark: str) -> None:
         assert none.difference.p_always < 0.05  # type: ignore[attr-defined]
         assert none.difference.low < none.difference.difference < none.difference.high < 0  # type: ignore[attr-defined]
         assert "holds at any number" in found.result.table.note
-        with pytest.raises(UserError, match="was followed with .seed. 0 before"):
+        with pytest.raises(UserError, match=r"was followed with .seed. 0 before"):
             rr.counterfactual(run.ids, changes="none", samples=1, until=10, seed=1, **where)
         # What is not known at 32 goes on to the last question, and is then like any other.
         found = rr.counterfactual(run.ids, changes="reverse", samples=1, until=10, **where)
         reverse = changes_of(found)["reverse"]
         assert (reverse.questions, reverse.difference.p_always) == (N, None)  # type: ignore[attr-defined]
-        with pytest.raises(UserError, match="until. is 0; expected points"):
+        with pytest.raises(UserError, match=r"until. is 0; expected points"):
             rr.counterfactual(run.ids, changes="reverse", samples=1, until=0, **where)
 
 

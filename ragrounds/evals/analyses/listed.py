@@ -92,8 +92,9 @@ def _listed(passage: Passage, listed: Listed, question: str) -> tuple[str, str] 
     ids = (passage.document, passage.id, passage.document.rpartition(":")[2].rpartition("_")[2])
     for id in ids:
         labels = listed.get(id, {})
-        if (label := labels.get(question, labels.get(""))) is not None:
-            return id, label
+        for asked in (question, question.rpartition("/")[2], ""):
+            if asked in labels:
+                return id, labels[asked]
     return None
 
 
