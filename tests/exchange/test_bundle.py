@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,17 +23,36 @@ from tests.exchange.planted import (
 )
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both bundles with their homes and sites, made once. Each test works on a copy."""
+    place = tmp_path_factory.mktemp("bundles")
+    shown_bundle(place / "shown" / "home", place / "shown" / "site")
+    (withheld := place / "withheld").mkdir()
+    file = own_questions(withheld / "own.jsonl")
+    home = withheld / "home"
+    agents = ["direct", weak]
+    rr.run(f"jsonl:{file}", agents, model="baseline:extractive", progress=False, limit=30, seed=4, home=home)
+    published_in(withheld / "site", home)
+    return place
+
+
+def copied(made: Path, folder: Path) -> Path:
+    """The bundle of a copy: its home is `home`, as the fixture of this name has it."""
+    shutil.copytree(made, folder, dirs_exist_ok=True)
+    (found,) = (folder / "site").glob(f"*{SUFFIX}")
+    return found
+
+
 @pytest.fixture
-def published(home: Path, tmp_path: Path) -> Path:
+def published(home: Path, made: Path, tmp_path: Path) -> Path:
     """The bundle of two runs on questions whose texts are withheld."""
-    file = own_questions(tmp_path / "own.jsonl")
-    rr.run(f"jsonl:{file}", ["direct", weak], model="baseline:extractive", progress=False, limit=30, seed=4)
-    return published_in(tmp_path / "site", home)
+    return copied(made / "withheld", tmp_path)
 
 
 @pytest.fixture
-def shown(home: Path, tmp_path: Path) -> Path:
-    return shown_bundle(home, tmp_path / "site")
+def shown(home: Path, made: Path, tmp_path: Path) -> Path:
+    return copied(made / "shown", tmp_path)
 
 
 def test_every_figure_is_derived_again(shown: Path) -> None:
@@ -83,9 +103,9 @@ def test_texts_under_licence_are_digests_and_come_from_the_benchmark(published: 
         assert filled.derived == filled.figures
 
 
-def test_folder_and_private_texts_are_left_out(published: Path, tmp_path: Path) -> None:
+def test_folder_and_private_texts_are_left_out(published: Path, made: Path) -> None:
     held = published.read_bytes()
-    assert str(tmp_path).encode() + b'"' not in held.replace(b"\\", b"")
+    assert str(made / "withheld").encode() not in held.replace(b"\\", b"")
     assert lines_of(published)[1]["run"]["asked"] is None
 
 
@@ -96,16 +116,19 @@ def test_another_revision_is_found_by_the_benchmark(published: Path, tmp_path: P
     assert "what is right is another in the benchmark" in found.differing[0]
 
 
-@pytest.mark.parametrize("place", range(40))
-def test_a_single_byte_that_is_changed_is_found(shown: Path, place: int) -> None:
-    held = bytearray(shown.read_bytes())
-    draw = random.Random(place)
-    at = draw.randrange(len(held))
-    held[at] ^= draw.randrange(1, 256)
+def test_a_single_byte_that_is_changed_is_found(shown: Path) -> None:
     changed = shown.with_name(f"changed{SUFFIX}")
-    changed.write_bytes(held)
-    with contextlib.suppress(rr.UserError):
-        assert not read_bundle(changed).whole
+    taken = []
+    for place in range(40):
+        held = bytearray(shown.read_bytes())
+        draw = random.Random(place)
+        at = draw.randrange(len(held))
+        held[at] ^= draw.randrange(1, 256)
+        changed.write_bytes(held)
+        with contextlib.suppress(rr.UserError):
+            if read_bundle(changed).whole:
+                taken.append(at)
+    assert taken == []
 
 
 @pytest.mark.parametrize(
