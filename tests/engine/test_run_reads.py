@@ -27,20 +27,19 @@ SYSTEM = """
 import importlib, os, sqlite3
 from pathlib import Path
 
-from openai import OpenAI
+import urllib3  # a tenth of what OpenAI's client takes to be imported, in each process of a system
 
 HERE = Path(__file__).parent
-client = OpenAI(base_url="{url}", api_key="none")
+client = urllib3.PoolManager()
 COUNT = []
 {above}
 
 def answer(prompt: str) -> str:
     COUNT.append(prompt)
     {each}
-    said = client.chat.completions.create(
-        model="a", temperature=0, messages=[{{"role": "user", "content": prompt + str({more})}}]
-    )
-    return said.choices[0].message.content
+    asked = {{"model": "a", "temperature": 0, "messages": [{{"role": "user", "content": prompt + str({more})}}]}}
+    said = client.request("POST", "{url}/chat/completions", json=asked)
+    return said.json()["choices"][0]["message"]["content"]
 """
 
 
