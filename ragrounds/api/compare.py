@@ -48,8 +48,9 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import collection_sizes
-from ragrounds.ui.analysis_tables import print_analysis, with_names
+from ragrounds.ui.analysis_tables import analysis_table, print_analysis, with_names
 from ragrounds.ui.columns import Column
+from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.run_tables import ledger_table
@@ -60,12 +61,25 @@ MOST_SENT = 18_000_000
 _COSTS = {"full_price": "cost_uncached", "paid": "cost_paid"}
 
 
+Severity = Annotated[
+    str, Arg("Costs of wrong and missing answers: TOML, by subject, dataset or option (harm).", metavar="FILE")
+]
+
+
 class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     """A comparison, and the claims that were checked on it."""
 
     claims: tuple[ClaimVerdict, ...]
     scorers: tuple[str, ...] = ()
     """The scorers that were asked for; none: the headline's and those beside it."""
+    harm: AnalysisResult | None = None
+    """What wrong and missing answers cost, where their costs were given."""
+
+    def draw(self, console: Console, *, full: bool = False) -> None:
+        """Print the comparison, and what wrong and missing answers cost where their costs were given."""
+        super().draw(console, full=full)
+        if self.harm:
+            print_table(analysis_table(self.harm.table), console)
 
     def by_scorers(self) -> tuple[str, ...]:
         """The scorers that were asked for."""
@@ -181,6 +195,7 @@ class _Compared(Struct, frozen=True, kw_only=True):
     cost: Annotated[str, Arg("What the frontier counts: full_price, paid, tokens, model_calls, seconds or auto.")] = (
         "auto"
     )
+    severity: Severity = ""
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
     home: arguments.Home = None
@@ -221,7 +236,11 @@ def compare(given: CompareArguments) -> CompareResult:
             checked = check_claims(
                 store, found, asked, scorer=first, common=given.common, seed=given.seed, names=called
             )
-    return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted)
+        harm = None
+        if given.severity:
+            options = AnalysisOptions(scorer=next(iter(wanted), ""), severity=given.severity, seed=given.seed)
+            harm = with_names(find_analysis("harm")(store, found, options), agent_names(comparison))
+    return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted, harm=harm)
 
 
 def _compared(store: Store, runs: Sequence[Run], given: _Compared) -> tuple[list[Run], Comparison]:
@@ -310,7 +329,9 @@ class AnalyseArguments(Struct, frozen=True):
     runs: arguments.Runs
     scorer: Annotated[str, Arg("The scorer whose scores are shown; by default the headline of the questions.")] = ""
     k: Annotated[int, Arg("How many passages count (success, quality, sources).", 1, short="-k")] = 10
-    parameter: Annotated[str, Arg("The agent's parameter that was varied (passages).")] = "top_k"
+    parameter: Annotated[
+        str, Arg("The agent's parameter that was varied (passages); agreement, probability or stated (calibration).")
+    ] = "top_k"
     sizes: Annotated[
         Mapping[str, float],
         Arg("A model's text → billions of parameters, where the name does not say it (size).", option="-"),
@@ -318,6 +339,7 @@ class AnalyseArguments(Struct, frozen=True):
     documents: Annotated[
         str, Arg("A list of document ids: a line each, or a CSV's first column (listed).", metavar="FILE")
     ] = ""
+    severity: Severity = ""
     save: Annotated[
         str | Path, Arg("Write what was learned as an agent that runs, by this name (routing).", metavar="FILE.toml")
     ] = ""
@@ -346,6 +368,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         sizes=given.sizes,
         corpus=collection_sizes(chosen.home),
         documents=given.documents,
+        severity=given.severity,
         seed=given.seed,
     )
     with opened_runs(given.runs, chosen) as (store, found):
@@ -422,6 +445,7 @@ def report(given: ReportArguments) -> Path:
                     beside=beside,
                     brief=given.brief,
                     analyses=analyses,
+                    severity=given.severity,
                     seed=given.seed,
                     on_progress=lambda done: tell("attempts", done),
                 ):

@@ -60,7 +60,8 @@ def compare_command(
 def _print(found: CompareResult, scorers: Sequence[str], form: str, full: bool) -> None:
     comparison = found.comparison
     if form == "--json":
-        print_json({**asdict(comparison), **({"claims": found.claims} if found.claims else {})})
+        harm = {"harm": found.harm} if found.harm else {}
+        print_json({**asdict(comparison), **({"claims": found.claims} if found.claims else {}), **harm})
     elif form == "--csv":
         typer.echo(as_csv(comparison, scorers), nl=False)
         for note in comparison.notes:  # a table of rows has no place for them

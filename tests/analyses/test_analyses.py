@@ -326,7 +326,11 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
     first = add(store, "rag[top_k=2]", lambda i, e: i < 5, parameters={"top_k": 2}, models=models)
     second = add(store, "rag[top_k=8]", lambda i, e: i < 9, created=2.0, parameters={"top_k": 8}, models=models)
     monkeypatch.setattr(run_data, "first_found", lambda found, questions: placed([1] * COUNT))
-    of_their_own = {"evidence", "listed"}  # counterfactuals and a list: their own tests have them
+    of_their_own = {
+        "calibration",
+        "evidence",
+        "listed",
+    }  # confidence, counterfactuals, a list: their own tests have them
     assert of_their_own < set(analyses())
     for name in analyses().keys() - of_their_own:
         made = analyse(name, store, [first.run, second.run], AnalysisOptions())

@@ -27,7 +27,8 @@ def test_every_analysis_draws_and_gives_a_table_json_and_svg(ran, tmp_path):
         file = tmp_path / f"{name}.svg"
         done = ran("analyse", name, *RUNS, "--plot", str(file), *more)
         assert done.returncode == 0, (name, done.stderr)
-        assert "percent" in done.stdout.splitlines()[-1] or "error bars: " in done.stdout, name
+        of_24 = name == "harm"  # a difference of losses has no interval of so few questions
+        assert "percent" in done.stdout.splitlines()[-1] or "error bars: " in done.stdout or of_24, name
         assert f"{name}.svg" in done.stderr
         picture = ET.parse(file).getroot()
         assert picture.tag.endswith("svg")

@@ -37,13 +37,15 @@ class AnalysisOptions(Struct, frozen=True, kw_only=True):
     k: int = 10
     """How many passages of a search count."""
     parameter: str = "top_k"
-    """The agent's parameter that was varied between the runs."""
+    """The agent's parameter that was varied between the runs; or which confidence of answers counts."""
     sizes: Mapping[str, float] = MappingProxyType({})
     """Model text → billions of parameters."""
     corpus: Mapping[str, int] = MappingProxyType({})
     """Index with its version, ``NAME@VERSION`` → its passages."""
     documents: str = ""
     """A file of document ids: retracted papers, for instance."""
+    severity: str = ""
+    """A file of what wrong and missing answers cost."""
     seed: int = 0
     """Of the bootstraps: equal seeds give equal intervals."""
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ragrounds.evals.analyses.analysis import AnalysisOptions
 from ragrounds.evals.analyses.cause_counts import cause_counts
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.compare.abstract import abstract
@@ -50,6 +51,7 @@ def report_page(
     beside: str = "",
     brief: bool = False,
     analyses: Sequence[str] = (),
+    severity: str = "",
     seed: int = 0,
     links: Sequence[tuple[str, str]] = (),
     on_progress: Callable[[int], None] | None = None,
@@ -67,6 +69,7 @@ def report_page(
         beside: the address of a page with them, where this one is without.
         brief: the conclusion, the table and the frontier alone, for one sheet of paper.
         analyses: names of analyses to make and show.
+        severity: a file of what wrong and missing answers cost, for them.
         seed: of the bootstraps of analyses and verdicts.
         links: label and relative address of other pages, which its navigation begins with.
         on_progress: called with the number of attempts written so far.
@@ -83,7 +86,8 @@ def report_page(
         parts["Notes"] = sections.limitations_section((), notes)
     else:
         behaviour = figure(hop_profile(store, runs, names, seed))
-        behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, names)
+        options = AnalysisOptions(scorer=next(iter(shown), ""), severity=severity, seed=seed)
+        behaviour += sections.analyses_section(store, runs, analyses, options, names)
         judges = {run.id: tuple(store.judges(run)) for run in runs}
         limits = limitation_sentences(store, runs, comparison, scorers, names)
         parts |= {

@@ -154,7 +154,7 @@ Hide = Callable[[str], str]
 
 
 def analyses_section(
-    store: Store, runs: Sequence[Run], names: Sequence[str], scorer: str, seed: int, called: Mapping[str, str]
+    store: Store, runs: Sequence[Run], names: Sequence[str], options: AnalysisOptions, called: Mapping[str, str]
 ) -> str:
     """The table, the note and the picture of each analysis; `called` as of
     :func:`ragrounds.ui.analysis_tables.with_names`.
@@ -163,11 +163,10 @@ def analyses_section(
         UserError: an unknown analysis, or runs that lack what it needs.
     """
     parts = []
-    options = AnalysisOptions(scorer=scorer, seed=seed) if scorer else AnalysisOptions(seed=seed)
     for name in names:
         result = with_names(analyse(name, store, runs, options), called)
         parts.append(figure(result.picture))
-        parts.append(html_table(analysis_table(result.table, scorer)))
+        parts.append(html_table(analysis_table(result.table, options.scorer)))
         if result.table.note:
             parts.append(f"<p>{text(*named_notes([result.table.note], called))}</p>")
     return "".join(parts)
