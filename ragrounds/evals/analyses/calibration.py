@@ -66,7 +66,7 @@ _RESAMPLES, _AT_ONCE = 1_000, 100
 _ROUNDING = 1e-9
 
 
-class Point(Struct, frozen=True, kw_only=True):
+class SureAnswers(Struct, frozen=True, kw_only=True):
     """Answers of one bin, or those at a confidence or above it."""
 
     confidence: float
@@ -97,12 +97,12 @@ class Calibration(Struct, frozen=True, kw_only=True):
     aurc: Figure | None
     """Area under the risk–coverage curve of the answers: the mean share of wrong ones among the surest k, over all k;
     equally sure ones in any order."""
-    bins: tuple[Point, ...]
-    curve: tuple[Point, ...]
+    bins: tuple[SureAnswers, ...]
+    curve: tuple[SureAnswers, ...]
     """Answers at a confidence or above it, the surest first."""
     surest: Figure | None
     """Among the surest that are at least `COVERAGE` of all attempts; ``None``: fewer are answered."""
-    bounds: tuple[Point | None, ...]
+    bounds: tuple[SureAnswers | None, ...]
     """For each of `RISKS` the answers from the lowest confidence on at which at most this share is shown to be wrong,
     by one attempt of each question; ``None``: at none."""
 
@@ -263,11 +263,11 @@ def calibrated(run: ScoredRun, source: str, sure: Mapping[AttemptKey, float], se
     asked, clusters = [one[0] for one in kept], [cluster_of(one[0]) for one in kept]
     numbers, right = np.array([one[1:] for one in kept], dtype=np.float64).reshape(-1, 2).T
 
-    def point(inside: NDArray[np.bool_], confidence: float) -> Point:
+    def point(inside: NDArray[np.bool_], confidence: float) -> SureAnswers:
         chosen = share_figure([(asked[place], float(right[place])) for place in np.flatnonzero(inside)], seed)
-        return Point(confidence=confidence, coverage=float(inside.sum()) / len(rows), right=chosen)
+        return SureAnswers(confidence=confidence, coverage=float(inside.sum()) / len(rows), right=chosen)
 
-    def above(threshold: float) -> Point:
+    def above(threshold: float) -> SureAnswers:
         return point(numbers >= threshold - _ROUNDING, threshold)
 
     inside = [np.searchsorted(_EDGES, numbers) == place for place in range(BINS)]
@@ -331,7 +331,7 @@ def _picture(made: tuple[Calibration, ...], options: AnalysisOptions) -> Picture
 
 
 def _answered(made: tuple[Calibration, ...], options: AnalysisOptions) -> AnalysisTable:
-    def bound(at: Point | None) -> str | None:
+    def bound(at: SureAnswers | None) -> str | None:
         return f"from {at.confidence:.2f}: {100 * at.coverage:.0f}%" if at else None
 
     bounds, surest = [f"≤ {100 * risk:.0f}% wrong" for risk in RISKS], f"at {COVERAGE:.0%}"
