@@ -430,7 +430,7 @@ def report(given: ReportArguments) -> Path:
         tell("comparing", 0)
         found, comparison = _compared(store, opened, given)
         more = ["evidence"] if find_analysis("evidence").by_default(store, found) and not given.brief else []
-        analyses = tuple(dict.fromkeys([*texts(given.analyses), *more]))
+        analyses = tuple(dict.fromkeys([*texts(given.analyses), *more, *(["harm"] if given.severity else [])]))
 
         def written(attempts: bool, beside: str = "") -> int:
             """Write the page, and give its bytes."""
