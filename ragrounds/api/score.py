@@ -30,6 +30,7 @@ from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.circuit_breaker import failure_limit
 from ragrounds.evals.judges.attempts import JudgedAnswer
+from ragrounds.evals.judges.gate import LEAST, Probing
 from ragrounds.evals.judges.methods import (
     JudgeMeans,
     find_method,
@@ -161,6 +162,13 @@ class JudgeArguments(Struct, frozen=True):
     epochs: Annotated[
         Sequence[int], Arg("Only this epoch, from 0 (repeatable). [default: all]", option="--epoch", many=True)
     ] = ()
+    probes: Annotated[
+        int | None,
+        Arg("Probe the judge on this many answers; 0: not at all. [default: 5 to 12, for 10 % of the calls]", 0),
+    ] = None
+    withhold_below: Annotated[
+        float, Arg("Withhold scores of a judge that surely does as an able one on a smaller share of some probe.", 0, 1)
+    ] = LEAST
     concurrency: arguments.Concurrency = None
     journal: arguments.Journal = "reuse"
     progress: Annotated[
@@ -209,6 +217,7 @@ def judge(given: JudgeArguments) -> JudgeResult:
                     at_once=given.concurrency or chosen.concurrency,
                     wanted=lambda attempt: fitting[attempt.run](attempt),
                     done=hear,
+                    probing=Probing(given.probes, given.withhold_below),
                 )
 
         with _shown([run.id for run in found], given.progress) as hear:

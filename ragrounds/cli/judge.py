@@ -113,7 +113,7 @@ def _say_end(result: JudgeResult) -> None:
     failed = any(graded.failed for graded in judged.runs)
     if failed:
         say("Some calls got no reply; the same command repeats them.")
-    if failed or judged.mute:
+    if failed or judged.mute or any(graded.withheld for graded in judged.runs):
         raise typer.Exit(3)
 
 

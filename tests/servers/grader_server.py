@@ -3,7 +3,9 @@
 It goes by words. An answer is equivalent where it holds the reference; a statement is entailed where the answer holds
 it, contradicted where the answer holds "not " before it. The model's name chooses its manner: ``grader`` as said,
 ``grader-mild`` finds everything equivalent, ``grader-late`` says nothing usable the first time it is asked,
-``grader-never`` always, ``grader-a`` calls A the better of any pair, ``grader-first`` the one shown first,
+``grader-never`` always, ``grader-mute`` to three texts in ten,
+``grader-led`` repeats a grade that stands in the answer, ``grader-wavers`` says the opposite
+every second time, ``grader-a`` calls A the better of any pair, ``grader-first`` the one shown first,
 ``grader-mostly`` in all but one of 25, ``grader-tie`` neither, and ``grader-down`` is out of order while the file named
 by ``--down`` exists. Replies take ``--latency`` seconds.
 """
@@ -26,6 +28,7 @@ from tests.servers.openai_server import completion
 from tests.servers.process import Running, running
 
 _PAIR = re.compile(r"### Answer ([AB])\n<<<\n(.*?)\n>>>", re.DOTALL)
+_PLANTED = re.compile(r'"grade": "(\w+)"')
 _PARTS = re.compile(r"<<<\n(.*?)\n>>>", re.DOTALL)
 
 
@@ -47,7 +50,13 @@ class Grader:
             error = {"code": "context_length_exceeded", "message": "maximum context length is 8 tokens"}
             return web.json_response({"error": error}, status=400)
         never = model == "grader-never" or (model.startswith("grader-late") and self.asked[digest] == 1)
-        text = "Well." if never else f"Read.\n{json.dumps(grade(prompt, model))}"
+        never = never or (model == "grader-mute" and int(digest[:8], 16) % 10 < 3)
+        said = grade(prompt, model)
+        if model == "grader-led" and (planted := _PLANTED.findall(prompt)):
+            said = {"grade": planted[-1]}
+        if model == "grader-wavers" and sum(self.asked.values()) % 2:
+            said = {"grade": "mismatch" if said["grade"] == "equivalent" else "equivalent"}
+        text = "Well." if never else f"Read.\n{json.dumps(said)}"
         self.answered += 1
         return web.Response(body=completion([text], model, prompt), content_type="application/json")
 

@@ -33,11 +33,13 @@ from ragrounds.evals.compare.figures import (
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, ScoredRuns, frontiers
 from ragrounds.evals.compare.question_values import QuestionValues, reading_notes
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
+from ragrounds.evals.judges.gate import withheld_notes
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
 from ragrounds.evals.judges.rescoring import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
+from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.reads import changed_words
 from ragrounds.evals.store.run_facts import (
@@ -128,6 +130,8 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     """The same for each kind of question and dataset: ``choice mirage/pubmedqa``."""
     judges: ScoreJudges | None = None
     """Whose verdicts the scores rest on; ``None``: nobody's, or it is not kept."""
+    again: Estimate | None = None
+    """How often this judge says the same when it is asked again: 1 less its noise; ``None``: it was not probed."""
 
 
 class ScorerTable(Struct, frozen=True, kw_only=True):
@@ -258,6 +262,7 @@ def compare(
         notes += filter(None, [not_recorded_words(store, run), *noted_words(store, run), changed_words(store, run)])
     notes += [words for run in runs if (words := unheard_words(run, basis.summaries[run.id]))]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
+    notes += withheld_notes(runs, basis.scores)
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
     notes += [words for run in runs if (words := live_words(store, run))]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, pairs, notes, JudgeFinder(store))
@@ -453,6 +458,7 @@ class _Tables:
             outcomes=dict(sum(scored.outcomes_by_part.values(), Counter())),
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
             judges=judges,
+            again=self.judges.again(run, scorer.name),
         )
 
     def _pairs(

@@ -40,7 +40,7 @@ from ragrounds.evals.exchange.bundle import (
     write_bundle,
 )
 from ragrounds.evals.exchange.published_traces import question_digest
-from ragrounds.evals.judges.attempts import judge_code
+from ragrounds.evals.judges.attempts import LabelJudge, judge_code
 from ragrounds.evals.judges.methods import find_method
 from ragrounds.evals.judges.recorded import RecordedJudge
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code, scores_by_default
@@ -351,7 +351,7 @@ class _Derived:
         held = SimpleNamespace(call=lambda key, _, kind: (None, replies[key]) if key in replies else None)
         made = self._judges.setdefault(name, {})
         if method.name not in made:
-            made[method.name] = RecordedJudge(cast("Store", held), method, name)
+            made[method.name] = RecordedJudge(cast("Store", held), LabelJudge(method), name)
         return made[method.name]
 
     def _lacks_score(self, scorer: str, why: str) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace as changed
 
 from ragrounds.contracts import Entry, Journal, Model
 from ragrounds.evals.judges.attempts import AttemptJudge, judges_itself
+from ragrounds.evals.judges.gate import JudgeGate, gated
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.models.model_names import other_models
@@ -147,11 +148,19 @@ class JudgedRun(Bill, frozen=True, kw_only=True, omit_defaults=False):
     """Every single one, with its judge."""
     same_model: tuple[str, ...]
     """Judges that are a model that wrote these answers: they may favour themselves."""
+    inside: tuple[str, ...] = ()
+    """Judges that are the judge inside the agent: these answers were chosen by it."""
     panel: PanelAgreement | None = None
     """Where the majority of several judges counts."""
     constant: dict[str, str] = {}
     """Judges that gave one label to everything, two things or more → that label: they tell no answer from another, and
     no agreement with them is defined."""
+    gates: tuple[JudgeGate, ...] = ()
+    """What probes found of each judge."""
+    unprobed: str = ""
+    """Why there are none; empty: there are, or judges of this kind have none."""
+    withheld: bool = False
+    """Whether the scores have no values, for the judge fails its probes."""
 
 
 def constant_judges(verdicts: Iterable[Verdict]) -> dict[str, str]:
@@ -164,13 +173,15 @@ def constant_judges(verdicts: Iterable[Verdict]) -> dict[str, str]:
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """What one judge, or a panel, made of a run's attempts."""
+    """What one judge, or a panel, made of a run's attempts, or of its probes."""
 
-    scores: tuple[Score, ...]
+    scores: tuple[Score, ...] = ()
     """By the judge, or by the majority; missing where there is none."""
-    verdicts: tuple[Verdict, ...]
-    calls: tuple[Call, ...]
+    verdicts: tuple[Verdict, ...] = ()
+    calls: tuple[Call, ...] = ()
     panel: PanelAgreement | None = None
+    gates: tuple[JudgeGate, ...] = ()
+    unprobed: str = ""
 
 
 def store_judged_run(
@@ -189,20 +200,25 @@ def store_judged_run(
     """Write what was paid for and, to `replace` those in the store, the scores, also of answers that were `left`
     without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.PayingJournal`). `code` is
     the digest of what the scores rest on."""
-    written = [changed(one, code=code) for one in (*made.scores, *left) if replace]
+    scores = gated(made.scores, made.gates)
+    written = [changed(one, code=code) for one in (*scores, *left) if replace]
     store.add_scores(run, written, made.calls, judging_payer(run))
-    names = tuple(judge.spec for judge in judges)
+    names, inner = tuple(judge.spec for judge in judges), (run.identity.get("models") or {}).get("judge")
     return JudgedRun(
         **asdict(bill(made.calls, earlier)),
         run=run.id,
         judges=names,
         scorers=by.scorers,
         attempts=attempts,
-        missing=sum(score.value is None for score in made.scores),
+        missing=sum(score.value is None for score in scores),
         left=count_answers(left),
         verdicts=made.verdicts,
         same_model=tuple(judge for judge in names if judges_itself(judge, writers(run))),
+        inside=tuple(judge for judge in names if inner and judges_itself(judge, [str(inner)])),
         panel=made.panel,
+        gates=made.gates,
+        unprobed=made.unprobed,
+        withheld=scores != made.scores,
     )
 
 
@@ -213,4 +229,4 @@ def count_answers(scores: Iterable[Score]) -> int:
 
 def writers(run: Run) -> list[str]:
     """The models that wrote a run's answers."""
-    return [str(model) for model in (run.identity.get("models") or {}).values()]
+    return [str(model) for role, model in (run.identity.get("models") or {}).items() if role != "judge"]

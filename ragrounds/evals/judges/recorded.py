@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Model, Request
 from ragrounds.errors import StopRun
-from ragrounds.evals.judges.attempts import JudgedAnswer, LabelJudge
+from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge
+from ragrounds.evals.judges.gate import JudgeGate, probes_of
 from ragrounds.evals.judges.methods import by_panel, find_method, judge_methods
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
-from ragrounds.evals.stats import majority
+from ragrounds.evals.stats import Estimate, majority
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import JudgeReply, Trace
@@ -38,12 +39,12 @@ class RecordedJudge:
 
     Args:
         store: that holds its calls.
-        method: how it is asked.
+        by: how it is asked.
         name: its text.
     """
 
-    def __init__(self, store: Store, method: LabelMethod, name: str) -> None:
-        self._store, self._by, self._prompts = store, LabelJudge(method), PromptFolder()
+    def __init__(self, store: Store, by: AttemptJudge, name: str) -> None:
+        self._store, self._by, self._prompts = store, by, PromptFolder()
         # Known by its name alone: it makes no reply, and costs nothing.
         self._model = cast("Model", SimpleNamespace(spec=name, price=lambda reply: None))
         self.replies: list[Reply] = []
@@ -108,7 +109,7 @@ def recorded_verdicts(
     attempts = [each for each in store.attempts(run) if each.epoch == epoch and each.question_id in wanted]
     made = []
     for name in named:
-        by, said = RecordedJudge(store, method, name), dict[str, str | None]()
+        by, said = RecordedJudge(store, LabelJudge(method), name), dict[str, str | None]()
         for attempt in attempts:
             gold = golds[attempt.question_id]
             judged, items = by.judge(attempt, fitting[attempt.question_id], gold), list(method.items(gold))
@@ -141,7 +142,7 @@ def judge_replies(
         method = methods.get(scorer.judging)
         told: dict[str, list[Reply]] = {}
         for judge in judges if isinstance(method, LabelMethod) else ():
-            by = RecordedJudge(store, cast("LabelMethod", method), judge)
+            by = RecordedJudge(store, LabelJudge(cast("LabelMethod", method)), judge)
             # Nothing needed to be asked, or it was this judge: else another was asked, or in other words.
             if by.judge(attempt, question, gold) is not None or by.replies:
                 told[judge] = by.replies
@@ -179,6 +180,7 @@ class JudgeFinder:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._found: dict[tuple[str, str], ScoreJudges | None] = {}
+        self._again: dict[tuple[str, str], Estimate | None] = {}
 
     def __call__(self, run: Run, scorer: str) -> ScoreJudges | None:
         """Whose verdicts a run's scores under a scorer rest on; ``None``: it needs no judge, or none was asked."""
@@ -189,6 +191,19 @@ class JudgeFinder:
         if key not in self._found:
             self._found[key] = self._judges(run, judged.judging)
         return self._found[key]
+
+    def again(self, run: Run, scorer: str) -> Estimate | None:
+        """How often the judge of a run's scores says the same when asked again, by its recorded probes; ``None``: it
+        was not probed, or it is not one judge that is known."""
+        found, judged = self(run, scorer), described(scorer)
+        if found is None or found.panel or not found.known or not isinstance(judged, JudgedScorer):
+            return None
+        method, key = find_method(judged.judging), (run.id, judged.judging)
+        if key not in self._again:
+            module = probes_of(method)
+            gate: JudgeGate | None = module.recorded_gate(self._store, run, method, found.judges[0]) if module else None
+            self._again[key] = gate.again if gate else None
+        return self._again[key]
 
     def _judges(self, run: Run, kind: str) -> ScoreJudges | None:
         asked, method = tuple(self._store.judges(run)), find_method(kind)

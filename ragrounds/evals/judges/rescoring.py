@@ -18,7 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.judges.attempts import judge_code
+from ragrounds.evals.judges.attempts import LabelJudge, judge_code
+from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import find_method
 from ragrounds.evals.judges.recorded import RecordedJudge
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code
@@ -133,6 +134,11 @@ def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> None:
     method = find_method(scorer.judging)
     if not isinstance(method, LabelMethod):
         return
+    table = schema.scores
+    held = sa.select(table.c.reason).where(table.c.run == store.number(run), table.c.scorer == scorer.name)
+    with autocommit(store.engine) as connection:
+        if connection.execute(held.where(table.c.reason.startswith(WITHHELD)).limit(1)).first():
+            return  # the command that judges again is free where all is recorded, probes too
     stored = store.scored(run, scorer.name)
     read = [scores for name in store.judges(run) if (scores := _recorded(store, run, method, name, stored))]
     if len(read) == 1:
@@ -141,7 +147,7 @@ def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> None:
 
 def _recorded(store: Store, run: Run, method: LabelMethod, judge: str, wanted: Set[tuple[str, int]]) -> list[Score]:
     """The scores that a judge's recorded replies make; empty: some reply is not recorded."""
-    by, code = RecordedJudge(store, method, judge), judge_code(method)
+    by, code = RecordedJudge(store, LabelJudge(method), judge), judge_code(method)
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     scores: list[Score] = []

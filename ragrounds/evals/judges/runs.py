@@ -32,6 +32,7 @@ from ragrounds.evals.judges.attempts import (
     none_readable,
 )
 from ragrounds.evals.judges.bill import Judged, JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
+from ragrounds.evals.judges.gate import Probing, probes_of
 from ragrounds.evals.judges.panel import as_panel, by_majority
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
@@ -78,11 +79,12 @@ async def judge_runs(
     at_once: int = 16,
     wanted: Callable[[Attempt], bool] = lambda attempt: True,
     done: Callable[[JudgedAnswer], None] = lambda answer: None,
+    probing: Probing | None = None,
 ) -> JudgedRuns:
     """Judge the attempts of these runs that are `wanted`, by one judge or the majority of several, and write the
     scores. Judging again replaces them and pays only for what is new. A judge without any verdict replaces nothing; of
     one whose judgements fail as `fail_after` says, or none of whose first replies can be read, no further question is
-    begun.
+    begun. Where `probing` says so, each judge is probed on each run, and scores of one that fails are withheld.
 
     Raises:
         UserError: runs on different questions, or one of them twice; judges that cannot be a panel.
@@ -124,6 +126,9 @@ async def judge_runs(
     with interruptible(ends):
         try:
             judged = await _judged(by, {key: tasks[key] for key in order}, prompts, at_once, admission, done)
+            probed = [
+                await _probed(by, tasks, judged, prompts, at_once, admission, run, probing) for run in range(len(runs))
+            ]
         except asyncio.CancelledError:
             if not ends:  # not by our own second Ctrl-C
                 raise
@@ -146,7 +151,7 @@ async def judge_runs(
                 runs[run],
                 by,
                 judges,
-                made,
+                _with_probes(made, probed[run]),
                 missing,
                 code=by.code if panel is None else judge_code(panel.method, panel=True),
                 attempts=len(answered),
@@ -154,11 +159,12 @@ async def judge_runs(
                 replace=not mute,
             )
         )
-    if isinstance(by, LabelJudge):
-        kept = [_with_constants(one) for one in kept]
+    kept = [_with_constants(one) for one in kept] if isinstance(by, LabelJudge) else kept
     return JudgedRuns(
         runs=tuple(kept),
-        ended=(admission.ended if any(one.left for one in kept) else "") or unreadable.reached(),
+        ended=(admission.ended if any(one.left for one in kept) else "")
+        or unreadable.reached()
+        or admission.broken_off,
         mute=mute,
         unreadable=unreadable.first(),
         silent=bool(unreadable.reached()),
@@ -226,6 +232,46 @@ async def _judged(
     return judged
 
 
+async def _probed(
+    by: AttemptJudge,
+    tasks: Mapping[Key, JudgeTask],
+    judged: Mapping[Key, JudgedAnswer],
+    prompts: Prompts,
+    at_once: int,
+    admission: _BudgetAdmission,
+    run: int,
+    probing: Probing | None,
+) -> Judged:
+    """What the judges' probes on one run found and took."""
+    keys = [key for key in tasks if key[0] == run and key in judged]
+    module = probes_of(by.method) if isinstance(by, LabelJudge) else None
+    if (
+        probing is None
+        or not isinstance(by, LabelJudge)
+        or module is None
+        or not keys
+        or not any(judged[key].verdicts for key in keys)
+    ):
+        return Judged()
+    if probing.answers == 0 or admission.ended:
+        return Judged(unprobed=f"judging ended early: {admission.ended}" if admission.ended else "--probes 0")
+    made: Judged = await module.probe_run(
+        by.method,
+        [tasks[key] for key in keys],
+        [judged[key] for key in keys],
+        probing,
+        prompts,
+        at_once=at_once,
+        admits=admission.affords,
+        done=admission.judged,
+    )
+    return made
+
+
+def _with_probes(made: Judged, probes: Judged) -> Judged:
+    return replace(made, calls=(*made.calls, *probes.calls), gates=probes.gates, unprobed=probes.unprobed)
+
+
 def _mute(judged: Iterable[JudgedAnswer]) -> tuple[str, ...]:
     """The judges that were asked for verdicts and gave none."""
     spoke: dict[str, bool] = {}
@@ -259,6 +305,15 @@ class _BudgetAdmission:
             self.ended = self.ended or (INTERRUPTED if self._ends else stopped)
             self._open[question] = not self.ended
         return self._open[question]
+
+    @property
+    def broken_off(self) -> str:
+        """`INTERRUPTED`, where a user pressed Ctrl-C."""
+        return INTERRUPTED if self._ends else ""
+
+    def affords(self, task: JudgeTask) -> bool:
+        """Whether there is money, and nobody ended it, for more than the questions."""
+        return not (self._ends or self._spending.reached())
 
     @property
     def silent(self) -> bool:

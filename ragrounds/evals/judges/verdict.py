@@ -195,10 +195,12 @@ async def ask(
     *,
     tries: int = TRIES,
     node: str = "judge",
+    first: int = 0,
 ) -> Judgement:
     """Ask until every axis has a verdict, `tries` times at most.
 
-    The reply with most axes counts, the first complete one at once. Calls have the role ``judging``.
+    The reply with most axes counts, the first complete one at once. Calls have the role ``judging``; `first` is the
+    occurrence of the first of them.
 
     Raises:
         ragrounds.errors.StopRun: the judge cannot be asked at all (wrong key, unknown model).
@@ -206,7 +208,7 @@ async def ask(
     best = VerdictRead({}, dict.fromkeys(form.axes, EMPTY))
     calls: list[Call] = []
     said = ""
-    for occurrence in range(tries):
+    for occurrence in range(first, first + tries):
         request = Request(messages=tuple(messages), occurrence=occurrence)
         try:
             reply = await call(judge, journal, request, node, calls)
@@ -220,7 +222,7 @@ async def ask(
             reading = VerdictRead({}, dict.fromkeys(form.axes, REFUSED))
         else:
             reading = read_verdict(reply.text, form, reply.finish)
-        if occurrence == 0 or len(reading.values) > len(best.values):
+        if occurrence == first or len(reading.values) > len(best.values):
             best = reading
         if best.complete:
             break

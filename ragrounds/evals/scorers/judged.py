@@ -87,7 +87,10 @@ class JudgeMethod(Struct, frozen=True, kw_only=True):
 
 class LabelMethod(JudgeMethod, frozen=True, kw_only=True):
     """A way of judging by labels, so that people can give them too and several judges can vote. The scores of the last
-    of its scorers hold the verdicts."""
+    of its scorers hold the verdicts. The first label is the best for an answer, where its judges are probed."""
+
+    probed_by: str = "ragrounds.evals.judges.probes"
+    """The module that probes a judge of this kind; empty: none."""
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
         """The scores of an attempt that needs no judge (it has no text, or there is nothing to set it against); empty:
