@@ -18,10 +18,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 from ragrounds.evals.judges.attempts import JudgeTask, LabelJudge, judge_tasks
 from ragrounds.evals.judges.gate import Probing
-from ragrounds.evals.judges.probes import probe_run
+from ragrounds.evals.judges.probes import probe_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Gold, Question, Reply, Usage
@@ -154,9 +155,13 @@ async def gated(name, says, seed: int, wish: Probing = Probing(), count: int = 1
     questions, golds, attempts = made_run(random.Random(f"run {seed}"), count)
     judge, journal, prompts = Planted(name, says, f"{name} {seed}"), MemoryJournal(), PromptFolder()
     tasks = [JudgeTask(a, q, golds[q.id], judge, journal) for a, q in zip(attempts, questions, strict=True)]
-    how = {"at_once": 16, "admits": lambda task: True, "done": lambda *_: None}
-    judged = await judge_tasks(LabelJudge(EQUIVALENCE), tasks, prompts, **how)
-    return (await probe_run(EQUIVALENCE, tasks, judged, wish, prompts, **how)).gates[0]
+    admission = SimpleNamespace(ended="", affords=lambda task: True, judged=lambda *_: None)
+    judged = await judge_tasks(
+        LabelJudge(EQUIVALENCE), tasks, prompts, at_once=16, admits=admission.affords, done=admission.judged
+    )
+    keys = [(0, number, 0) for number in range(count)]
+    all_ = dict(zip(keys, tasks, strict=True)), dict(zip(keys, judged, strict=True))
+    return (await probe_runs(LabelJudge(EQUIVALENCE), *all_, wish, prompts, 16, admission))[0].gates[0]
 
 
 def table(simulations: int, good: int):
@@ -167,7 +172,7 @@ def table(simulations: int, good: int):
         kinds = Counter(", ".join(one.named) or ("doubtful" if one.undecided else "able") for one in gates)
         right = sum(wanted in one.named if wanted else not one.named for one in gates)
         said = "; ".join(f"{kind}: {n}" for kind, n in kinds.most_common(3))
-        share = sum(one.share for one in gates) / len(gates)
+        share = sum(one.cost_share for one in gates) / len(gates)
         hidden = sum(bool(one.withheld) for one in gates)
         yield f"| {name} | {right} of {simulations} | {hidden} of {simulations} | {said} | {share:.0%} |"
     yield ""
@@ -181,7 +186,7 @@ def table(simulations: int, good: int):
         some = good if count < 500 else good // 5
         gates = [asyncio.run(gated("able", able(seed), seed, wish, count)) for seed in range(some)]
         hidden = sum(bool(one.withheld) for one in gates)
-        share = sum(one.share for one in gates) / len(gates)
+        share = sum(one.cost_share for one in gates) / len(gates)
         yield f"| {words} ({gates[0].answers} probed) | {some} | {hidden / some:.1%} | {share:.0%} |"
 
 

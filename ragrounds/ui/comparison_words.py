@@ -16,7 +16,7 @@ from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTab
 from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, finding
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
-from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement, Estimate
+from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement
 from ragrounds.ui.text import (
     TOO_FEW,
     difference_text,
@@ -26,7 +26,6 @@ from ragrounds.ui.text import (
     joined_words,
     number_of,
     one_line,
-    percent,
     safe,
 )
 
@@ -68,16 +67,6 @@ def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapp
     return "; ".join(
         f"{judge_phrase(found, called)} ({joined_words([names[run] for run in runs])})" for found, runs in judges
     )
-
-
-def noise_words(again: Estimate) -> str:
-    """How often a judge says another thing when it is asked again, with the interval.
-
-    Args:
-        again: how often it says the same.
-    """
-    low, high = (percent(1 - end, 0) for end in (again.high or 1.0, again.low or 0.0))
-    return f"{percent(1 - again.value, 0)} % (95 %: {low} to {high})"
 
 
 def kappa_ends(found: Agreement, digits: int = 3) -> str:
@@ -172,7 +161,7 @@ def _unfinished(comparison: Comparison, table: ScorerTable, names: Mapping[str, 
 
 def _judged(found: ScorerFinding, names: Mapping[str, str]) -> str:
     said = judged_by(found.judges, names)
-    noise = f", noise {noise_words(found.best.again)}" if found.best.again is not None else ""
+    noise = f", noise {found.best.noise}" if found.best.noise else ""
     return f"; judged by {said}{noise}" if said else ""
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.runs import JudgedRuns
-from ragrounds.ui.comparison_words import short_judges
-from ragrounds.ui.text import dollars, number_of, one_line, percent, safe, tokens
+from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 
 def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
@@ -84,19 +83,7 @@ def _gate_lines(graded: JudgedRun) -> Iterator[str]:
     """What probes found of each judge: its noise, what it fails, what is open."""
     if graded.unprobed:
         yield f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads."
-    names = short_judges(gate.judge for gate in graded.gates)
-    for gate in graded.gates:
-        cost = f"; {percent(gate.share, 0)} % of the judging" if gate.share is not None else ""
-        asked = f"{number_of(gate.answers, 'answer')}, {number_of(gate.calls, 'call')}{cost}"
-        noise = f"noise {noise_words(gate.again)}" if gate.again is not None else "noise not known"
-        yield f"Probes of {names[gate.judge]} ({asked}): {noise}."
-        said = [f"{one.probe} {round(one.share.value * one.share.n):,} of {one.share.n:,}" for one in gate.shares]
-        yield f"As an able judge does: {', '.join(said)}."
-        if gate.withheld:
-            yield f"Withheld: {names[gate.judge]} {safe(gate.withheld)}. --withhold-below 0 shows its scores."
-        elif gate.undecided:
-            more = max(2 * gate.answers, 20)
-            yield f"Undecided, too few answers: {', '.join(gate.undecided)}. --probes {more} shows more."
+    yield from (safe(line) for gate in graded.gates for line in gate.words)
 
 
 _ENOUGH = 6

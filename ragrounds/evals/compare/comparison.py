@@ -39,7 +39,6 @@ from ragrounds.evals.judges.rescoring import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
-from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.reads import changed_words
 from ragrounds.evals.store.run_facts import (
@@ -130,8 +129,8 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     """The same for each kind of question and dataset: ``choice mirage/pubmedqa``."""
     judges: ScoreJudges | None = None
     """Whose verdicts the scores rest on; ``None``: nobody's, or it is not kept."""
-    again: Estimate | None = None
-    """How often this judge says the same when it is asked again: 1 less its noise; ``None``: it was not probed."""
+    noise: str = ""
+    """How often this judge says another thing when it is asked again; empty: it was not probed."""
 
 
 class ScorerTable(Struct, frozen=True, kw_only=True):
@@ -458,7 +457,7 @@ class _Tables:
             outcomes=dict(sum(scored.outcomes_by_part.values(), Counter())),
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
             judges=judges,
-            again=self.judges.again(run, scorer.name),
+            noise=self.judges.noise(run, scorer.name),
         )
 
     def _pairs(

@@ -160,7 +160,7 @@ class JudgedRun(Bill, frozen=True, kw_only=True, omit_defaults=False):
     unprobed: str = ""
     """Why there are none; empty: there are, or judges of this kind have none."""
     withheld: bool = False
-    """Whether the scores have no values, for the judge fails its probes."""
+    """Whether the scores have no values for this."""
 
 
 def constant_judges(verdicts: Iterable[Verdict]) -> dict[str, str]:

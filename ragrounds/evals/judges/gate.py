@@ -1,4 +1,4 @@
-"""Whether a judge's figures may be shown: what probes of it found (:mod:`ragrounds.evals.judges.probes` makes them)."""
+"""Whether a judge's figures may be shown: what its probes found (:mod:`ragrounds.evals.judges.probes` makes them)."""
 
 from __future__ import annotations
 
@@ -10,52 +10,31 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
-from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.records import Run, Score
 
 LEAST = 0.8
-"""Share of a kind of probe on which a judge does as an able one does; whose interval ends below it is withheld."""
+"""Share of a kind of probe on which a judge does as an able one does: whose interval ends below it is withheld."""
 WITHHELD = "withheld"
 
 
 class Probing(Struct, frozen=True):
-    """How a judge is probed."""
+    """How judges are probed."""
 
     answers: int | None = None
-    """How many answers are probed; 0: none; ``None``: by what judging takes."""
+    """How many answers of a run are probed; 0: none; ``None``: by what judging takes."""
     least: float = LEAST
-
-
-class ProbeShare(Struct, frozen=True, kw_only=True):
-    """How often a judge did as an able one does, on one kind of probe."""
-
-    probe: str
-    words: str
-    """What an able judge does, after "it": ``says the same again``."""
-    share: Estimate
 
 
 class JudgeGate(Struct, frozen=True, kw_only=True):
     """What the probes of one judge found on one run."""
 
     judge: str
-    answers: int
-    calls: int
-    """Calls of the probes alone."""
-    share: float | None = None
-    """Of all calls that judging the run took, those of the probes."""
-    shares: tuple[ProbeShare, ...]
-    named: tuple[str, ...] = ()
-    """What kind of judge it is, where it fails: ``noisy``, ``follows planted verdicts``."""
-    withheld: str = ""
+    noise: str
+    """How often it says another thing when it is asked again, with the interval; empty: not known."""
+    withheld: str
     """Why its scores are withheld; empty: they are shown."""
-    undecided: tuple[str, ...] = ()
-    """The probes on which it is below the least share, but not surely."""
-
-    @property
-    def again(self) -> Estimate | None:
-        """How often it says the same when it is asked again: 1 less its noise. ``None``: it was not asked."""
-        return next((one.share for one in self.shares if one.probe == "again"), None)
+    words: tuple[str, ...]
+    """What is said of it, a line each; from outside: to be shown as text."""
 
 
 def probes_of(method: JudgeMethod) -> Any:
@@ -76,6 +55,5 @@ def withheld_notes(runs: Sequence[Run], scores: Mapping[str, Mapping[str, Sequen
     """Why scores of runs are withheld; `scores` are by run and scorer."""
     for run in runs:
         for name, given in scores[run.id].items():
-            reason = next((one.reason for one in given if one.reason.startswith(WITHHELD)), "")
-            if reason:
+            if reason := next((one.reason for one in given if one.reason.startswith(WITHHELD)), ""):
                 yield f"{run.id}: the scores under {name} are {reason}."

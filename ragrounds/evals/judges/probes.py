@@ -13,7 +13,7 @@ run's noise is read again from its journal, without asking a model.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import NamedTuple
 
@@ -22,13 +22,16 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.evals.benchmarks.benchmark import lot
-from ragrounds.evals.judges.attempts import JudgedAnswer, JudgeTask, judge_tasks, unreadable
+from ragrounds.evals.judges.attempts import JudgedAnswer, JudgeTask, LabelJudge, judge_tasks, unreadable
 from ragrounds.evals.judges.bill import Judged
-from ragrounds.evals.judges.gate import JudgeGate, ProbeShare, Probing
+from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing
 from ragrounds.evals.judges.recorded import RecordedJudge
+from ragrounds.evals.judges.runs import BudgetAdmission as Admission
+from ragrounds.evals.judges.runs import Key
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import JudgeQuestion, LabelMethod, VerdictForm
 from ragrounds.evals.stats.estimates import group_difference, stratified_mean
+from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.stats.paired import binomial_p
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Verdict
@@ -189,29 +192,50 @@ class Prober:
         return JudgedAnswer(scores=(), calls=tuple(calls), failed=any(call.error for call in calls))
 
 
-async def probe_run(
+async def probe_runs(
+    by: LabelJudge,
+    tasks: Mapping[Key, JudgeTask],
+    judged: Mapping[Key, JudgedAnswer],
+    wish: Probing,
+    prompts: Prompts,
+    at_once: int,
+    admission: Admission,
+) -> dict[int, Judged]:
+    """Place of a run → the gates of its judges and the calls that they took, or why there are none.
+
+    Args:
+        by: what judged.
+        tasks: what was put to the judges.
+        judged: what they made of it.
+        wish: how many answers are probed, and the least share.
+        prompts: of the probes.
+        at_once: answers that are probed together.
+        admission: whether there is money for more.
+    """
+    found: dict[int, Judged] = {}
+    for run in {key[0]: None for key in judged}:
+        keys = [key for key in tasks if key[0] == run and key in judged]
+        answers = [judged[key] for key in keys]
+        if not any(answer.verdicts for answer in answers):
+            continue
+        if wish.answers == 0 or admission.ended:
+            found[run] = Judged(unprobed=f"it ended early: {admission.ended}" if admission.ended else "--probes 0")
+        else:
+            found[run] = await _probe_run(
+                by.method, [tasks[key] for key in keys], answers, wish, prompts, at_once, admission
+            )
+    return found
+
+
+async def _probe_run(
     method: LabelMethod,
     tasks: Sequence[JudgeTask],
     judged: Sequence[JudgedAnswer],
     wish: Probing,
     prompts: Prompts,
-    *,
     at_once: int,
-    admits: Callable[[JudgeTask], bool],
-    done: Callable[[JudgeTask, JudgedAnswer], None],
+    admission: Admission,
 ) -> Judged:
-    """The gates of a run's judges and the calls that they took; or why there are none.
-
-    Args:
-        method: of judging.
-        tasks: what was put to the judges, of one run.
-        judged: what they made of it, in the same order.
-        wish: how many answers are probed, and the least share.
-        prompts: of the probes.
-        at_once: answers that are probed together.
-        admits: whether a further answer may be probed.
-        done: is told of each.
-    """
     judges = {task.judge.spec: task.judge for task in tasks}
     taken = sum(len(answer.calls) for answer in judged)
     number = wish.answers
@@ -225,26 +249,20 @@ async def probe_run(
     chosen = [task for task in tasks if (task.question.id, task.attempt.epoch) in by.items]
     if not chosen:
         return Judged(unprobed="for no answer is a right and a wrong verdict known")
-    found = await judge_tasks(by, chosen, prompts, at_once=at_once, admits=admits, done=done)
+    found = await judge_tasks(by, chosen, prompts, at_once=at_once, admits=admission.affords, done=admission.judged)
     calls = tuple(call for one in found if one for call in one.calls)
     if None in found:
-        return Judged(calls=calls, unprobed="they were broken off, by Ctrl-C or a budget; the same command goes on")
+        return Judged(calls=calls, unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on")
     gates = []
     for judge in judges:
         mine = [answer for task, answer in zip(tasks, judged, strict=True) if task.judge.spec == judge]
-        own = sum(call.actor == judge for call in calls)
-        of = own + sum(len(answer.calls) for answer in mine)
-        gates.append(
-            replace(
-                gate(judge, by.replies[judge], wish.least, [verdict for answer in mine for verdict in answer.verdicts]),
-                calls=own,
-                share=own / of if of else None,
-            )
-        )
+        of = sum(call.actor == judge for call in calls) + sum(len(answer.calls) for answer in mine)
+        verdicts = [verdict for answer in mine for verdict in answer.verdicts]
+        gates.append(gate(judge, by.replies[judge], wish.least, verdicts, of))
     return Judged(calls=calls, gates=tuple(gates))
 
 
-def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str) -> JudgeGate | None:
+def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str) -> ProbedGate | None:
     """What the probes in the journal say of a judge of a run; ``None``: there are none of this judge and prompt."""
     questions, golds = store.questions(run)
     fitting = {one.id: one for one in questions if method.fits(one, golds[one.id])}
@@ -260,9 +278,34 @@ def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str) -> Ju
     return gate(judge, replies) if (replies := by.replies[judge]) else None
 
 
+class ProbeShare(Struct, frozen=True, kw_only=True):
+    """How often a judge did as an able one does, on one kind of probe."""
+
+    probe: str
+    share: Estimate
+
+    def __str__(self) -> str:
+        return f"{self.probe} {round(self.share.value * self.share.n):,} of {self.share.n:,}"
+
+
+class ProbedGate(JudgeGate, frozen=True, kw_only=True):
+    """A gate with its figures."""
+
+    answers: int
+    calls: int
+    """Of the probes alone."""
+    cost_share: float | None
+    """Of all calls that judging the run took, those of the probes; ``None``: not known."""
+    shares: tuple[ProbeShare, ...]
+    named: tuple[str, ...]
+    """What kind of judge it is, where it fails: ``noisy``, ``follows planted verdicts``."""
+    undecided: tuple[str, ...]
+    """The probes on which it is below the least share, but not surely."""
+
+
 def gate(
-    judge: str, replies: Sequence[_Reply], least: float = Probing().least, given: Sequence[Verdict] = ()
-) -> JudgeGate:
+    judge: str, replies: Sequence[_Reply], least: float = LEAST, given: Sequence[Verdict] = (), all_calls: int = 0
+) -> ProbedGate:
     """What the replies to probes say of a judge.
 
     Args:
@@ -271,6 +314,7 @@ def gate(
         least: the share of probes below which it surely is where its scores are withheld; of verdicts that cannot be
             read half as many may be.
         given: its verdicts on the run, in the order in which it was asked.
+        all_calls: how many judging took, probes among them; 0: not known.
     """
     rows: dict[str, dict[str, _Reply]] = defaultdict(dict)
     for one in replies:
@@ -293,7 +337,6 @@ def gate(
     shares = tuple(
         ProbeShare(
             probe=probe,
-            words=_WORDS[probe],
             share=stratified_mean([float(held) for _, held in made], clusters=[name for name, _ in made]),
         )
         for probe, made in values.items()
@@ -303,26 +346,36 @@ def gate(
     bounds = {one.probe: (1 + least) / 2 if one.probe == "readable" and least else least for one in shares}
     below = [one.probe for one in shares if one.share.high is not None and one.share.high < bounds[one.probe]]
     inverted = _inverted(rows)
-    unsteady = any(one.probe == "again" and one.share.value < least for one in shares)
-    named = _named(rows, unsteady, below, inverted, known) if below or inverted else ()
-    said = [
-        f"{one.words} in {round(one.share.value * one.share.n):,} of {one.share.n:,}"
-        for one in shares
-        if one.probe in below
-    ]
-    return JudgeGate(
+    named = _named(rows, least, shares, below, inverted, known) if below or inverted else ()
+    said = [f"{_WORDS[one.probe]} in {str(one).removeprefix(one.probe)[1:]}" for one in shares if one.probe in below]
+    withheld = f"fails its probes ({', '.join(named)})" + (f": it {', '.join(said)}" if said else "") if named else ""
+    open_ = tuple(one.probe for one in shares if one.share.value < bounds[one.probe] and one.probe not in below)
+    calls, short = sum(one.replies for one in replies if one.probe != "main"), judge.partition("[")[0]
+    noise = next((_noise(one.share) for one in shares if one.probe == "again"), "")
+    cost = f"; {calls / all_calls:.0%} of the judging".replace("%", " %") if all_calls else ""
+    words = [f"Probes of {short} ({len(rows)} answers, {calls} calls{cost}): noise {noise or 'not known'}."]
+    words.append(f"As an able judge does: {', '.join(map(str, shares))}.")
+    if withheld:
+        words.append(f"Withheld: {short} {withheld}. --withhold-below 0 shows its scores.")
+    elif open_:
+        words.append(f"Undecided, too few answers: {', '.join(open_)}. --probes {max(2 * len(rows), 20)} shows more.")
+    return ProbedGate(
         judge=judge,
+        noise=noise,
+        withheld=withheld,
+        words=tuple(words),
         answers=len(rows),
-        calls=sum(one.replies for one in replies if one.probe != "main"),
+        calls=calls,
+        cost_share=calls / all_calls if all_calls else None,
         shares=shares,
         named=named,
-        withheld=f"fails its probes ({', '.join(named)}): it {', '.join(said)}"
-        if said
-        else f"fails its probes ({', '.join(named)})"
-        if named
-        else "",
-        undecided=tuple(one.probe for one in shares if one.share.value < bounds[one.probe] and one.probe not in below),
+        undecided=open_,
     )
+
+
+def _noise(again: Estimate) -> str:
+    low, high = 1 - (again.high or 1.0), 1 - (again.low or 0.0)
+    return f"{100 * (1 - again.value):.0f} % (95 %: {100 * low:.0f} to {100 * high:.0f})"
 
 
 def _inverted(rows: Mapping[str, Mapping[str, _Reply]]) -> list[str]:
@@ -339,13 +392,13 @@ def _inverted(rows: Mapping[str, Mapping[str, _Reply]]) -> list[str]:
 
 def _named(
     rows: Mapping[str, Mapping[str, _Reply]],
-    unsteady: bool,
+    least: float,
+    shares: Sequence[ProbeShare],
     below: Sequence[str],
     inverted: Sequence[str],
     known: Sequence[str],
 ) -> tuple[str, ...]:
-    """What kind of judge fails so; the kinds that explain others first. `unsteady`: it often says another thing when
-    asked again; `known`: all its verdicts on the run, in their order."""
+    """What kind of judge fails so; the kinds that explain others first. `known`: its verdicts, in their order."""
     given: dict[str, list[bool]] = defaultdict(list)
     labels: set[str] = set()
     moved = [0, 0]
@@ -363,7 +416,7 @@ def _named(
         return ("mute",)
     if moved[0] != moved[1] and (binomial_p(*moved) <= _DRIFT or (min(moved) == 0 and _changed(known))):
         return ("drifting",)
-    if unsteady:
+    if any(one.probe == "again" and one.share.value < least for one in shares):
         return ("noisy",)
     if "turned" in below:
         return ("goes by the order of the labels",)

@@ -21,7 +21,7 @@ from ragrounds.evals.judges.gate import JudgeGate, probes_of
 from ragrounds.evals.judges.methods import by_panel, find_method, judge_methods
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
-from ragrounds.evals.stats import Estimate, majority
+from ragrounds.evals.stats import majority
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import JudgeReply, Trace
@@ -180,7 +180,7 @@ class JudgeFinder:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._found: dict[tuple[str, str], ScoreJudges | None] = {}
-        self._again: dict[tuple[str, str], Estimate | None] = {}
+        self._noise: dict[tuple[str, str], str] = {}
 
     def __call__(self, run: Run, scorer: str) -> ScoreJudges | None:
         """Whose verdicts a run's scores under a scorer rest on; ``None``: it needs no judge, or none was asked."""
@@ -192,18 +192,18 @@ class JudgeFinder:
             self._found[key] = self._judges(run, judged.judging)
         return self._found[key]
 
-    def again(self, run: Run, scorer: str) -> Estimate | None:
-        """How often the judge of a run's scores says the same when asked again, by its recorded probes; ``None``: it
-        was not probed, or it is not one judge that is known."""
+    def noise(self, run: Run, scorer: str) -> str:
+        """How often the judge of a run's scores says another thing when it is asked again, by its recorded probes;
+        empty: it was not probed, or it is not one judge that is known."""
         found, judged = self(run, scorer), described(scorer)
         if found is None or found.panel or not found.known or not isinstance(judged, JudgedScorer):
-            return None
+            return ""
         method, key = find_method(judged.judging), (run.id, judged.judging)
-        if key not in self._again:
+        if key not in self._noise:
             module = probes_of(method)
-            gate: JudgeGate | None = module.recorded_gate(self._store, run, method, found.judges[0]) if module else None
-            self._again[key] = gate.again if gate else None
-        return self._again[key]
+            gate: JudgeGate | None = module and module.recorded_gate(self._store, run, method, found.judges[0])
+            self._noise[key] = gate.noise if gate else ""
+        return self._noise[key]
 
     def _judges(self, run: Run, kind: str) -> ScoreJudges | None:
         asked, method = tuple(self._store.judges(run)), find_method(kind)

@@ -116,7 +116,7 @@ async def judge_runs(
     }
     order = sorted(tasks, key=lambda key: (places[tasks[key].question.id], tasks[key].attempt.epoch, key))
     ends: list[BaseException] = []
-    admission = _BudgetAdmission(
+    admission = BudgetAdmission(
         BudgetStop(budget),
         FailureCount(fail_after, "judgements"),
         unreadable if isinstance(by, LabelJudge) else None,
@@ -126,9 +126,8 @@ async def judge_runs(
     with interruptible(ends):
         try:
             judged = await _judged(by, {key: tasks[key] for key in order}, prompts, at_once, admission, done)
-            probed = [
-                await _probed(by, tasks, judged, prompts, at_once, admission, run, probing) for run in range(len(runs))
-            ]
+            probes = probes_of(by.method) if probing and isinstance(by, LabelJudge) else None
+            probed = await probes.probe_runs(by, tasks, judged, probing, prompts, at_once, admission) if probes else {}
         except asyncio.CancelledError:
             if not ends:  # not by our own second Ctrl-C
                 raise
@@ -151,7 +150,7 @@ async def judge_runs(
                 runs[run],
                 by,
                 judges,
-                _with_probes(made, probed[run]),
+                _with_probes(made, probed.get(run, Judged())),
                 missing,
                 code=by.code if panel is None else judge_code(panel.method, panel=True),
                 attempts=len(answered),
@@ -162,9 +161,7 @@ async def judge_runs(
     kept = [_with_constants(one) for one in kept] if isinstance(by, LabelJudge) else kept
     return JudgedRuns(
         runs=tuple(kept),
-        ended=(admission.ended if any(one.left for one in kept) else "")
-        or unreadable.reached()
-        or admission.broken_off,
+        ended=admission.end(any(one.left for one in kept)) or unreadable.reached(),
         mute=mute,
         unreadable=unreadable.first(),
         silent=bool(unreadable.reached()),
@@ -208,7 +205,7 @@ async def _judged(
     tasks: Mapping[Key, JudgeTask],
     prompts: Prompts,
     at_once: int,
-    admission: _BudgetAdmission,
+    admission: BudgetAdmission,
     done: Callable[[JudgedAnswer], None],
 ) -> dict[Key, JudgedAnswer]:
     """The judged answers to the questions that are admitted, and those that the journal can answer alone."""
@@ -232,42 +229,6 @@ async def _judged(
     return judged
 
 
-async def _probed(
-    by: AttemptJudge,
-    tasks: Mapping[Key, JudgeTask],
-    judged: Mapping[Key, JudgedAnswer],
-    prompts: Prompts,
-    at_once: int,
-    admission: _BudgetAdmission,
-    run: int,
-    probing: Probing | None,
-) -> Judged:
-    """What the judges' probes on one run found and took."""
-    keys = [key for key in tasks if key[0] == run and key in judged]
-    module = probes_of(by.method) if isinstance(by, LabelJudge) else None
-    if (
-        probing is None
-        or not isinstance(by, LabelJudge)
-        or module is None
-        or not keys
-        or not any(judged[key].verdicts for key in keys)
-    ):
-        return Judged()
-    if probing.answers == 0 or admission.ended:
-        return Judged(unprobed=f"judging ended early: {admission.ended}" if admission.ended else "--probes 0")
-    made: Judged = await module.probe_run(
-        by.method,
-        [tasks[key] for key in keys],
-        [judged[key] for key in keys],
-        probing,
-        prompts,
-        at_once=at_once,
-        admits=admission.affords,
-        done=admission.judged,
-    )
-    return made
-
-
 def _with_probes(made: Judged, probes: Judged) -> Judged:
     return replace(made, calls=(*made.calls, *probes.calls), gates=probes.gates, unprobed=probes.unprobed)
 
@@ -281,7 +242,7 @@ def _mute(judged: Iterable[JudgedAnswer]) -> tuple[str, ...]:
     return tuple(judge for judge, any_ in spoke.items() if not any_)
 
 
-class _BudgetAdmission:
+class BudgetAdmission:
     """Admits question by question until a limit is reached, judgements fail, or something stands in `ends`."""
 
     def __init__(
@@ -306,10 +267,9 @@ class _BudgetAdmission:
             self._open[question] = not self.ended
         return self._open[question]
 
-    @property
-    def broken_off(self) -> str:
-        """`INTERRUPTED`, where a user pressed Ctrl-C."""
-        return INTERRUPTED if self._ends else ""
+    def end(self, left: bool) -> str:
+        """Why it ended: a limit, where answers were `left`, or Ctrl-C."""
+        return (self.ended if left else "") or (INTERRUPTED if self._ends else "")
 
     def affords(self, task: JudgeTask) -> bool:
         """Whether there is money, and nobody ended it, for more than the questions."""
