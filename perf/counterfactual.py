@@ -30,9 +30,11 @@ sys.path[0] = str(HERE.parent)
 import numpy as np  # noqa: E402
 
 import ragrounds as rr  # noqa: E402
-from ragrounds.evals.compare.figures import paired  # noqa: E402
+from ragrounds.evals.compare.figures import PairedFigure, paired  # noqa: E402
+from ragrounds.evals.counterfactuals.effects import drawn, followed  # noqa: E402
 from ragrounds.evals.scorers import described  # noqa: E402
 from ragrounds.records import Question  # noqa: E402
+from tests.counterfactuals.test_recorded_systems import SYSTEM  # noqa: E402
 from tests.servers.http_script import Asked, HttpScript, Told  # noqa: E402
 
 LETTERS = "ABCD"
@@ -70,10 +72,12 @@ def coverage(simulations: int, n: int) -> None:
     """How often the interval of each change holds its truth, and how often the identity is called an effect."""
     questions = [Question(id=f"q{place}", benchmark="t", text="") for place in range(n)]
     scorer = described("robust")
-    print("| strategy | truth of drop | its interval holds it | reverse (truth 0) | identity called an effect |")
-    print("|---|---|---|---|---|")
+    print("| strategy | truth of drop | its interval holds it | reverse (truth 0) | identity called an effect | "
+          "drop, reverse with --until 15 | questions |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|")
     for name, rule in RULES.items():
         held, still, called = 0, 0, 0
+        until, taken = [0, 0], list[int]()
         for number in range(simulations):
             made = simulated(rule, n, np.random.default_rng([number, len(name)]))
             values = {
@@ -86,8 +90,25 @@ def coverage(simulations: int, n: int) -> None:
             held += drop.low <= truth(rule) <= drop.high
             still += reverse.low <= 0 <= reverse.high
             called += identity.leaves_out_0
+            for which, (change, true) in enumerate({"drop": truth(rule), "reverse": 0.0}.items()):
+                made_until = until_known(questions, values["before"], values[change])
+                until[which] += made_until.low <= true <= made_until.high
+                taken.append(made_until.n)
         shares = " | ".join(f"{100 * count / simulations:.1f} %" for count in (held, still, called))
-        print(f"| {name} | {100 * truth(rule):+.1f} | {shares} |", flush=True)
+        both = ", ".join(f"{100 * count / simulations:.1f} %" for count in until)
+        print(f"| {name} | {100 * truth(rule):+.1f} | {shares} | {both} | {np.mean(taken):.0f} |", flush=True)
+
+
+def until_known(questions: list[Question], before: dict[str, float], after: dict[str, float]) -> PairedFigure:
+    """The difference where further questions are drawn until it is significant, or known to 15 points."""
+    order = drawn(questions, 0)
+    for size in (32, 64, 128, len(order)):
+        here = {question.id for question in order[:size]}
+        found = followed(questions, before, {id: value for id, value in after.items() if id in here}, 0)
+        wide = max(found.high - found.difference, found.difference - found.low)
+        if found.p_always < 0.05 or wide <= 0.15:
+            break
+    return found
 
 
 FACT = re.compile(r"FACT(\d+): the right option of it is ([A-D])")
@@ -136,8 +157,9 @@ def made_benchmark(folder: Path, n: int) -> None:
             print(json.dumps({**row, "documents": [f"d{place}"]}), file=questions)
 
 
-def forks(count: int, kills: int) -> None:
-    """Forks that are killed in between and resumed: what was asked before them is asked never again."""
+def forks(count: int, kills: int, *, graph: bool = False) -> None:
+    """Forks that are killed in between and resumed: what was asked before them is asked never again. `graph`: of a
+    LangGraph graph that makes its calls itself, with a retriever of LangChain's."""
     n = count // 5  # five counterfactuals of each attempt
     with tempfile.TemporaryDirectory() as folder:
         place, server = Path(folder), Rule(nine_of_ten)
@@ -146,16 +168,25 @@ def forks(count: int, kills: int) -> None:
         ragrounds = [sys.executable, "-m", "ragrounds"]
         where = ["--display", "none", "--yes", "--concurrency", "32"]
         what = ["-b", f"jsonl:{place}/q.jsonl", "-a", "plan_search[rounds=1]", "-c", f"beir:{place}/corpus"]
-        run = [*ragrounds, "run", *what, "-m", "openai:m", "--base-url", f"{server.script.url}/v1", *where]
+        named, code = "plan_search", list[str]()
+        asks = ["-m", "openai:m", "--base-url", f"{server.script.url}/v1"]
+        if graph:
+            made = SYSTEM.replace("URL", f"{server.script.url}/v1").replace("CORPUS", f"{place}/corpus/corpus.jsonl")
+            (place / "mine.py").write_text(made)
+            agent = f"{place}/mine.py:by_retriever"
+            what = ["-b", f"jsonl:{place}/q.jsonl", "-a", f'{agent}[input.question="prompt",output=answer]']
+            asks, named, code = [], "mine.py", ["--code", agent]
+        run = [*ragrounds, "run", *what, *asks, *where]
         subprocess.run(run, env=environment, check=True, stdout=subprocess.DEVNULL)
         parent = Counter(server.asked)
-        planning = {text for text in parent if "FACT" not in text and "finding" not in text}
+        planning = {text for text in parent if "PLAN " in text or not ("FACT" in text or "finding" in text)}
         changes = ["drop[passage=gold]", "none", "reverse"]
         command = [
             *ragrounds,
             "counterfactual",
-            "plan_search",
+            named,
             *(word for one in changes for word in ("--change", one)),
+            *code,
             *where,
         ]
         began = time.monotonic()
@@ -173,7 +204,7 @@ def forks(count: int, kills: int) -> None:
         before = sum(server.asked.values())
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
         once_more = sum(server.asked.values()) - before
-        print(f"\n{5 * n:,} forks, {kills} kills (SIGKILL), {seconds:.0f} s: {more:,} calls;")
+        print(f"\n{5 * n:,} forks of {named}, {kills} kills (SIGKILL), {seconds:.0f} s: {more:,} calls;")
         print(f"of {len(planning):,} calls before their fork {again} were asked again.")
         print(f"The same command once more: {once_more} calls.")
 
@@ -290,6 +321,7 @@ def main() -> None:
         coverage(given.simulations, given.questions)
     if given.forks:
         forks(given.forks, given.kills)
+        forks(given.forks, given.kills, graph=True)
     conflicts(2 * given.questions)
     if given.data:
         table(given.data, given.questions)

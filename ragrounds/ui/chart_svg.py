@@ -225,10 +225,8 @@ class _Drawing:
         if picture.reference is not None:
             x = self._x(self.values, picture.reference)
             drawn.insert(0, _line("reference", x, top, x, self.bottom))
-        if picture.band is not None:
-            low, high = (self._x(self.values, end) for end in picture.band)
-            size = f'width="{high - low:g}" height="{self.bottom - top:g}"'
-            drawn.insert(0, f'<rect fill="var(--line)" x="{low:g}" y="{top:g}" {size}/>')
+        for low, high in [[self._x(self.values, end) for end in picture.band]] if picture.band else ():
+            drawn.insert(0, f'<path fill="var(--line)" d="M{low:g} {top:g}H{high:g}V{self.bottom:g}H{low:g}"/>')
         self._below(self.values, tick_texts(picture, self.values), picture.words, top)
         self.parts += drawn
         return []

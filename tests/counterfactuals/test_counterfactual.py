@@ -183,7 +183,7 @@ def test_who_cites_what_changes_nothing_cites_after_the_fact(benchmark: str) -> 
     assert first.cited_unmoved is None
     assert "cite" not in table.note
     assert "What each change of the evidence does to the score" in html
-    assert '<rect fill="var(--line)"' in html
+    assert '<path fill="var(--line)"' in html
     with scripted(said) as server:
         home = f"{benchmark}/other"
         run = rr.run(f"jsonl:{benchmark}/q.jsonl", ["vanilla_rag[top_k=2]"], corpus=f"beir:{benchmark}/corpus",

@@ -33,7 +33,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
 
-model = ChatOpenAI(model="m", base_url="URL", api_key="none", max_retries=0)
+model = ChatOpenAI(model="m", base_url="URL", api_key="none", max_retries=5)
 HELD = [Document(one["text"], id=one["_id"], metadata={"source": one["_id"], "title": one["title"]})
         for one in map(json.loads, Path("CORPUS").read_text().splitlines())]
 

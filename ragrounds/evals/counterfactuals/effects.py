@@ -191,7 +191,7 @@ def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
     return [question for name in order for question in clusters[name]]
 
 
-def _followed(asked: Sequence[Question], before: Values, after: Values, seed: int) -> PairedFigure:
+def followed(asked: Sequence[Question], before: Values, after: Values, seed: int) -> PairedFigure:
     """The difference where questions were taken until it was known: its interval and its p value hold at whatever
     number that was (:class:`ragrounds.evals.stats.sequential.ConfidenceSequence`)."""
     sequence = ConfidenceSequence(null=0.0)
@@ -250,7 +250,7 @@ def _effect(
     def whole_difference(then: Values, now: Values) -> PairedFigure:
         """Of all questions; those of a sample that was followed have an interval that holds at any number."""
         if follows is not None:
-            return _followed(asked, then, now, follows)
+            return followed(asked, then, now, follows)
         return paired(questions, then, now, seed, known, epochs)
 
     def difference(among: Sequence[Question]) -> PairedFigure:

@@ -237,8 +237,9 @@ def agent_names(runs: Sequence[Run], names: Mapping[str, str] | None = None) -> 
         runs: that are shown together.
         names: run id → what it is called, where it has a name of its own.
     """
-    whole = [(names or {}).get(run.id) or run.agent for run in runs]
-    short = [text.partition("[")[0] for text in whole]
+    of = {run.id: run.identity.get("counterfactual") for run in runs}
+    whole = [(names or {}).get(run.id) or (f"with {it['change']}" if (it := of[run.id]) else run.agent) for run in runs]
+    short = [text if of[run.id] else text.partition("[")[0] for run, text in zip(runs, whole, strict=True)]
     found = [one if short.count(one) == 1 else text for one, text in zip(short, whole, strict=True)]
     return {
         run.id: one_line(name if found.count(name) == 1 else f"{name} {run.id}", 60)
