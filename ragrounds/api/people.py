@@ -67,7 +67,7 @@ class AgreementResult(Struct, frozen=True):
     """People who labelled."""
 
 
-_Kind = Annotated[str, Arg("What was judged: equivalence, equivalence-published or statements.")]
+_Kind = Annotated[str, Arg("What was judged: a --kind of `judge run`, or 'rubric[…]' as tables name it.")]
 _Epoch = Annotated[int, Arg("Which of the run's epochs, from 0.", 0)]
 
 

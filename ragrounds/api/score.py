@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ from ragrounds.evals.judges.methods import (
     JudgeMeans,
     find_method,
     judgeable,
+    label_method,
     open_method,
 )
 from ragrounds.evals.judges.runs import JudgedRuns, judge_runs
@@ -145,9 +147,11 @@ class JudgeArguments(Struct, frozen=True):
         str,
         Arg(
             "equivalence (to a reference answer; equivalence-published by OGCaReBench's own rules), statements "
-            "(entailed, contradicted), ragas (its five figures) or one of them, such as ragas_faithfulness.",
+            "(entailed, contradicted), rubric (criteria with points), ragas (its five figures) or one of them, such as "
+            "ragas_faithfulness.",
         ),
     ]
+    rubric: Annotated[str | Path, Arg("Criteria of your own, for --kind rubric.", metavar="FILE.toml")] = ""
     max_cost: arguments.MaxCost = None
     max_total_tokens: arguments.MaxTotalTokens = None
     max_time: arguments.MaxTime = None
@@ -192,6 +196,8 @@ def judge(given: JudgeArguments) -> JudgeResult:
         StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
     chosen, wanted = chosen_settings(given.settings, given.home), find_method(given.kind)
+    if given.rubric:
+        wanted = label_method(given.kind).by_rubric(Path(given.rubric))
     failing, changed, journal = failure_limit(given.fail_after), given.server_changed, given.journal
     with opened_runs(given.runs, chosen) as (store, found):
         fitting = {run.id: judgeable(store, run, wanted, given.epochs) for run in found}

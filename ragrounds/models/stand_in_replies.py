@@ -123,6 +123,9 @@ def _said(turns: Turns, model: str) -> str:
     everything = "\n\n".join(text for _, text in turns)
     demands = _FENCED.sub("", everything)
     begun = any(role == "assistant" for role, _ in turns)
+    if '"criteria_met"' in demands and len(fenced := _FENCED.findall(everything)) > 2:
+        met = _share(fenced[-1], fenced[-2]) >= 0.5
+        return json.dumps({"explanation": "The stand-in compared words.", "criteria_met": met})
     if axes := dict(_AXIS.findall(demands)):
         return _verdicts(everything, axes, model)
     if built := _built(_FENCED.findall(everything), model, demands):

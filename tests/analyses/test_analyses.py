@@ -330,7 +330,8 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
         "calibration",
         "evidence",
         "listed",
-    }  # confidence, counterfactuals, a list: their own tests have them
+        "rubric",
+    }  # confidence, counterfactuals, a list, a judge: their own tests have them
     assert of_their_own < set(analyses())
     for name in analyses().keys() - of_their_own:
         made = analyse(name, store, [first.run, second.run], AnalysisOptions())

@@ -252,5 +252,6 @@ def test_every_kind_with_labels_says_what_an_item_is_set_against():
     assert {name for name, kind in judge_methods().items() if kind.labels} == {
         "equivalence",
         "equivalence-published",
+        "rubric",
         "statements",
     }

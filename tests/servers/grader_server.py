@@ -57,11 +57,24 @@ class Grader:
         if model == "grader-wavers" and sum(self.asked.values()) % 2:
             said = {"grade": "mismatch" if said["grade"] == "equivalent" else "equivalent"}
         text = "Well." if never else f"Read.\n{json.dumps(said)}"
+        if "### Criterion" in prompt and not never:
+            text = criterion(prompt, model)
         self.answered += 1
         return web.Response(body=completion([text], model, prompt), content_type="application/json")
 
     async def stats(self, request: web.Request) -> web.Response:
         return web.json_response({"asked": sum(self.asked.values()), "answered": self.answered})
+
+
+def criterion(prompt: str, model: str) -> str:
+    """A criterion is met where the answer holds its words in quotes, by default its last one; ``grader-prose`` says so
+    in prose of a criterion that begins with "Repeats"."""
+    *_, answer, asked = _PARTS.findall(prompt)
+    words = re.findall(r'"(.*?)"', asked) or asked.rstrip(".").split()[-1:]
+    met = model == "grader-mild" or all(word.lower() in answer.lower() for word in words)
+    if model == "grader-prose" and asked.startswith("Repeats"):
+        return "It is met." if met else "It is not met."
+    return f"```json\n{json.dumps({'explanation': 'Read.', 'criteria_met': met})}\n```"
 
 
 def grade(prompt: str, model: str) -> dict[str, str]:

@@ -21,6 +21,8 @@ from ragrounds.text import normalized
 _LONGEST_ID = 500
 STATEMENTS = "statements"
 """The value of a question's metadata ``facts`` where its gold facts are statements for a judge."""
+RUBRIC = "rubric"
+"""The same, where they are criteria of a rubric: text, points, tags."""
 NICE = "nice to have"
 """Behind such a statement: an answer may leave it out but must not contradict it."""
 
@@ -266,8 +268,8 @@ def nice_to_have(gold: Gold) -> tuple[str, ...]:
 
 
 def for_a_judge(question: Question) -> bool:
-    """Whether a question's facts are statements that a judge sets the answer against (K-QA)."""
-    return question.metadata.get("facts") == STATEMENTS
+    """Whether a question's facts are statements or criteria that a judge sets the answer against (K-QA)."""
+    return question.metadata.get("facts") in (STATEMENTS, RUBRIC)
 
 
 def lot(seed: int, *texts: str) -> bytes:

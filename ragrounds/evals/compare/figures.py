@@ -142,13 +142,13 @@ def figure(
     )
     errors = [binomial_error(means[name], len(found)) for name, found in places.items()]
     return Figure(
-        value=estimate.value,
+        value=_shown(estimate.value, scorer),
         n=len(scored),
         missing=missing,
         error=macro_error(errors) if binary else None,
-        low=estimate.low,
-        high=estimate.high,
-        pooled=_mean(numbers),
+        low=_shown(estimate.low, scorer),
+        high=_shown(estimate.high, scorer),
+        pooled=_shown(_mean(numbers), scorer),
         best=_mean([_mean([best[i] for i in found]) for found in places.values()]) if best else None,
     )
 
@@ -201,7 +201,11 @@ def outcomes_in(scorer: ScorerRecord | None, epochs: int) -> int:
 
 def _bounded(scorer: ScorerRecord | None) -> bool:
     """Whether its scores are shares."""
-    return scorer is None or scorer.unit == "percent"
+    return scorer is None or (scorer.unit == "percent" and not scorer.clipped)
+
+
+def _shown(value: float | None, scorer: ScorerRecord | None) -> float | None:
+    return min(1.0, max(0.0, value)) if value is not None and scorer is not None and scorer.clipped else value
 
 
 def _best(

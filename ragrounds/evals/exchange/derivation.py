@@ -335,7 +335,7 @@ class _Derived:
         method, judges = find_method(scorer.judging), self._named.get(attempt.run, [])
         if question.id in self._withheld:
             self._lacks_score(stated.scorer, "judged scores whose questions are withheld: --benchmark FILE")
-        elif not isinstance(method, LabelMethod) or len(judges) > 1:
+        elif not isinstance(method, LabelMethod) or len(judges) > 1 or "[" in stated.scorer:
             self._lacks_score(stated.scorer, f"scores by {stated.scorer}: of a panel, or by more than replies")
         elif stated.value is not None or not judges:
             made = self._judge(method, judges[0]).judge(attempt, question, self._golds[question.id]) if judges else None

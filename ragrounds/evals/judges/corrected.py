@@ -349,6 +349,7 @@ def judged_rows(
         said: item → another judge's verdict, in place of the scores in the store.
     """
     questions, golds = store.questions(run)
+    method = method.behind(method.name, lambda: store.scores(run, method.name))
     attempts = {one.question_id: one for one in store.attempts(run) if one.epoch == epoch}
     stored = {
         (scorer.name, score.question_id): score.value

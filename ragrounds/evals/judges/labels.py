@@ -353,6 +353,7 @@ def shown_items(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> 
     """Item → its texts, of the answers that an epoch of a run has."""
     questions, golds = store.questions(run)
     answers = {attempt.question_id: attempt.text for attempt in store.attempts(run) if attempt.epoch == epoch}
+    method = method.behind(method.name, lambda: store.scores(run, method.name))
     return {
         item: ShownItem(question.text, beside, answers[question.id])
         for question in questions

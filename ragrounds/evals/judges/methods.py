@@ -39,6 +39,9 @@ def find_method(name: str) -> JudgeMethod:
         UserError: there is none of this name.
     """
     known = judge_methods()
+    base = known.get(name.partition("[")[0])
+    if isinstance(base, LabelMethod) and (own := base.behind(name, tuple)).name == name:
+        return own
     if name not in known:
         raise UserError(f"--kind {name!r} is unknown.{nearest(name, known)} Known: {', '.join(known)}.")
     return known[name]

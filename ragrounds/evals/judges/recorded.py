@@ -18,7 +18,7 @@ from ragrounds.contracts import Entry, Model, Request
 from ragrounds.errors import StopRun
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge
 from ragrounds.evals.judges.gate import JudgeGate, probes_of
-from ragrounds.evals.judges.methods import by_panel, find_method, judge_methods
+from ragrounds.evals.judges.methods import by_panel, find_method
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.stats import majority
@@ -104,6 +104,7 @@ def recorded_verdicts(
     if not named:
         return []
     questions, golds = store.questions(run)
+    method = method.behind(method.name, lambda: store.scores(run, method.name))
     fitting = {question.id: question for question in questions if method.fits(question, golds[question.id])}
     wanted = fitting.keys() if only is None else fitting.keys() & only
     attempts = [each for each in store.attempts(run) if each.epoch == epoch and each.question_id in wanted]
@@ -136,13 +137,13 @@ def judge_replies(
     judged = [(score.scorer, one) for score in scores if isinstance(one := described(score.scorer), JudgedScorer)]
     if not judged:
         return ()
-    judges, methods = store.judges(run), judge_methods()
+    judges = store.judges(run)
     made: list[JudgeReply] = []
     for name, scorer in judged:
-        method = methods.get(scorer.judging)
+        method = find_method(scorer.judging)
         told: dict[str, list[Reply]] = {}
         for judge in judges if isinstance(method, LabelMethod) else ():
-            by = RecordedJudge(store, LabelJudge(cast("LabelMethod", method)), judge)
+            by = RecordedJudge(store, LabelJudge(cast("LabelMethod", method).behind(name, lambda: scores)), judge)
             # Nothing needed to be asked, or it was this judge: else another was asked, or in other words.
             if by.judge(attempt, question, gold) is not None or by.replies:
                 told[judge] = by.replies

@@ -147,7 +147,8 @@ def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> None:
 
 def _recorded(store: Store, run: Run, method: LabelMethod, judge: str, wanted: Set[tuple[str, int]]) -> list[Score]:
     """The scores that a judge's recorded replies make; empty: some reply is not recorded."""
-    by, code = RecordedJudge(store, LabelJudge(method), judge), judge_code(method)
+    by = RecordedJudge(store, LabelJudge(method.behind(method.name, lambda: store.scores(run))), judge)
+    code = judge_code(method)
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     scores: list[Score] = []

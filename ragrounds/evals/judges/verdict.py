@@ -220,6 +220,8 @@ async def ask(
         said = reply.text
         if reply.finish == "content_filter":
             reading = VerdictRead({}, dict.fromkeys(form.axes, REFUSED))
+        elif (own := form.strict(spoken(reply.text))) is not None:
+            reading = VerdictRead({form.axes[0]: own}, {}) if own else VerdictRead({}, {form.axes[0]: NOTHING})
         else:
             reading = read_verdict(reply.text, form, reply.finish)
         if occurrence == first or len(reading.values) > len(best.values):

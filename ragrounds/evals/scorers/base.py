@@ -33,6 +33,8 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
     """``percent``: scores are shares from 0 to 1, shown times 100. Any other unit: scores are shown as they are."""
     direction: Direction = "higher"
     """Which scores are better."""
+    clipped: bool = False
+    """Whether a score may be below 0, and the mean of a figure is clipped to 0 to 1 (HealthBench)."""
     ratio: bool = False
     """Whether the figure of a dataset is the sum of numerators over the sum of denominators (:meth:`parts`), as a
     micro-F1 is, and not the mean of the questions' scores. Over datasets it is always their unweighted mean (MIRAGE,

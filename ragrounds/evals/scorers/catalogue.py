@@ -19,6 +19,7 @@ from ragrounds.errors import UserError, unknown
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord, StoredScorer
+from ragrounds.evals.scorers.judged import JudgedScorer
 from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.recorder.errors import failure
 from ragrounds.records import Attempt, Gold, Kind, Question, Score, blank
@@ -114,6 +115,8 @@ def described(name: str) -> ScorerRecord:
     is, not even its unit."""
     known = name.partition("[")[0]
     made = all_scorers().get(known) or _NAMED.get(known) or _TOLD.get(name)
+    if isinstance(made, JudgedScorer) and made.judging == known != name:  # by a rubric of the user's own
+        return replace(made, name=name, judging=name)
     return made or StoredScorer(name=name, summary="score", method=name, kinds=("choice",), unit=NO_UNIT)
 
 

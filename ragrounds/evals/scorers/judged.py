@@ -7,11 +7,13 @@ labels a verdict may be, and the scores that verdicts make. Pure data and functi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from shlex import join, quote
 
 from msgspec import Struct
 
+from ragrounds.errors import UserError
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
@@ -47,6 +49,10 @@ class VerdictForm(Struct, frozen=True):
         """The form of the object, for the prompt."""
         choices = " or ".join(f'"{value}"' for value in self.values)
         return "{" + ", ".join(f'"{axis}": {choices}' for axis in self.axes) + "}"
+
+    def strict(self, text: str) -> str | None:
+        """The value in a reply by rules of the form's own, empty: none; ``None``: it is read as every other form."""
+        return None
 
 
 class JudgeQuestion(Struct, frozen=True, kw_only=True):
@@ -91,6 +97,14 @@ class LabelMethod(JudgeMethod, frozen=True, kw_only=True):
 
     probed_by: str = "ragrounds.evals.judges.probes"
     """The module that probes a judge of this kind; empty: none."""
+
+    def by_rubric(self, file: Path) -> LabelMethod:
+        """This way of judging by a user's own rubric; an error where it takes none."""
+        raise UserError(f"--kind {self.name} takes no rubric of your own; --kind rubric does.")
+
+    def behind(self, scorer: str, scores: Callable[[], Iterable[Score]]) -> LabelMethod:
+        """The way that gave scores: by the rubric that they hold, where `scorer` says that it is a user's own."""
+        return self
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
         """The scores of an attempt that needs no judge (it has no text, or there is nothing to set it against); empty:

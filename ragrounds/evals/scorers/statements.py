@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragrounds.evals.benchmarks.benchmark import for_a_judge, must_have, nice_to_have
+from ragrounds.evals.benchmarks.benchmark import STATEMENTS, must_have, nice_to_have
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
 from ragrounds.records import Attempt, Gold, Question, Score, blank
@@ -55,7 +55,7 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
 
     def fits(self, question: Question, gold: Gold) -> bool:
         """Questions whose facts are statements for a judge."""
-        return for_a_judge(question) and bool(must_have(gold))
+        return question.metadata.get("facts") == STATEMENTS and bool(must_have(gold))
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
         """An attempt without a text entails and contradicts nothing, and costs nothing."""

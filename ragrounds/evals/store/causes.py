@@ -158,7 +158,7 @@ def _doubted(attempt: Attempt, gold: Gold, question: Question, score: Score, sco
             return Cause(word="misread", text=f"{read}, the gold option")
         return None
     wordings = gold.facts or (((gold.answer,),) if _telling(gold.answer) else ())
-    if not wordings or not attempt.text.strip():
+    if not wordings or question.metadata.get("facts") or not attempt.text.strip():  # a judge's are no wordings
         return None
     held = [next((one for one in fact if _stands_in(one, attempt.text)), None) for fact in wordings]
     said = f" It says: {score.reason}" if score.reason else ""

@@ -130,7 +130,7 @@ def _axes(store: Store, run: Run, kind: LabelMethod) -> dict[str, list[str]]:
         if not kind.fits(question, gold):
             continue
         for item in kind.items(gold):
-            if item == question.id:
+            if item == question.id or question.metadata.get("facts") == "rubric":
                 axes.setdefault("grade", []).append(item)
             else:
                 fact = gold.facts[int(item.rpartition("#")[2]) - 1] if gold.facts else ()

@@ -356,6 +356,8 @@ def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
             or score.scorer in {one.scorer for one in loaded.judged}
         ):
             yield _score_line(loaded, score)
+            for line in score.prediction.split("\n")[1:]:  # what it is made of
+                yield TextBlock(line, "plain", 2)
         else:
             agreeing.append(score.scorer)
         for said in loaded.judged:
