@@ -157,6 +157,9 @@ IMPORT = Hook(
     MINE = Importer(name="mine", summary="…", recognises=lambda file: "theirs" in file.first, rows=rows)
 """
 
+PRINTED = Hook(noun="papers' tables", expected="a PrintedTables", folder="ragrounds.evals.studies")
+"""Figures that papers printed: :class:`~ragrounds.evals.compare.published.PrintedTables`, shown below a run's own."""
+
 VIEW = Hook(noun="view", expected="a View", folder="ragrounds.ui.trace.views")
 """A view of the attempts in the terminal viewer::
 

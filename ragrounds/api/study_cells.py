@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from ragrounds.agents.agent import open_agent
 from ragrounds.api.imported_cells import imported_run
 from ragrounds.api.people import judge_agreement
 from ragrounds.api.run import RunResult, run
@@ -25,9 +24,8 @@ from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.studies.figures import CellFigure, run_figure
 from ragrounds.evals.studies.state import KeptCell
-from ragrounds.evals.studies.study import Settings, StudyCell
+from ragrounds.evals.studies.study import Settings, StudyCell, agent_text
 from ragrounds.evals.studies.table import CellResult
-from ragrounds.specs import Value, parse
 
 _OF_RUN = (
     "profile", "model", "base_url", "alias", "corpus", "limit", "per_dataset", "seed", "epochs", "temperature", "top_p",
@@ -69,21 +67,6 @@ def _carry(cell: StudyCell) -> Callable[[Sequence[StudyCell], StudyCall], Carrie
     if cell.kind != "retrieve":
         return _imported if "imported" in cell.settings else _answers
     return figure_kind(cell).carry_out
-
-
-def agent_text(settings: Settings) -> str:
-    """The agent of a run's cell as one would type it: with its retriever, its k and its further parameters.
-
-    Raises:
-        UserError: an unknown agent, or a parameter that it does not have.
-    """
-    spec = parse(str(settings["agent"]))
-    agent, given = open_agent(spec), dict[str, Value]()
-    if "retriever" in settings and agent.card.searches:
-        given["retriever"] = parse(str(settings["retriever"]))
-    if isinstance(k := settings.get("k"), int) and "top_k" in agent.parameters:
-        given["top_k"] = k
-    return str(spec.having(**{key: value for key, value in given.items() if key not in spec.parameters}))
 
 
 def run_arguments(settings: Settings) -> Arguments:

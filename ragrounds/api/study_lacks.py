@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.api.study_cells import agent_text
 from ragrounds.api.workspace import user_prices
 from ragrounds.contracts import Model
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
-from ragrounds.evals.studies.study import StudyCell
+from ragrounds.evals.studies.study import StudyCell, agent_text
 from ragrounds.models.options import starts_server, with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.models.vllm_server import executable

@@ -9,11 +9,11 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.run import begun_runs
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
-from ragrounds.api.study_cells import agent_text, groups, run_arguments
+from ragrounds.api.study_cells import groups, run_arguments
 from ragrounds.api.study_lacks import cell_model
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.progress import Projection
-from ragrounds.evals.studies.study import StudyCell
+from ragrounds.evals.studies.study import StudyCell, agent_text
 from ragrounds.records import Reply, Usage
 from ragrounds.settings import Settings
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
+from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.findings import conclusions, finding, untested
+from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OUTCOMES
 from ragrounds.ui.chart_text import draw
@@ -25,6 +28,7 @@ from ragrounds.ui.text import (
     dollars,
     duration,
     ends,
+    figure_text,
     in_scale,
     number_of,
     one_line,
@@ -118,9 +122,15 @@ def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, st
     return {run: f"{tokens(cost.tokens)} tokens a question" for run, cost in costs.items() if cost.tokens is not None}
 
 
-def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> TextTable:
+def summary_table(
+    comparison: Comparison,
+    shown: Sequence[ScorerTable],
+    names: Mapping[str, str],
+    printed: Mapping[str, PrintedFigure] = MappingProxyType({}),
+) -> TextTable:
     """A line a run, the best first: the figures of the headlines, the difference to the best or to the baseline, cost,
-    tokens, seconds. What is the same of every run is in no column."""
+    tokens, seconds. What is the same of every run is in no column. `printed` holds run id → what a paper printed for
+    the same, which has a line below the run's."""
     lines = list(_lines(comparison, shown))
     one = len(lines) == 1
     short = {run: one_line(name, _NAME) for run, name in names.items()}
@@ -182,7 +192,14 @@ def summary_table(comparison: Comparison, shown: Sequence[ScorerTable], names: M
         title += f" ({', '.join(f'{max(one.overall.n for one in table.lines):,} {table.scorer}' for table in shown)})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
     percents = any(table.unit == "percent" for table in shown)
-    return table_of("summary", lines, columns, title=f"{title} · percent" if percents else title)
+    made = table_of("summary", lines, columns, title=f"{title} · percent" if percents else title)
+    rows = list[tuple[str, ...]]()
+    for line, row in zip(lines, made.rows, strict=True):
+        rows.append(row)
+        if found := printed.get(line.totals.run):
+            said = safe(f"  published ({found.source}: {found.row})"), figure_text(found.value, ".2f")
+            rows.append((*said, *("",) * (len(row) - len(said))))
+    return replace(made, rows=tuple(rows))
 
 
 def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> TextTable:

@@ -34,9 +34,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
+from ragrounds.agents.agent import open_agent
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import Spec, Value, parse
 from ragrounds.text import parse_toml
 
 Setting: TypeAlias = str | int | float | bool | tuple[str, ...] | dict[str, str]
@@ -206,6 +207,21 @@ class Study(_Said, frozen=True, kw_only=True):
         found = next(one for one in self.rows if one.name == row).published
         place = [one.name for one in self.columns].index(column)
         return found[place] if place < len(found) else None
+
+
+def agent_text(settings: Settings) -> str:
+    """The agent of a run's cell as one would type it: with its retriever, its k and its further parameters.
+
+    Raises:
+        UserError: an unknown agent, or a parameter that it does not have.
+    """
+    spec = parse(str(settings["agent"]))
+    agent, given = open_agent(spec), dict[str, Value]()
+    if "retriever" in settings and agent.card.searches:
+        given["retriever"] = parse(str(settings["retriever"]))
+    if isinstance(k := settings.get("k"), int) and "top_k" in agent.parameters:
+        given["top_k"] = k
+    return str(spec.having(**{key: value for key, value in given.items() if key not in spec.parameters}))
 
 
 def shipped_studies() -> list[str]:

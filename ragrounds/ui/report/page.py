@@ -12,6 +12,7 @@ from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.compare.abstract import abstract
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.compare.published import printed_figures
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
@@ -81,7 +82,9 @@ def report_page(
     names = agent_names(comparison)
     found = abstract(store, runs, comparison, scorers)
     notes = sections.named_notes(comparison.notes, names)
-    parts = {"Abstract": abstract_section(comparison, scorers, found, names, () if brief else notes)}
+    first = next((table for table, _ in comparison.shown(scorers)), None)
+    printed = printed_figures(runs, found.systems, first) if first else {}
+    parts = {"Abstract": abstract_section(comparison, scorers, found, names, () if brief else notes, printed)}
     if brief:
         parts["Notes"] = sections.limitations_section((), notes)
     else:

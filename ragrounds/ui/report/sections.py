@@ -14,6 +14,7 @@ from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.cause_counts import CauseCount
 from ragrounds.evals.compare.abstract import Abstract
 from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.causes import CAUSES
 from ragrounds.evals.store.store import Store
@@ -70,6 +71,7 @@ def abstract_section(
     found: Abstract,
     names: Mapping[str, str],
     notes: Sequence[str],
+    printed: Mapping[str, PrintedFigure],
 ) -> str:
     """What can be concluded at what price, Table 1 with the frontier, and the conditions: what is seen first.
 
@@ -79,12 +81,13 @@ def abstract_section(
         found: who answered what, and what is missing.
         names: run id → what the run is called, safe to show.
         notes: on its runs, which stand elsewhere.
+        printed: run id → what a paper printed for the same.
     """
     shown, called = [table for table, _ in comparison.shown(scorers)], agent_names(comparison)
     said = " ".join(map(coded, conclusion_lines(comparison, scorers, called))).replace(" %", "\u00a0%")
     placed = shown[0].frontier if shown and len(comparison.rows) > 1 else None
     drawn = figure(frontier_picture(placed, shown[0].scorer, called), _BESIDE) if placed else ""
-    table = html_table(summary_table(comparison, shown, called))
+    table = html_table(summary_table(comparison, shown, called, printed))
     below = [*table_remarks(comparison, shown, called), who_answered(found, names)]
     remarks = "".join(f"<p>{prose(line)}</p>" for line in below)
     more = f'<p>{number_of(len(notes), "note")}: <a href="#limitations">Limitations</a>.</p>' if notes else ""
