@@ -207,9 +207,12 @@ def code_named(card: Card) -> list[str]:
 
 def named_inside(spec: Spec) -> list[Spec]:
     """The agents that an agent's text, or its file, names inside it. Nothing is opened."""
-    card = read_card(spec.name)
-    values = [spec.parameters.get(key, card.parameters.get(key, "")) for key in _wraps(card)]
-    return [one for value in values for one in _agents_in(value)]
+    return [one for named in _named_in(spec, read_card(spec.name)).values() for one in named]
+
+
+def _named_in(spec: Spec, card: Card) -> dict[str, tuple[Spec, ...]]:
+    """Parameter → the agents that it names, in the text or else in the file."""
+    return {key: _agents_in({**card.parameters, **spec.parameters}.get(key, "")) for key in _wraps(card)}
 
 
 def _wraps(card: Card) -> tuple[str, ...]:
@@ -285,8 +288,7 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
     kept: dict[str, Value] = {}
     wraps = _wraps(card)
     inner: dict[str, tuple[Agent, ...]] = {}
-    for key in wraps:
-        named = _agents_in(spec.parameters.get(key, own.get(key, "")))
+    for key, named in _named_in(spec, card).items():
         inner[key] = tuple(open_agent(one, model=model, depth=depth + 1) for one in named)
         if not named:
             raise UserError(f"{spec} runs another agent: give {spec.name}[{key}=AGENT].")
@@ -371,8 +373,7 @@ def with_retriever(text: str, retriever: str) -> str:
     """
     spec = parse(text)
     card = read_card(spec.name)
-    for key in _wraps(card):
-        named = _agents_in(spec.parameters.get(key, card.parameters.get(key, "")))
+    for key, named in _named_in(spec, card).items():
         inside = [parse(with_retriever(str(one), retriever)) for one in named]
         if inside != list(named):
             spec = spec.having(**{key: Listed.of(inside) if len(inside) > 1 else inside[0]})
