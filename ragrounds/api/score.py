@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, cast
 
 from msgspec import Struct
 from rich.console import Console
@@ -27,11 +27,14 @@ from ragrounds.api.workspace import (
     texts,
     user_prices,
 )
+from ragrounds.contracts import Model
+from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.circuit_breaker import failure_limit
 from ragrounds.evals.judges.attempts import JudgedAnswer
 from ragrounds.evals.judges.gate import LEAST, Probing
+from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.evals.judges.methods import (
     JudgeMeans,
     find_method,
@@ -70,6 +73,8 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
     judged: JudgedRuns
     comparison: Comparison | None
     """By the judges' scores; ``None``: some judge gave no verdict at all, so no score was written."""
+    verifier: LabelAgreement | None = None
+    """The verifier against the labels that were given; ``None``: none were."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -147,7 +152,8 @@ class JudgeArguments(Struct, frozen=True):
         str,
         Arg(
             "equivalence (to a reference answer; equivalence-published by OGCaReBench's own rules), statements "
-            "(entailed, contradicted), rubric (criteria with points), ragas (its five figures) or one of them, such as "
+            "(entailed, contradicted), rubric (criteria with points), claims (RAGChecker, FActScore), citations (ALCE; "
+            "citations-published by its own reading), ragas (its five figures) or one of them, such as "
             "ragas_faithfulness.",
         ),
     ]
@@ -162,6 +168,13 @@ class JudgeArguments(Struct, frozen=True):
     server_changed: arguments.ServerChanged = "stop"
     embedder: Annotated[
         str | None, Arg("'dense[model=…]' or a retriever's card: whose vectors are compared (ragas' relevancy).")
+    ] = None
+    verifier: Annotated[
+        Literal["llm", "lexical", "nli"],
+        Arg("What says whether a text entails a claim: the judge, the overlap of words, a model of inference."),
+    ] = "llm"
+    labelled: Annotated[
+        Path | None, Arg("CSV of text, claim, label: the verifier is set against these labels as well.")
     ] = None
     epochs: Annotated[
         Sequence[int], Arg("Only this epoch, from 0 (repeatable). [default: all]", option="--epoch", many=True)
@@ -204,14 +217,22 @@ def judge(given: JudgeArguments) -> JudgeResult:
         vectors = None
         if given.embedder:
             vectors = named_embedder(*met_retrievers([given.embedder], chosen, changed, journal))
-        grader = open_method(wanted, JudgeMeans(store=store, embedder=vectors, prices=user_prices(chosen)))
+        means = JudgeMeans(store=store, embedder=vectors, verifier=given.verifier, prices=user_prices(chosen))
+        grader = open_method(wanted, means)
+        if (given.labelled or given.verifier != "llm") and not wanted.verifiers:
+            raise UserError(f"--verifier and --labelled are for claims and citations, not for --kind {wanted.name}.")
         server = {"base_url": given.base_url, "alias": given.alias}
-        models = open_judges(store, texts(given.judges), chosen, **server, changed=changed, journal=journal)
+        models = [cast("Model", grader)]  # a verifier that asks no judge
+        if given.verifier == "llm" or given.judges:
+            models = open_judges(store, texts(given.judges), chosen, **server, changed=changed, journal=journal)
         recorded = StoreJournal(store, journal)
 
-        async def carry_out() -> JudgedRuns:
+        async def carry_out() -> tuple[JudgedRuns, LabelAgreement | None]:
             async with closing(models, recorded):
-                return await judge_runs(
+                if given.labelled:
+                    against = cast("Any", grader).against_people(given.labelled, models[0], recorded, PromptFolder())
+                agreed: LabelAgreement | None = await against if given.labelled else None
+                judged = await judge_runs(
                     store,
                     found,
                     grader,
@@ -225,12 +246,13 @@ def judge(given: JudgeArguments) -> JudgeResult:
                     done=hear,
                     probing=Probing(given.probes, given.withhold_below),
                 )
+                return judged, agreed
 
         with _shown([run.id for run in found], given.progress) as hear:
-            judged = finish(carry_out())
+            judged, agreed = finish(carry_out())
         scorers = judged.runs[0].scorers
         comparison = None if judged.mute else compare(store, found, scorers=scorers, common=len(found) > 1)
-    return JudgeResult(settings=chosen, judged=judged, comparison=comparison)
+    return JudgeResult(settings=chosen, judged=judged, comparison=comparison, verifier=agreed)
 
 
 @contextmanager

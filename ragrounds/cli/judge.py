@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from shlex import join, quote
+from typing import Any, cast
 
 import typer
 from msgspec.structs import asdict
@@ -80,9 +81,12 @@ def judge_command(
     result = judge_runs(**asdict(given))
     found = result.judged.runs
     if as_json:
-        print_json({"graded": found[0] if len(found) == 1 else found, "comparison": result.comparison})
+        graded = found[0] if len(found) == 1 else found
+        print_json({"graded": graded, "comparison": result.comparison, "verifier": result.verifier})
     else:
         result.draw(results_console())
+        if result.verifier is not None:
+            print_agreement(cast("Any", result.verifier), raters=1)  # an agreement with people without corrections
     _say_end(result)
 
 

@@ -498,3 +498,50 @@ def test_what_judging_cost_stands_beside_what_the_answers_cost(judge, command, h
     assert next(line for line in ledger if line["role"] == "judging")["cost_paid"] == rows[0]["cost_judging"]
     csv_rows = list(csv.DictReader(io.StringIO(command("compare", "direct", "--csv").stdout)))
     assert [row["value"] for row in csv_rows if row["measure"] == "cost_judging"] == [str(rows[0]["cost_judging"])]
+
+
+def test_a_run_judged_by_claims_and_citations_is_compared(command, grader, home, tmp_path):
+    """From the run to the comparison: answers that cite by numbers, one of them a passage that was never shown."""
+    corpus, questions = tmp_path / "corpus", tmp_path / "questions.jsonl"
+    corpus.mkdir()
+    passages = ["Blue corrects methaemoglobin. It is a dye.", "Dogs bark. They bite.", "Rest is good. Sleep well."]
+    lines = [json.dumps({"_id": f"d{n}", "title": f"T{n}", "text": text}) for n, text in enumerate(passages)]
+    (corpus / "corpus.jsonl").write_text("\n".join(lines))
+    asked = ["What corrects methaemoglobin?", "What corrects methaemoglobin now?"]
+    rows = [
+        {"id": f"q{n}", "question": text, "kind": "long", "answer": "Blue corrects methaemoglobin. Rest helps."}
+        for n, text in enumerate(asked)
+    ]
+    questions.write_text("\n".join(map(json.dumps, rows)))
+    at = ("--base-url", grader.url)
+    done = command(
+        "run", "--benchmark", f"jsonl:{questions}", "--agent", "vanilla_rag[top_k=3]", "--corpus", f"beir:{corpus}",
+        "--model", "openai:writer", *at, "--display", "none",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    judged = ("judge", "vanilla_rag", "--judge", "openai:grader", *at)
+    assert command(*judged, "--kind", "claims").returncode == 0
+    labelled = tmp_path / "pairs.csv"
+    labelled.write_text("text,claim,label\nDogs bark.,dogs bark,entailment\nDogs bark.,cats sleep,neutral\n")
+    done = command("judge", "vanilla_rag", "--kind", "citations", "--verifier", "lexical", "--labelled", str(labelled))
+    assert done.returncode == 0, done.stderr
+    assert "2 answers judged by lexical; 0 scores missing." in done.stderr
+    assert "accuracy: 100.00 %" in done.stdout
+    with Store(home) as store:
+        run = store.run("vanilla_rag")
+        values = {
+            name: {score.question_id: score.value for score in store.scores(run, name)}
+            for name in ("claim-f1", "faithfulness", "fabricated-citations", "citation-recall")
+        }
+    named = sorted(values["claim-f1"])
+    assert values["fabricated-citations"] == dict(zip(named, (1.0 * (len(text) % 2) for text in asked), strict=True))
+    assert all(
+        value is not None and value > 0 for name in values for value in values[name].values() if "fab" not in name
+    )
+    shown = command("compare", "vanilla_rag", "--scorer", "claim-f1", "--scorer", "fabricated-citations").stdout
+    assert "judged by openai:grader" in shown
+    assert "judged by lexical" in command("compare", "vanilla_rag", "--scorer", "citation-recall").stdout
+    assert "in no passage: Rest helps" in command("show", "vanilla_rag", "q1").stdout
+    wrong = command("judge", "vanilla_rag", "--kind", "equivalence", "--verifier", "lexical")
+    assert wrong.returncode == 2
+    assert "--verifier and --labelled are for claims and citations, not for --kind equivalence." in wrong.stderr

@@ -35,7 +35,7 @@ def test_a_panel_goes_by_how_it_votes_too(edit):
 def test_every_prompt_that_a_method_puts_to_judges_counts(monkeypatch):
     real = loader._text
     for method in judge_methods().values():
-        assert bool(method.prompts) == isinstance(method, LabelMethod), method.name
+        assert bool(method.prompts) == (isinstance(method, LabelMethod) or bool(method.verifiers)), method.name
         before = judge_code(method)
         for name in method.prompts:
             with monkeypatch.context() as patch:
@@ -48,6 +48,15 @@ def test_every_prompt_that_a_method_puts_to_judges_counts(monkeypatch):
                     ),
                 )
                 assert judge_code(method) != before, name
+
+
+def test_verdicts_of_another_verifier_are_other_scores(edit):
+    (claims,) = (one for one in judge_methods().values() if one.name == "claims")
+    codes = {judge_code(claims, verifier=name) for name in claims.verifiers}
+    assert len(codes) == 3
+    assert judge_code(claims) in codes
+    edit("verifiers.py")
+    assert judge_code(claims) not in codes
 
 
 def test_arenas_go_by_the_code_that_asks(edit):

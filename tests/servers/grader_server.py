@@ -7,7 +7,9 @@ it, contradicted where the answer holds "not " before it. The model's name choos
 ``grader-led`` repeats a grade that stands in the answer, ``grader-wavers`` says the opposite
 every second time, ``grader-a`` calls A the better of any pair, ``grader-first`` the one shown first,
 ``grader-mostly`` in all but one of 25, ``grader-tie`` neither, and ``grader-down`` is out of order while the file named
-by ``--down`` exists. Replies take ``--latency`` seconds.
+by ``--down`` exists. ``grader-half`` leaves out every second claim. A claim is entailed by a text that holds it; a text
+claims its sentences. ``writer`` is no grader: it answers with the first sentence of each document and its number, and
+cites one that it was not shown where the question has an odd number of letters. Replies take ``--latency`` seconds.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -51,12 +54,12 @@ class Grader:
             return web.json_response({"error": error}, status=400)
         never = model == "grader-never" or (model.startswith("grader-late") and self.asked[digest] == 1)
         never = never or (model == "grader-mute" and int(digest[:8], 16) % 10 < 3)
-        said = grade(prompt, model)
+        said: dict[str, Any] = {} if model == "writer" else grade(prompt, model)
         if model == "grader-led" and (planted := _PLANTED.findall(prompt)):
             said = {"grade": planted[-1]}
         if model == "grader-wavers" and sum(self.asked.values()) % 2:
             said = {"grade": "mismatch" if said["grade"] == "equivalent" else "equivalent"}
-        text = "Well." if never else f"Read.\n{json.dumps(said)}"
+        text = "Well." if never else f"Read.\n{json.dumps(said)}" if said else write(prompt)
         if "### Criterion" in prompt and not never:
             text = criterion(prompt, model)
         self.answered += 1
@@ -77,7 +80,7 @@ def criterion(prompt: str, model: str) -> str:
     return f"```json\n{json.dumps({'explanation': 'Read.', 'criteria_met': met})}\n```"
 
 
-def grade(prompt: str, model: str) -> dict[str, str]:
+def grade(prompt: str, model: str) -> dict[str, str] | dict[str, list[str]]:
     """A verdict by words: of a pair, the longer answer is better."""
     if pair := dict(_PAIR.findall(prompt)):
         better = "tie" if len({len(text) for text in pair.values()}) == 1 else max(pair, key=lambda one: len(pair[one]))
@@ -88,6 +91,11 @@ def grade(prompt: str, model: str) -> dict[str, str]:
         return dict.fromkeys(("usefulness", "readability", "knowledge", "reasoning"), better)
     parts = _PARTS.findall(prompt)
     _, *rest = parts
+    if prompt.rstrip().endswith("### Claims"):
+        return {"claims": [f"{one.strip()}." for one in re.split(r"[.\n]", parts[-1]) if one.strip(": Answer")]}
+    if "### Claims" in prompt:
+        said = {f"c{n}": verdict_on(one, parts[0]) for n, one in enumerate(rest, 1)}
+        return dict(list(said.items())[::2]) if model == "grader-half" else said
     if "### Statements" not in prompt:
         reference, answer = parts[-2:]  # the published judge does not see the question
         same = model == "grader-mild" or reference.lower() in answer.lower()
@@ -99,6 +107,22 @@ def grade(prompt: str, model: str) -> dict[str, str]:
         held = statement.lower() in answer.lower()
         said[f"s{number}"] = "contradiction" if denied else "entailment" if held else "neutral"
     return said
+
+
+def verdict_on(claim: str, text: str) -> str:
+    """Whether a text holds a claim, or its denial."""
+    plain = claim.lower().strip(" .")
+    return "contradiction" if f"not {plain}" in text.lower() else "entailment" if plain in text.lower() else "neutral"
+
+
+_DOCUMENT = re.compile(r"^Document \[(\d+)\][^\n]*\n([^.\n]+)", re.MULTILINE)
+
+
+def write(prompt: str) -> str:
+    """An answer out of the first sentence of every document."""
+    question = prompt.rpartition("### Question\n")[2].partition("\n")[0]
+    said = " ".join(f"{sentence.strip()} [{number}]." for number, sentence in _DOCUMENT.findall(prompt))
+    return f"Answer:\n{said} Rest helps{' [77]' if len(question) % 2 else ''}."
 
 
 def grader_server(*arguments: str) -> contextlib.AbstractContextManager[Running]:

@@ -26,6 +26,7 @@ from ragrounds.specs import Spec, parse
 
 _ASKING = "ragrounds.evals.judges.verdict"
 _VOTING = "ragrounds.evals.judges.panel"
+_VERIFYING = "ragrounds.evals.judges.verifiers"
 FIRST = 20
 """Replies after which a judge is given up, where none of them could be read."""
 NOT_ASKED = "not asked any more"
@@ -134,20 +135,23 @@ class AttemptJudge(Protocol):
         """
 
 
-def judge_code(method: JudgeMethod, *, panel: bool = False) -> str:
+def judge_code(method: JudgeMethod, *, panel: bool = False, verifier: str = "llm") -> str:
     """The digest of what a judged score rests on beside the replies: the way of judging, its prompts, and the code that
     asks and reads verdicts.
 
     Args:
         method: the way of judging.
         panel: the majority of several judges counts.
+        verifier: what says whether a text entails a claim.
 
     Raises:
         UserError: it names a prompt that is not there.
     """
     asking = [method.asked_by.partition(":")[0] or _ASKING, *([_VOTING] if panel else ())]
+    asking += [_ASKING, _VERIFYING] if method.verifiers else []
     codes = [code_digest(home_of(method), within=("ragrounds.evals.scorers",)), *map(code_digest, asking)]
-    return text_digest(*codes, *PromptFolder().digest(method.prompts).values())
+    by = () if verifier == "llm" else (verifier,)
+    return text_digest(*codes, *PromptFolder().digest(method.prompts).values(), *by)
 
 
 class LabelJudge(Struct, frozen=True):

@@ -24,6 +24,7 @@ class JudgeMeans(Struct, frozen=True, kw_only=True):
 
     store: Store
     embedder: NamedEmbedder | None = None
+    verifier: str = "llm"
     prices: Mapping[str, Price] = {}
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Model, Request
 from ragrounds.errors import StopRun
-from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge
+from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judge_code
 from ragrounds.evals.judges.gate import JudgeGate, probes_of
 from ragrounds.evals.judges.methods import by_panel, find_method
 from ragrounds.evals.scorers import described
@@ -208,6 +208,10 @@ class JudgeFinder:
 
     def _judges(self, run: Run, kind: str) -> ScoreJudges | None:
         asked, method = tuple(self._store.judges(run)), find_method(kind)
+        codes = self._store.score_codes(run).get(method.scorers[-1].name, set())
+        for verifier in method.verifiers[1:]:
+            if judge_code(method, verifier=verifier) in codes:
+                return ScoreJudges((verifier,))
         if not asked:
             return None
         if not isinstance(method, LabelMethod):

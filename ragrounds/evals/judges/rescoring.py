@@ -102,7 +102,8 @@ def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lam
 def _codes_now(scorer: ScorerRecord) -> set[str]:
     if isinstance(scorer, JudgedScorer):
         method = find_method(scorer.judging)
-        return {judge_code(method), judge_code(method, panel=True)}
+        by = method.verifiers or ("llm",)
+        return {judge_code(method, panel=True), *(judge_code(method, verifier=one) for one in by)}
     return {scorer_code(scorer)}
 
 

@@ -78,6 +78,8 @@ class JudgeMethod(Struct, frozen=True, kw_only=True):
     scorers: tuple[JudgedScorer, ...]
     needs: str
     """What a question must have, in words."""
+    verifiers: tuple[str, ...] = ()
+    """What can say whether a text entails a claim, where it asks that; the first is the judge."""
     labels: tuple[str, ...] = ()
     """What a verdict may be; empty: verdicts are numbers."""
     prompts: tuple[str, ...] = ()

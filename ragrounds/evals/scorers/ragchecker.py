@@ -1,0 +1,148 @@
+"""RAGChecker's eleven metrics of a long answer (Ru et al. 2024; amazon-science/RAGChecker, computation.py), with the
+authors' values also where there is nothing to count: no claims or no passages give 0. A passage is relevant where it
+entails a claim of the reference. How claims and verdicts are got stands in :mod:`ragrounds.evals.judges.claims`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ragrounds.evals.scorers.claim_record import ClaimRecord, ClaimScorer, VerifiedMethod, levels, share, supported
+from ragrounds.evals.scorers.factscore import SUPPORTED_CLAIMS
+
+
+def precision(record: ClaimRecord) -> float | None:
+    """Share of the answer's claims that the reference entails."""
+    return share(levels(record.by_gold))
+
+
+def recall(record: ClaimRecord) -> float | None:
+    """Share of the reference's claims that the answer entails."""
+    return share(levels(record.by_answer))
+
+
+def f1(record: ClaimRecord) -> float | None:
+    """F1 of the answer's claims and the reference's."""
+    one, other = precision(record), recall(record)
+    if one is None or other is None:
+        return None
+    return 2 * one * other / (one + other) if one > 0 and other > 0 else 0.0
+
+
+def claim_recall(record: ClaimRecord) -> float | None:
+    """Share of the reference's claims that some passage entails."""
+    return share(supported(record.gold_by_passages))
+
+
+def context_precision(record: ClaimRecord) -> float | None:
+    """Share of the passages that are relevant."""
+    return share(_relevant(record))
+
+
+def context_utilization(record: ClaimRecord) -> float | None:
+    """Share of the reference's claims in the passages that the answer has."""
+    found, used = supported(record.gold_by_passages), levels(record.by_answer)
+    return None if share(found) is None else share(used[found == 1])
+
+
+def noise_sensitivity_in_relevant(record: ClaimRecord) -> float | None:
+    """Share of the answer's claims that are wrong, and out of a relevant passage."""
+    return _noise(record, relevant=True)
+
+
+def noise_sensitivity_in_irrelevant(record: ClaimRecord) -> float | None:
+    """Share of the answer's claims that are wrong, and out of other passages alone."""
+    return _noise(record, relevant=False)
+
+
+def hallucination(record: ClaimRecord) -> float | None:
+    """Share of the answer's claims that are wrong, and in no passage."""
+    return _unsupported(record, right=False)
+
+
+def self_knowledge(record: ClaimRecord) -> float | None:
+    """Share of the answer's claims that are right, and in no passage."""
+    return _unsupported(record, right=True)
+
+
+def faithfulness(record: ClaimRecord) -> float | None:
+    """Share of the answer's claims that some passage entails."""
+    return share(supported(record.by_passages))
+
+
+def _relevant(record: ClaimRecord) -> np.ndarray:
+    found = levels(record.gold_by_passages)
+    return found.max(axis=0) if found.size else np.zeros(0)
+
+
+def _noise(record: ClaimRecord, *, relevant: bool) -> float | None:
+    kinds, found = _relevant(record), levels(record.by_passages)
+    if not record.by_gold or not kinds.size:
+        return 0.0
+    within = np.minimum(found, kinds).max(axis=1)
+    others = np.minimum(found, 1 - kinds).max(axis=1)
+    noise = np.minimum(1 - levels(record.by_gold), within if relevant else np.minimum(others, 1 - within))
+    return None if None in record.by_gold else share(noise)
+
+
+def _unsupported(record: ClaimRecord, *, right: bool) -> float | None:
+    if not record.by_gold or not levels(record.by_passages).size:
+        return 0.0
+    stated = levels(record.by_gold)
+    alone = np.minimum(stated if right else 1 - stated, 1 - supported(record.by_passages))
+    return None if None in record.by_gold else share(alone)
+
+
+class RagChecker(ClaimScorer, frozen=True, kw_only=True):
+    """One of the metrics."""
+
+    metric: Callable[[ClaimRecord], float | None]
+
+    def figure(self, record: ClaimRecord) -> float | None:
+        """The metric of one answer."""
+        return self.metric(record)
+
+
+def _scorer(
+    name: str, metric: Callable[[ClaimRecord], float | None], *, overall: bool = False, lower: bool = False
+) -> RagChecker:
+    what = str(metric.__doc__).rstrip(".").replace("Share", "share")
+    return RagChecker(
+        name=name,
+        metric=metric,
+        summary=f"{what}, by the judge{'; lower is better' if lower else ''}",
+        method=f"RAGChecker's {metric.__name__.replace('_', ' ')} ({what}), by a judge",
+        direction="lower" if lower else "higher",
+        reference=metric is not faithfulness,
+        passages=not overall,
+        beside=overall,
+    )
+
+
+CLAIM_F1 = _scorer("claim-f1", f1, overall=True)
+CLAIM_PRECISION = _scorer("claim-precision", precision, overall=True)
+CLAIM_RECALL = _scorer("claim-recall", recall, overall=True)
+CONTEXT_RECALL = _scorer("context-recall", claim_recall)
+CONTEXT_PRECISION = _scorer("context-precision", context_precision)
+CONTEXT_UTILIZATION = _scorer("context-utilization", context_utilization)
+NOISE_RELEVANT = _scorer("noise-relevant", noise_sensitivity_in_relevant, lower=True)
+NOISE_IRRELEVANT = _scorer("noise-irrelevant", noise_sensitivity_in_irrelevant, lower=True)
+HALLUCINATED_CLAIMS = _scorer("hallucinated-claims", hallucination, lower=True)
+SELF_KNOWLEDGE = _scorer("self-knowledge", self_knowledge)
+FAITHFULNESS = _scorer("faithfulness", faithfulness)
+
+
+class ClaimMethod(VerifiedMethod, frozen=True, kw_only=True):
+    """Judges an answer claim by claim. The scores of the last of its scorers hold the record of claims."""
+
+    name: str = "claims"
+    scorers: tuple[ClaimScorer, ...] = (
+        CLAIM_F1, CLAIM_PRECISION, CLAIM_RECALL, CONTEXT_RECALL, CONTEXT_PRECISION, CONTEXT_UTILIZATION, NOISE_RELEVANT,
+        NOISE_IRRELEVANT, HALLUCINATED_CLAIMS, SELF_KNOWLEDGE, FAITHFULNESS, SUPPORTED_CLAIMS,
+    )  # fmt: skip
+    prompts: tuple[str, ...] = ("judge/claims", "judge/supports")
+
+
+CLAIM_METHOD = ClaimMethod()
