@@ -277,15 +277,11 @@ def _effect(
         settled = replace(others[0], scores={**others[0].scores, **same}).values(questions, scorer)
     shown = {key: (_given(one, place[0]), _given(other, place[0])) for key, one, other in traced
              if (place := places[key]) is not None and key not in failures}  # fmt: skip
-    right = [(key, other.value == 1.0) for key, one, other in pairs if one.value == 1.0 and key in shown]
-    drops = change.spec.name in ("drop", "none")
-    lost = {key: then - now for key, (then, now) in shown.items() if drops and then - now}
-    cites = {key for key in lost if change.spec.name == "drop" and _cites(store, parent.attempts[key], lost[key])}
     made = [call for _, _, other in traced for call in calls(other.events) if call.kind == "model"]
     costs = [other.cost_paid for _, _, other in traced]
     mine = noise is not None and all(question.id in noise for question in questions)
     split = _split(alone, questions, scorer) if alone is not None else None
-    return Effect(
+    found = Effect(
         run=run.id,
         agent=run.agent,
         change=str(Spec(IDENTITY, {"search": change.fork}) if change.is_identity else change.spec),
@@ -294,10 +290,6 @@ def _effect(
         attempts=len(traced),
         failed=sum(other.status == "failed" for _, _, other in traced),
         settled=whole_difference(before, settled) if settled is not None else None,
-        necessary=share((key, not held) for key, held in right if key in lost),
-        sufficient=share((key, held) for key, held in right if change.spec.name == "keep" and shown[key][1]),
-        cited=share((key, key in cites) for key in lost if change.spec.name == "drop"),
-        cited_unmoved=share((key, one.prediction == other.prediction) for key, one, other in pairs if key in cites),
         touched=share((key, place is not None) for key, place in places.items()),
         reached=share(reached) if not change.is_identity else None,
         before=figure(questions, before, {}, seed, known, epochs),
@@ -317,6 +309,28 @@ def _effect(
         reused=sum(call.cached for call in made),
         paid=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
+    return replace(found, **{name: share(held) for name, held in _uses(store, parent, change, shown, pairs).items()})
+
+
+def _uses(
+    store: Store,
+    parent: _Made,
+    change: Change,
+    shown: Mapping[AttemptKey, tuple[set[str], set[str]]],
+    pairs: Iterable[tuple[AttemptKey, Score, Score]],
+) -> dict[str, list[tuple[AttemptKey, bool]]]:
+    """What answers made of passages that a change takes or leaves alone: figure → attempts, and whether it holds there.
+    `shown`: the passages of the changed search before and after."""
+    kind, scores = change.spec.name, [(key, one, other) for key, one, other in pairs if key in shown]
+    lost = {key: then - now for key, (then, now) in shown.items() if kind in ("drop", "none") and then - now}
+    cites = {key for key in lost if kind == "drop" and _cites(store, parent.attempts[key], lost[key])}
+    right = [(key, other.value == 1.0) for key, one, other in scores if one.value == 1.0]
+    return {
+        "necessary": [(key, not held) for key, held in right if key in lost],
+        "sufficient": [(key, held) for key, held in right if kind == "keep" and shown[key][1]],
+        "cited": [(key, key in cites) for key in lost if kind == "drop"],
+        "cited_unmoved": [(key, one.prediction == other.prediction) for key, one, other in scores if key in cites],
+    }
 
 
 def _noise(parent: _Made, identities: Sequence[_Made]) -> Shares | None:
