@@ -17,6 +17,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -116,9 +117,9 @@ PLANTED = {
         f"inverted on {SUBJECTS[0]}",
     ),
     "perfect": (lambda seen, lot, n: truth(seen), ""),
-    "noisy, 3 % of verdicts turned": (noisy(0.03), ""),
-    "noisy, 10 % turned": (noisy(0.1), "noisy"),
-    "noisy, 35 % turned": (noisy(0.35), "noisy"),
+    "noisy, 3 % of verdicts turned": (noisy(0.03), 0.03),
+    "noisy, 10 % turned": (noisy(0.1), 0.1),
+    "noisy, 35 % turned": (noisy(0.35), 0.35),
     "drifting to leniency": (lambda seen, lot, n: YES if lot.random() < n / 120 else truth(seen), "drifting"),
     "prefers its own texts": (
         lambda seen, lot, n: YES if STYLE in seen["answer"] else truth(seen),
@@ -164,13 +165,23 @@ async def gated(name, says, seed: int, wish: Probing = Probing(), count: int = 1
     return (await probe_runs(LabelJudge(EQUIVALENCE), *all_, wish, prompts, 16, admission))[0].gates[0]
 
 
+def rightly(wanted: str | float, gate) -> bool:
+    """Whether a judge is named so; of a noisy one, whether the interval of its noise holds what it is (two replies
+    differ where one of them is turned), and it is called noisy where it is withheld."""
+    if isinstance(wanted, str):
+        return wanted in gate.named if wanted else not gate.named
+    again = next(one.share for one in gate.shares if one.probe == "again")
+    held = again.low <= 1 - 2 * wanted * (1 - wanted) <= again.high
+    return held and (not gate.withheld or gate.named == ("noisy",)) and bool(gate.withheld) == (wanted > 0.2)
+
+
 def table(simulations: int, good: int):
     yield "| judge planted | named rightly | withheld | what it is named, of the runs | probes' share of the calls |"
     yield "|---|---:|---:|---|---:|"
     for name, (says, wanted) in PLANTED.items():
         gates = [asyncio.run(gated(name, says, seed, Probing(12))) for seed in range(simulations)]
         kinds = Counter(", ".join(one.named) or ("doubtful" if one.undecided else "able") for one in gates)
-        right = sum(wanted in one.named if wanted else not one.named for one in gates)
+        right = sum(map(partial(rightly, wanted), gates))
         said = "; ".join(f"{kind}: {n}" for kind, n in kinds.most_common(3))
         share = sum(one.cost_share for one in gates) / len(gates)
         hidden = sum(bool(one.withheld) for one in gates)

@@ -179,13 +179,10 @@ class JudgeArguments(Struct, frozen=True):
     epochs: Annotated[
         Sequence[int], Arg("Only this epoch, from 0 (repeatable). [default: all]", option="--epoch", many=True)
     ] = ()
-    probes: Annotated[
-        int | None,
-        Arg("Probe the judge on this many answers; 0: not at all. [default: 5 to 12, for 10 % of the calls]", 0),
-    ] = None
-    withhold_below: Annotated[
-        float, Arg("Withhold scores of a judge that surely does as an able one on a smaller share of some probe.", 0, 1)
-    ] = LEAST
+    probes: Annotated[int | None, Arg("Probe judges on so many answers; 0: none. [default: 6 to 12, see docs]", 0)] = (
+        None
+    )
+    withhold_below: Annotated[float, Arg("Share of probes held, surely below which scores are withheld.", 0, 1)] = LEAST
     concurrency: arguments.Concurrency = None
     journal: arguments.Journal = "reuse"
     progress: Annotated[

@@ -53,7 +53,9 @@ def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
         f"full price {dollars(graded.cost_uncached)}."
     )
     yield from _constants(graded)
-    yield from _gate_lines(graded)
+    if graded.unprobed:
+        yield f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads."
+    yield from (safe(line) for gate in graded.gates for line in gate.words)
     for text in graded.other_models:
         yield f"Note: the judge's calls were {safe(text)}."
     if graded.same_model:
@@ -77,13 +79,6 @@ def unreadable_lines(judged: JudgedRuns) -> Iterator[str]:
             "These replies are in the journal, and the same command reads them again. If the judge was repaired "
             "since, --journal fresh asks it again; --fail-after never continues whatever it replies."
         )
-
-
-def _gate_lines(graded: JudgedRun) -> Iterator[str]:
-    """What probes found of each judge: its noise, what it fails, what is open."""
-    if graded.unprobed:
-        yield f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads."
-    yield from (safe(line) for gate in graded.gates for line in gate.words)
 
 
 _ENOUGH = 6

@@ -25,7 +25,7 @@ from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.judges.attempts import JudgedAnswer, JudgeTask, LabelJudge, judge_tasks, unreadable
 from ragrounds.evals.judges.bill import Judged
 from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing
-from ragrounds.evals.judges.recorded import RecordedJudge
+from ragrounds.evals.judges.recorded import RecordedJudge, ScoreJudges
 from ragrounds.evals.judges.runs import BudgetAdmission as Admission
 from ragrounds.evals.judges.runs import Key
 from ragrounds.evals.judges.verdict import ask
@@ -260,6 +260,12 @@ async def _probe_run(
         verdicts = [verdict for answer in mine for verdict in answer.verdicts]
         gates.append(gate(judge, by.replies[judge], wish.least, verdicts, of))
     return Judged(calls=calls, gates=tuple(gates))
+
+
+def recorded_noise(store: Store, run: Run, method: LabelMethod, by: ScoreJudges) -> str:
+    """The noise of a run's judge, by its recorded probes; empty: none, or it is not one judge that is known."""
+    found = recorded_gate(store, run, method, by.judges[0]) if by.known and not by.panel else None
+    return found.noise if found else ""
 
 
 def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str) -> ProbedGate | None:

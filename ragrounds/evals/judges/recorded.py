@@ -16,9 +16,15 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Model, Request
 from ragrounds.errors import StopRun
+<<<<<<< HEAD
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judge_code
 from ragrounds.evals.judges.gate import JudgeGate, probes_of
 from ragrounds.evals.judges.methods import by_panel, find_method
+=======
+from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge
+from ragrounds.evals.judges.gate import probes_of
+from ragrounds.evals.judges.methods import by_panel, find_method, judge_methods
+>>>>>>> 569ea417 (Probes: a panel, hostile texts, and fewer lines in the core)
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.stats import majority
@@ -196,15 +202,11 @@ class JudgeFinder:
     def noise(self, run: Run, scorer: str) -> str:
         """How often the judge of a run's scores says another thing when it is asked again, by its recorded probes;
         empty: it was not probed, or it is not one judge that is known."""
-        found, judged = self(run, scorer), described(scorer)
-        if found is None or found.panel or not found.known or not isinstance(judged, JudgedScorer):
-            return ""
-        method, key = find_method(judged.judging), (run.id, judged.judging)
-        if key not in self._noise:
-            module = probes_of(method)
-            gate: JudgeGate | None = module and module.recorded_gate(self._store, run, method, found.judges[0])
-            self._noise[key] = gate.noise if gate else ""
-        return self._noise[key]
+        found, key = self(run, scorer), (run.id, getattr(described(scorer), "judging", ""))
+        if found is not None and key not in self._noise:
+            probes = probes_of(find_method(key[1]))
+            self._noise[key] = probes.recorded_noise(self._store, run, find_method(key[1]), found) if probes else ""
+        return self._noise.get(key, "")
 
     def _judges(self, run: Run, kind: str) -> ScoreJudges | None:
         asked, method = tuple(self._store.judges(run)), find_method(kind)
