@@ -88,6 +88,8 @@ def _judging(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str
         f"The verdicts behind the scores under {', '.join(judged)} were given by {judged_by(found, names)}."
         for found, judged in by_judges.items()
     ]
+    if noise := list(dict.fromkeys(line.noise for table in tables for line in table.lines if line.noise)):
+        said.append(f"Asked again about some answers, the judge says another thing of {'; '.join(noise)} of them.")
     gave = {judge for several in by_judges for found, _ in several for judge in found.judges}
     asked = short_judges(judge for names in judges.values() for judge in names)
     if others := [name for judge, name in asked.items() if judge not in gave]:
