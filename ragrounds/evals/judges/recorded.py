@@ -16,15 +16,9 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Model, Request
 from ragrounds.errors import StopRun
-<<<<<<< HEAD
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judge_code
-from ragrounds.evals.judges.gate import JudgeGate, probes_of
-from ragrounds.evals.judges.methods import by_panel, find_method
-=======
-from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge
 from ragrounds.evals.judges.gate import probes_of
-from ragrounds.evals.judges.methods import by_panel, find_method, judge_methods
->>>>>>> 569ea417 (Probes: a panel, hostile texts, and fewer lines in the core)
+from ragrounds.evals.judges.methods import by_panel, find_method
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.stats import majority
