@@ -20,7 +20,7 @@ import zstandard
 from report_browser import ReportBrowser
 from report_kinds import KINDS, report_of
 
-FILTER = "wrong and prediction:A"
+FILTER = "wrong and tokens>100"
 WORD = "thiamine"
 
 
