@@ -2,8 +2,8 @@
 
     python perf/report_large.py DATA HOME [FOLDER]
 
-DATA has `mirage/benchmark.json`. The model is `ragrounds stand-in`, which is none: prompts and passages have the size of
-real ones. FOLDER gets the page at three widths, dark, and printed. Needs chromium, chromium-driver and selenium.
+DATA has `mirage/benchmark.json`. The model is `ragrounds stand-in`, which is none: prompts and passages have the size
+of real ones. FOLDER gets the page at three widths, dark, and printed. Needs chromium, chromium-driver and selenium.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from textual.app import App
@@ -45,6 +46,16 @@ async def settle(pilot: Pilot[None]) -> None:
     """Wait for threads and drawing."""
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
+
+
+async def until(pilot: Pilot[None], so: Callable[[], object]) -> None:
+    """Wait for what is begun later than the key that asks for it, however slow the machine is."""
+    for _ in range(1000):
+        await settle(pilot)
+        if so():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError(f"it never came to that:\n{screen(pilot.app)}")
 
 
 def matches(app: App[None], name: str) -> None:

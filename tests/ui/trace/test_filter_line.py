@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
@@ -16,7 +17,7 @@ from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.filter_screen import FilterScreen
 from ragrounds.ui.trace.lists import unknown_words
 from ragrounds.ui.trace.view import ViewScreen
-from tests.ui.trace.seeing import matches, press, screen, settle
+from tests.ui.trace.seeing import matches, press, screen, settle, until
 
 pytestmark = pytest.mark.slow
 
@@ -144,15 +145,16 @@ async def test_a_text_that_is_too_long_is_said_at_once_and_asks_the_store_nothin
     assert isinstance(pilot.app.screen, FilterScreen)
 
 
-async def test_a_changed_text_has_no_old_count(pilot: Pilot[None]) -> None:
+async def test_a_changed_text_has_no_old_count(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
     await press(pilot, "f", *"wrong")
-    assert "4 of 12 attempts" in screen(pilot.app)
+    await until(pilot, lambda: "4 of 12 attempts" in screen(pilot.app))
+    counted, order = threading.Event(), Pages.order
+    monkeypatch.setattr(Pages, "order", lambda *given: counted.wait() and order(*given))
     pilot.app.screen.query_one(Input).value = "wrong " * 100
     await pilot.pause()
     assert "of 12 attempts" not in screen(pilot.app)
-    await settle(pilot)
-    await settle(pilot)
-    assert "4 of 12 attempts" in screen(pilot.app)
+    counted.set()
+    await until(pilot, lambda: "4 of 12 attempts" in screen(pilot.app))
 
 
 @pytest.mark.parametrize("view", ["2", "3"])

@@ -16,7 +16,7 @@ from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.hop_lines import HopLine, hop_cells, hop_columns, hop_heading, hop_line
 from ragrounds.ui.trace.views.hops import HopScreen
 from tests.ui.trace import making
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import press, screen, settle, until
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 Hunted = tuple[Path, dict[tuple[str, str], str]]
@@ -73,8 +73,9 @@ async def test_enter_opens_the_attempt_and_says_which_search(hunt_pages: Pages, 
         opened: list[int | None] = []
         hops = HopScreen(app.attempt_list, app.browse.notes)
         app.push_screen(hops, opened.append)
-        await settle(pilot)
+        await until(pilot, lambda: hops.is_mounted and hops.line_of(app.attempt_list.current))
         await press(pilot, "right", "enter")
+        await until(pilot, lambda: opened)
         assert opened == [row]
         (read,) = HopReader(hunt_pages).read(hunt_pages.read([row]))
         assert hops.chosen_place == read.hops[1].call

@@ -164,7 +164,12 @@ class HopScreen(ViewScreen):
             answer(
                 self, self._read, {one.summary.index: (one.summary, hop_line(one)) for one in self._reader.read(part)}
             )
+        answer(self, self._filled)
+
+    def _filled(self) -> None:
         self._filling = False
+        for summary in list(self._wanted.values())[:1]:  # wanted since the last look
+            self._want(summary)
 
     def _read(self, lines: dict[int, tuple[AttemptSummary, HopLine]]) -> None:
         self.lines.update(lines)
