@@ -174,8 +174,8 @@ def forks(count: int, kills: int, *, graph: bool = False) -> None:
             made = SYSTEM.replace("URL", f"{server.script.url}/v1").replace("CORPUS", f"{place}/corpus/corpus.jsonl")
             (place / "mine.py").write_text(made)
             agent = f"{place}/mine.py:by_retriever"
-            what = ["-b", f"jsonl:{place}/q.jsonl", "-a", f'{agent}[input.question="prompt",output=answer]']
-            asks, named, code = [], "mine.py", ["--code", agent]
+            named, asks, code = f'{agent}[input.question="prompt",output=answer]', [], ["--code", agent]
+            what = ["-b", f"jsonl:{place}/q.jsonl", "-a", named]
         run = [*ragrounds, "run", *what, *asks, *where]
         subprocess.run(run, env=environment, check=True, stdout=subprocess.DEVNULL)
         parent = Counter(server.asked)
@@ -204,7 +204,8 @@ def forks(count: int, kills: int, *, graph: bool = False) -> None:
         before = sum(server.asked.values())
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
         once_more = sum(server.asked.values()) - before
-        print(f"\n{5 * n:,} forks of {named}, {kills} kills (SIGKILL), {seconds:.0f} s: {more:,} calls;")
+        whose = "a recorded graph" if graph else named
+        print(f"\n{5 * n:,} forks of {whose}, {kills} kills (SIGKILL), {seconds:.0f} s: {more:,} calls;")
         print(f"of {len(planning):,} calls before their fork {again} were asked again.")
         print(f"The same command once more: {once_more} calls.")
 
