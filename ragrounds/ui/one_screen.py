@@ -245,7 +245,8 @@ def _lines(comparison: Comparison, shown: Sequence[ScorerTable]) -> Iterator[_Li
 
 
 def _reference(table: ScorerTable) -> str:
-    """The run that the others are set against: the baseline where every pair has it, else the best."""
+    """The run that the others are set against: the baseline where every pair has it, else the best; empty: no run has a
+    figure."""
     common = set.intersection(*({pair.first, pair.second} for pair in table.pairs))
     if len(common) == 1:
         return common.pop()
@@ -322,7 +323,7 @@ def _no_model(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]
 def _of_marks(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """What the differences are to, and what decides that one is significant."""
     for table in shown:
-        if not table.pairs:
+        if not table.pairs or not (whom := _reference(table)):
             continue
         found = conclusions(table)
         by = {"exact": "", "always-valid": ", always-valid test", "interval": ", by its interval"}
@@ -332,7 +333,7 @@ def _of_marks(shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterato
         decides = "no test fits these scores" if untested(table) else f"{head} ({test})"
         alone = {frozenset((pair.first, pair.second)) for pair in table.pairs if pair.tests.leaves_out_0}
         own = "" if alone <= {frozenset((one.better, one.worse)) for one in found} else ", each with its own interval"
-        yield f"diff.: to {names[_reference(table)]}{own}; {decides}"
+        yield f"diff.: to {names[whom]}{own}; {decides}"
 
 
 def _doubts(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:

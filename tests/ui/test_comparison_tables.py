@@ -126,3 +126,10 @@ def test_frontier_tables_name_the_runs_as_the_tables_do(comparison):
     points, prices = frontier_tables(table.frontier, table.scorer, names)
     assert [row[:2] for row in points.rows] == [("one[a_b=1]", "40.00"), ("two", "70.00")]
     assert prices.rows[0][0] == "one[a_b=1] to two"
+
+
+def test_runs_without_any_figure_are_shown(store):
+    text = printed(compare(store, [add_run(store, name, questions(4), [None] * 4) for name in ("one", "two")]))
+    assert "\none " in text
+    assert "\ntwo " in text
+    assert "diff.: to" not in text
