@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
+from statsmodels.stats.multitest import multipletests
 
 from ragrounds.contracts import Entry, Request
 from ragrounds.errors import UserError
@@ -183,7 +185,9 @@ def test_abstentions_are_attempts_that_are_not_answered(store):
         return ("", 0.0, "") if i < 20 else (f"Confidence: {said} %", float(i % 2 or i < 60), "A")
 
     run = add(store, 100, attempt)
-    made = analyse("abstention", store, [run.run], AnalysisOptions()).record[0]
+    found = analyse("abstention", store, [run.run], AnalysisOptions())
+    assert found.table.note.startswith("Stated: the confidence that the answer states")
+    made = found.record[0]
     assert (made.answered.value, made.right.value) == (0.8, 0.75)
     assert [(point.confidence, point.coverage, point.right.value) for point in made.curve] == [
         (0.9, 0.4, 1.0), (0.5, 0.8, 0.75),
@@ -208,7 +212,27 @@ def test_the_bound_of_the_risk_is_exact_and_corrected():
     assert risk_bounds(sure, wrong, [0.01, 0.1, 0.2]) == [None, pytest.approx(0.65), pytest.approx(0.65)]
     assert risk_bounds(sure, wrong, [0.25]) == [0.0]
     assert risk_bounds(np.full(5, -1.0), np.zeros(5)) == [None, None, None]
-    assert len(THRESHOLDS) == 21
+
+
+def test_the_bound_is_that_of_libraries():
+    """MAPIE's p values of right and wrong, statsmodels' Holm."""
+    mapie = pytest.importorskip("mapie.risk_control.methods", reason="MAPIE is not installed")
+    draw, shown = np.random.default_rng(0), 0
+    for count in (100, 400, 1_000):
+        sure = draw.random(count)
+        wrong = (draw.random(count) > sure**0.3).astype(float)
+        given = sure[:, None] >= THRESHOLDS
+        counts, bad = given.sum(axis=0), (given * wrong[:, None]).sum(axis=0)
+        for risk in (0.1, 0.2, 0.3):
+            # It rounds n × share up: a little less, that the last digit of a share does not make one error more.
+            values = mapie.compute_hoeffding_bentkus_p_value(
+                np.maximum(bad - 1e-9, 0) / counts, counts, np.array([risk]), binary=True
+            )
+            assert binom.cdf(bad, counts, risk) == pytest.approx(values[:, 0], abs=1e-9)
+            lowest = THRESHOLDS[multipletests(values[:, 0], 0.05, "holm")[0]]
+            assert risk_bounds(sure, wrong, [risk]) == [lowest.min() if len(lowest) else None]
+            shown += bool(len(lowest))
+    assert 3 <= shown < 9
 
 
 def test_garbage_has_figures_or_a_reason(store, tmp_path: Path):

@@ -134,6 +134,7 @@ def test_prices_without_a_crossing_or_a_bound(store):
 def test_missing_scores_are_left_out_and_runs_without_common_questions_refused(store):
     bold = add(store, "bold", lambda i: "missing" if i < 100 else "wrong" if i < 160 else "right")
     made = analyse("harm", store, [bold], AnalysisOptions())
+    assert [mark.value for mark in made.picture.marks] == [0.6, 0.0]
     assert (made.record[0].wrong.n, made.record[0].wrong.missing, made.record[0].wrong.value) == (100, 100, 0.6)
     with pytest.raises(UserError, match="none in common"):
         difference(QUESTIONS, {}, {"x/0": (0.0, 0.0, 0.0, 0.0)})

@@ -1,9 +1,8 @@
 """Whether agents know what they do not know: how well their confidence fits their right answers, and how many of the
 answers are right where only the surest are given.
 
-A bound of the risk holds with 95 % confidence: each of 21 thresholds that were fixed beforehand is tested exactly, and
-Holm's correction makes the tests one (Learn then Test, Angelopoulos et al. 2021). The loss is right or wrong, for which
-the binomial test is exact; the Hoeffding–Bentkus bound of MAPIE is for any loss, and wider.
+A bound of the risk holds with 95 % confidence: each of 20 thresholds that were fixed beforehand is tested exactly, and
+Holm's correction makes the tests one (Learn then Test, Angelopoulos et al. 2021). MAPIE's risk control finds the same.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ RISKS = (0.05, 0.1, 0.2)
 """Shares of wrong answers among those given that a threshold is sought for."""
 ERROR = 0.05
 """Chance that such a bound is wrong."""
-THRESHOLDS = np.arange(21) / 20
+THRESHOLDS = np.arange(20) / 20
 _EDGES = np.linspace(0, 1, BINS + 1)[1:-1]
 """Between the bins, as scikit-learn has them: an edge is of the bin below it."""
 _STATED = re.compile(
@@ -309,7 +308,7 @@ def _with_confidence(store: Store, runs: Sequence[Run], options: AnalysisOptions
 
 
 def _note(made: tuple[Calibration, ...], said: str) -> str:
-    words = [f"{name.capitalize()}: {SOURCES[name][0]}." for name in SOURCES if any(one.source == name for one in made)]
+    words = [f"{name.capitalize()}: {SOURCES[name]}." for name in SOURCES if any(one.source == name for one in made)]
     left = sum(one.left_out for one in made)
     return " ".join([*words, said, *([f"Left out: {left:,} answers without a confidence or a score."] if left else [])])
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Mark, Picture
+from ragrounds.evals.analyses.pictures import Mark, Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, check_share, scored_runs
 from ragrounds.evals.compare.figures import Figure, design, figure, property_named
 from ragrounds.evals.stats import bootstrap
@@ -190,7 +190,11 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
 
 
 def _table(made: tuple[Harm, ...], options: AnalysisOptions) -> AnalysisTable:
-    costs = f"Costs: {options.severity}." if options.severity else "A wrong and a missing answer cost 1 (--severity)."
+    costs = (
+        f"Costs: {Path(options.severity).name}."
+        if options.severity
+        else "A wrong and a missing answer cost 1 (--severity)."
+    )
     return AnalysisTable(
         title=f"What wrong and missing answers cost ({options.scorer})",
         columns=("run", "wrong", "no answer", "loss of 100 questions", "loses less than the first"),
@@ -202,6 +206,9 @@ def _table(made: tuple[Harm, ...], options: AnalysisOptions) -> AnalysisTable:
 
 def _picture(made: tuple[Harm, ...], options: AnalysisOptions) -> Picture:
     more = {one.run: one.more for one in made if one.more}
+    if not more:
+        marks = [figure_mark("wrong", made[0].wrong), figure_mark("no answer", made[0].none)]
+        return Picture(title=f"Wrong and missing answers ({options.scorer})", marks=tuple(marks), bars=True)
     reached = [min(4 * one.price, one.high or math.inf) for one in more.values() if one.price]
     prices = np.linspace(0, 1.5 * max(reached, default=4.0), _POINTS).tolist()
     marks = [Mark(name=one.run, group=one.run, x=price, value=0.0) for one in made[:1] for price in prices]
