@@ -129,7 +129,8 @@ def test_frontier_tables_name_the_runs_as_the_tables_do(comparison):
 
 
 def test_runs_without_any_figure_are_shown(store):
-    text = printed(compare(store, [add_run(store, name, questions(4), [None] * 4) for name in ("one", "two")]))
+    runs = [add_run(store, name, questions(4), [None] * 4, scorer="claim-f1") for name in ("one", "two")]
+    text = printed(compare(store, runs), scorers=["claim-f1"])
     assert "\none " in text
     assert "\ntwo " in text
     assert "diff.: to" not in text
