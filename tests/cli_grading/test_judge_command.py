@@ -538,6 +538,12 @@ def test_a_run_judged_by_claims_and_citations_is_compared(command, grader, home,
     assert all(
         value is not None and value > 0 for name in values for value in values[name].values() if "fab" not in name
     )
+    never = command(*judged[:3], "openai:grader-never", *at, "--kind", "claims")
+    assert never.returncode == 3
+    assert "No verdict came from openai:grader-never" in never.stderr
+    with Store(home) as store:
+        kept = {score.question_id: score.value for score in store.scores(run, "claim-f1")}
+    assert kept == values["claim-f1"]
     shown = command("compare", "vanilla_rag", "--scorer", "claim-f1", "--scorer", "fabricated-citations").stdout
     assert "judged by openai:grader" in shown
     assert "judged by lexical" in command("compare", "vanilla_rag", "--scorer", "citation-recall").stdout

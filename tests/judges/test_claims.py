@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import runpy
 import sys
 
 import pytest
@@ -19,6 +20,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.graphs.documents import written
 from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question
+from tests.conftest import ROOT
 from tests.judges.doubles import Scripted, judged
 
 MALFORMED = (
@@ -187,3 +189,11 @@ def test_no_claims_and_no_passages_are_zero_as_published():
     values = {one.name: one.figure(ClaimRecord()) for one in CLAIM_METHOD.scorers}
     assert values.pop("supported-claims") is None
     assert set(values.values()) == {0.0}
+
+
+@pytest.mark.data
+def test_ragcheckers_scores_go_with_peoples_preferences(data):
+    found = runpy.run_path(str(ROOT / "perf/claims.py"))["correlations"](data / "ragchecker-meta/labels_and_scores.csv")
+    # Pearson and Spearman times 100, as README of the data has them; ties move Spearman by a few hundredths.
+    wanted = {"correctness": (55.21, 51.83), "completeness": (60.22, 57.94), "overall": (63.22, 62.98)}
+    assert {name: pytest.approx(values, abs=0.05) for name, values in wanted.items()} == found

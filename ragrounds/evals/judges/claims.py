@@ -144,6 +144,8 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         reference = gold.answer if gold.answer.strip() else "\n".join(stated)
         marked, why = await asked.split(attempt.text)
         wanted, lost = (stated, "") if stated else await asked.split(reference)
+        lists = (("the answer's claims", why), ("the reference's claims", lost))
+        verifying.said += [(name, ("", reason)) for name, reason in lists if reason]
         cited = [read_citations(claim, shown or {}) for claim in marked]
         claims = tuple(one.text for one in cited)
         by_text = [

@@ -93,6 +93,7 @@ async def judge_runs(
     """
     unreadable = UnreadableReplies(patient=fail_after == NEVER_FAILING)
     by = replace(by, unreadable=unreadable) if isinstance(by, LabelJudge) else by
+    labels = isinstance(by, LabelJudge) or hasattr(by, "verifier")  # else its verdicts are numbers
     panel = as_panel(by, judges) if len(judges) > 1 else None
     _check_runs(runs)
     questions, golds = store.questions(runs[0])
@@ -119,7 +120,7 @@ async def judge_runs(
     admission = BudgetAdmission(
         BudgetStop(budget),
         FailureCount(fail_after, "judgements"),
-        unreadable if isinstance(by, LabelJudge) else None,
+        unreadable if labels else None,
         {run.id: paying[number] for number, run in enumerate(runs)},
         ends,
     )
@@ -133,7 +134,7 @@ async def judge_runs(
                 raise
             raise ends[0] from None
     # A number that a judge's replies do not make is a result with a reason.
-    mute = _mute(judged.values()) if isinstance(by, LabelJudge) else ()
+    mute = _mute(judged.values()) if labels else ()
     kept: list[JudgedRun] = []
     for run, attempts in enumerate(tried):
         by_judge = [
