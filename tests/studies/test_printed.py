@@ -63,6 +63,7 @@ def test_a_system_that_differs_in_anything_has_none(tmp_path: Path, agent: str) 
                     corpus=corpora,
                 ),
                 made(store, "plain", "direct_cot"),
+                made(store, "hostile", "</script>[x", models={"model": "</script>:"}),
                 made(store, "model", agent, models={"model": "openai:gpt-4o"}),
                 made(store, "drawn", agent, selection={"of": 100, "seed": 0}),
                 made(store, "some", agent, ("mmlu", "medqa")),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from ragrounds.agents.agent import open_agent
+from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.published import PrintedFigure, PrintedTables
 from ragrounds.evals.studies.study import Settings, Study, agent_text, open_study, shipped_studies
@@ -40,19 +41,21 @@ def _studies() -> list[Study]:
 def _same(settings: Settings, run: Run, models: Sequence[str], scorer: str) -> bool:
     """Whether a cell's settings are a run's. A model is known by its name, whoever serves it."""
     card, model = card_of(str(settings["benchmark"])), str(settings.get("model", ""))
-    named = [one.partition(":")[2] for one in models]
-    if parse(str(settings["agent"])).name != parse(run.agent).name or named != [
-        model.partition("[")[0].partition(":")[2]
-    ]:
+    named = [one.partition(":")[2] for one in models if model]
+    if named != [model.partition("[")[0].partition(":")[2]]:
+        return False
+    if parse(str(settings["agent"])).name != run.agent.partition("[")[0]:
         return False
     if scorer != settings.get("scorer", card.headline[0] if card and card.headline else ""):
         return False
     if run.epochs != settings.get("epochs", 1) or "imported" in settings or "limit" in settings:
         return False
-    spec = parse(agent_text(settings))
-    if "profile" in settings:
-        spec = spec.having(profile=str(settings["profile"]))
-    agent = open_agent(spec, model=model)
+    try:
+        spec = parse(agent_text(settings))
+        named_by = {"profile": str(settings["profile"])} if "profile" in settings else {}
+        agent = open_agent(spec.having(**named_by), model=model)
+    except UserError:  # it cannot be opened here: nothing is the same as it
+        return False
     searched = {one.partition("@")[0] for one in str(run.identity.get("corpus") or "").split("+")}
     return agent.spec == run.agent and (
         not agent.card.searches or searched == {*str(settings.get("corpus", "")).split("+")}

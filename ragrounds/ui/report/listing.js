@@ -1,6 +1,6 @@
 // The list of attempts: filtered, sorted, and drawn only where it is looked at.
 const state = { about: null, index: null, cell: {}, order: [], chosen: -1, height: 44, texts: [], found: null,
-  search: 0, drawn: 0, short: [] };
+  search: 0, short: [] };
 
 function drawRows() {
   const list = byId("list");
@@ -12,7 +12,6 @@ function drawRows() {
   rows.replaceChildren(...state.order.slice(first, last).map((attempt, place) => drawRow(attempt, first + place)));
   if (rows.querySelector(`#row-${state.chosen}`)) list.setAttribute("aria-activedescendant", `row-${state.chosen}`);
   else list.removeAttribute("aria-activedescendant");
-  drawQueries(state.order.slice(first, last));
 }
 
 const markOf = (score) => score === null ? ["?", "dim", "no score"] : score >= 1 ? ["✓", "good", "right"]
@@ -45,11 +44,7 @@ function drawRow(attempt, place) {
   if (signs.length) {
     const hops = el("span", null, "hops");
     hops.setAttribute("aria-hidden", "true");
-    hops.append(...signs.map((one) => {
-      const hop = el("span", null, `hop ${hopStyle(one)}`);
-      hop.append(el("span", "", "query"), el("b", one));
-      return hop;
-    }));
+    hops.append(...signs.map((one) => el("b", one, `hop ${hopStyle(one)}`)));
     const count = `${signs.length} ${signs.length === 1 ? "search" : "searches"}`;
     row.append(hops, el("span", `, ${count}${signs.some((one) => one.includes("★")) ? ", gold found" : ""}`, "unseen"));
   }
@@ -65,17 +60,6 @@ function shortNames(names) {
 }
 
 const hopStyle = (sign) => sign.includes("!") ? "fault" : sign.includes("●") ? "seen" : sign.includes("★") ? "unseen" : "none";
-
-// Queries stand in the chunks: they are written into the rows that are still there once these are unpacked.
-async function drawQueries(attempts) {
-  const turn = ++state.drawn;
-  for (const attempt of attempts.filter((one) => state.cell.signs[one])) {
-    const one = await whole(attempt);
-    if (turn !== state.drawn) return;
-    const places = document.querySelectorAll(`#row-${attempt} .query`);
-    one.hops.forEach((hop, at) => { if (places[at]) places[at].textContent = visible(one.text(hop[0])); });
-  }
-}
 
 // An attempt with its texts.
 async function whole(attempt) {
