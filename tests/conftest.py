@@ -43,6 +43,30 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp()))  # the default home is under it
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_stores() -> Iterator[None]:
+    """Thousands of stores are made in this process: their tables by the first one's statements, which halves what a
+    store costs, and without waiting for the disk at each commit, which only a loss of power would show."""
+    from ragrounds.evals.store import schema, sqlite
+
+    create_all, settled = schema.metadata.create_all, sqlite._with
+    statements: list[str] = []
+
+    def create(connection: Any) -> None:
+        for statement in statements if connection.dialect.name == "sqlite" else ():
+            connection.connection.execute(statement)
+        if not statements or connection.dialect.name != "sqlite":
+            create_all(connection)
+        if not statements and connection.dialect.name == "sqlite":
+            found = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+            statements.extend(found.scalars())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema.metadata, "create_all", create)
+        patch.setattr(sqlite, "_with", lambda engine, pragmas: settled(engine, [*pragmas, "synchronous=OFF"]))
+        yield
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh home folder."""

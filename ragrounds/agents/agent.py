@@ -217,7 +217,7 @@ def _named_in(spec: Spec, card: Card) -> dict[str, tuple[Spec, ...]]:
 
 def _wraps(card: Card) -> tuple[str, ...]:
     """The parameters that name agents inside this one; a graph of the user's own has none."""
-    return () if is_foreign(card) or card.graph not in catalogue.names() else catalogue.agents_in(card.graph)
+    return catalogue.agents_in(card.graph) if not is_foreign(card) and catalogue.has(card.graph) else ()
 
 
 def _agents_in(value: Value) -> tuple[Spec, ...]:
@@ -243,7 +243,7 @@ def graph_name(name: str) -> str:
     Raises:
         UserError: there is neither an agent nor a graph of that name.
     """
-    if name in catalogue.names() or place.is_place(name):
+    if catalogue.has(name) or place.is_place(name):
         return name
     return read_card(parse(name).name).graph
 

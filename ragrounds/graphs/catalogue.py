@@ -24,11 +24,8 @@ Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"
 
 def names() -> list[str]:
     """List the built-in graphs, without importing any."""
-    here = __name__.rpartition(".")[0]
-    package = importlib.import_module(here)
-    return sorted(
-        found.name for found in pkgutil.iter_modules(package.__path__) if _source_has_build(f"{here}.{found.name}")
-    )
+    package = importlib.import_module(__name__.rpartition(".")[0])
+    return sorted(found.name for found in pkgutil.iter_modules(package.__path__) if has(found.name))
 
 
 def build(name: str) -> Graph:
@@ -78,14 +75,15 @@ def digest(name: str) -> str:
 
 
 def _module(name: str) -> ModuleType:
-    full = f"{__name__.rpartition('.')[0]}.{name}"
-    if not name.isidentifier() or importlib.util.find_spec(full) is None or not _source_has_build(full):
+    if not has(name):
         raise unknown("graph", name, names(), "ragrounds list agents")
-    return importlib.import_module(full)
+    return importlib.import_module(f"{__name__.rpartition('.')[0]}.{name}")
 
 
-def _source_has_build(full: str) -> bool:
-    spec = importlib.util.find_spec(full)
+def has(name: str) -> bool:
+    """Say whether a built-in graph has this name, by its file alone."""
+    full = f"{__name__.rpartition('.')[0]}.{name}"
+    spec = importlib.util.find_spec(full) if name.isidentifier() else None
     if spec is None or full == __name__:
         return False
     if spec.loader is not None and hasattr(spec.loader, "get_source"):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import itertools
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -27,7 +31,8 @@ CHOICE = Question(id="q/1", benchmark="test/choice", text="Which drug is given f
 LONG = Question(id="q/2", benchmark="test/long", text="What is given first, and why?", kind="long")
 ANSWER = '{"step_by_step_thinking": "…", "answer_choice": "B"}'
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""A store in memory, where there is such a folder: hundreds of small ones are opened."""
+"""A store in memory, where there is such a folder: it is written thousands of times."""
+_PLAYS = itertools.count()
 Script = Sequence[str | Reply] | Callable[[Request], str | Reply]
 
 
@@ -151,18 +156,22 @@ async def play(
     models: dict[str, Model] = {"model": opened or model, **({"reader": reading} if reading else {})}
     golds = {question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))}
     found: list[Attempt] = []
-    with tempfile.TemporaryDirectory(dir=_MEMORY) as home, Store(Path(home)) as store:
-        journal = StoreJournal(store)
+    play = next(_PLAYS)
+    store = _store(play if opened else -1)
+    for one in (model, reading, shelf):
+        if one is not None:
+            one.spec += f"[play={play}]"  # no play finds the calls of another one
+    with contextlib.closing(StoreJournal(store)) as journal:
         for number, text in enumerate([agents] if isinstance(agents, str) else agents):
             agent = open_agent(text)
             run = Run(
-                id=f"run{number}",
+                id=f"run{play}-{number}",
                 agent=agent.spec,
                 benchmark=question.benchmark,
                 questions="hash",
                 count=1,
                 epochs=1,
-                fingerprint=str(number),
+                fingerprint=f"{play}-{number}",
                 identity={},
                 created=0.0,
             )
@@ -173,8 +182,18 @@ async def play(
             found = list(store.attempts(run))
             assert len(found) == 1, "every attempt ends with exactly one status"
         made, reused = journal.made, journal.reused
-        journal.close()
     return Played(found[0], model, reading, shelf, made, reused)
+
+
+@cache
+def _store(number: int) -> Store:
+    """One store for all plays of a process: to open one takes as long as to play. One of its own for a real model,
+    whose calls would be found again at another server on the same port."""
+    home = tempfile.TemporaryDirectory(dir=_MEMORY)
+    atexit.register(home.cleanup)
+    store = Store(Path(home.name))
+    atexit.register(store.close)
+    return store
 
 
 def opened_with(agent: Agent, models: dict[str, Model], shelf: Shelf, tools: Sequence[AgentTool]) -> OpenedAgent:
