@@ -14,9 +14,12 @@ import json
 import re
 import sys
 import time
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +32,7 @@ from ragrounds.evals.stats.intervals import Estimate
 
 Floats = NDArray[np.float64]
 Runs = dict[str, list[JudgedRow]]
-QUESTIONS, LABELS = 400, 150
+QUESTIONS, LABELS = 250, 150
 """Of each simulation; the labels are those of both agents together."""
 SAME = "the same questions"
 _LARGE = 2_000_000
@@ -49,13 +52,15 @@ JUDGES = {
     "near perfect": Judge((0.08, 0.08), (0.02, 0.02)),
 }
 CELLS = (
-    ("lenient", 1),
-    ("favours the second agent", 1),
-    ("favours the second agent", 5),
-    ("strict", 1),
-    ("near perfect", 1),
+    ("favours the second agent", 1, 1),
+    ("lenient", 1, 2),
+    ("favours the second agent", 5, 10),
+    ("strict", 1, 10),
+    ("near perfect", 1, 10),
 )
-"""Judges, and the parts of an answer that each is asked about."""
+"""Judges, the parts of an answer that each is asked about, and by what the number of simulations is divided."""
+_AT_ONCE = 100
+"""Simulations of one task."""
 EASE = (0.9, 0.6)
 """Of the two agents: the log-odds of a right answer to a question of middling difficulty."""
 
@@ -160,7 +165,9 @@ def held(made: list[Corrections], one: float, two: float) -> Held:
                 np.sign(pair.judge.value) == better,
             )
         )
-    return Held(*np.nanmean(np.array(rows, dtype=float), axis=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a difference that no simulation has
+        return Held(*np.nanmean(np.array(rows, dtype=float), axis=0))
 
 
 def row(*cells: object) -> str:
@@ -173,23 +180,36 @@ def heading(*names: str) -> str:
     return row(*names) + "\n" + row(*["---"] * len(names))
 
 
-def simulations(draws: int, by: str) -> Iterator[str]:
+def batch(judge: Judge, parts: int, design: str, by: str, seed: tuple[int, ...], draws: int) -> list[Corrections]:
+    """Some simulations."""
+    rng = np.random.default_rng(seed)
+    return [correct("s", simulated(rng, judge, parts, design), by=by) for _ in range(draws)]
+
+
+def many(pool: Executor, draws: int, judge: Judge, parts: int, design: str, by: str, seed: int) -> list[Corrections]:
+    """All simulations of a line."""
+    sizes = [_AT_ONCE] * (draws // _AT_ONCE) + [draws % _AT_ONCE]
+    tasks = [pool.submit(batch, judge, parts, design, by, (seed, n), size) for n, size in enumerate(sizes)]
+    return [one for task in tasks for one in task.result()]
+
+
+def simulations(pool: Executor, draws: int, by: str) -> Iterator[str]:
     """The table of simulated judges."""
     yield (
-        f"## Simulated judges\n\nTwo agents, {QUESTIONS} questions, {LABELS} labels of both together, {draws:,} "
-        "simulations a line. The truth is the agents' figure in the population of questions. Coverage is of 95 % "
+        f"## Simulated judges\n\nTwo agents, {QUESTIONS} questions, {LABELS} labels of both together. "
+        "The truth is the agents' figure in the population of questions. Coverage is of 95 % "
         "intervals, widths are in points. *Worth*: the labels of one agent that alone would be as narrow, of 75. "
         "*Order*: how often the better agent has the higher figure.\n"
     )
-    judged = ("judge", "score", "by the judge", "corrected", "difference by the judge", "corrected")
+    judged = ("judge", "score", "simulations", "by the judge", "corrected", "difference by the judge", "corrected")
     yield heading(*judged, "width", "of the difference", "worth", "order by the judge", "corrected")
-    for name, parts in CELLS:
-        rng = np.random.default_rng(len(name) * 10 + parts)
-        made = [correct("s", simulated(rng, JUDGES[name], parts, SAME), by=by) for _ in range(draws)]
+    for name, parts, by_less in CELLS:
+        made = many(pool, max(1, draws // by_less), JUDGES[name], parts, SAME, by, len(name))
         found = held(made, *truths(parts))
         yield row(
             name,
             "right or wrong" if parts == 1 else f"share of {parts}",
+            f"{len(made):,}",
             f"{found.naive:.3f}",
             f"**{found.corrected:.3f}**",
             f"{found.naive_pair:.3f}",
@@ -202,7 +222,7 @@ def simulations(draws: int, by: str) -> Iterator[str]:
         )
 
 
-def designs(draws: int, by: str) -> Iterator[str]:
+def designs(pool: Executor, draws: int, by: str) -> Iterator[str]:
     """The table of draws."""
     yield (
         "\n## Which answers to label\n\nThe lenient judge, right or wrong. The estimate knows the chance that each "
@@ -210,8 +230,7 @@ def designs(draws: int, by: str) -> Iterator[str]:
     )
     yield heading("drawn", "corrected", "difference corrected", "width", "of the difference", "worth")
     for design in (SAME, "each agent's own", "by the verdict, in proportion", "by the verdict, half equally"):
-        rng = np.random.default_rng(7)
-        made = [correct("s", simulated(rng, JUDGES["lenient"], 1, design), by=by) for _ in range(draws)]
+        made = many(pool, draws, JUDGES["lenient"], 1, design, by, 7)
         found = held(made, *truths(1))
         widths = (f"{100 * found.width:.1f}", f"{100 * found.pair_width:.1f}", f"{found.worth:.0f}")
         yield row(design, f"{found.corrected:.3f}", f"{found.pair:.3f}", *widths)
@@ -346,25 +365,30 @@ def claims(data: Path, draws: int, by: str) -> Iterator[str]:
     )
 
 
+def people(data: Path, draws: int, by: str) -> Iterator[str]:
+    """The sections on people's own labels."""
+    if by == "cje-eval":  # the other takes the statements of an answer as independent
+        yield from physicians(data, draws, by)
+    yield from claims(data, draws, by)
+
+
 def main(data: Path, draws: int, by: str) -> None:
     """Measure, and write the page."""
     begun = time.monotonic()
-    parts: list[Callable[[], Iterator[str]]] = [
-        lambda: simulations(draws, by),
-        lambda: designs(max(1, draws // 4), by),
-        lambda: physicians(data, max(1, draws // 4), by),
-        lambda: claims(data, max(1, draws // 4), by),
-    ]
-    lines = [line for part in parts for line in part()]
     library = correct("s", {"a": simulated(np.random.default_rng(0), JUDGES["lenient"], 1, "")["a"]}, by=by).by
-    command = f"python perf/corrected_judging.py DATA {draws} {by}"
-    head = (
-        f"# Judged figures, corrected by people's labels\n\n`{command}` ({date.today():%-d %B %Y}; {library}; "
-        f"{time.monotonic() - begun:.0f} s). Wanted: coverage of at least .93 with 150 labels where the judge's own "
-        "interval covers about 0.\n"
-    )
-    name = "corrected_judging.md" if by == "cje-eval" else "corrected_judging_glide.md"
-    Path(__file__).with_name(name).write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    page = Path(__file__).with_name("corrected_judging.md" if by == "cje-eval" else "corrected_judging_glide.md")
+    lines: list[str] = []
+    with ProcessPoolExecutor(3) as pool:
+        parts = (simulations(pool, draws, by), people(data, max(1, draws // 20), by), designs(pool, draws // 10, by))
+        for line in chain(*parts):
+            lines.append(line)
+            took, command = time.monotonic() - begun, f"python perf/corrected_judging.py DATA {draws} {by}"
+            head = (
+                f"# Judged figures, corrected by people's labels\n\n`{command}` ({date.today():%-d %B %Y}; {library}; "
+                f"{took:.0f} s). Wanted: coverage of at least .93 with 150 labels where the judge's own interval "
+                "covers about 0.\n"
+            )
+            page.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from ragrounds.evals.judges.corrected import (
     judged_rows,
     label_chances,
 )
+from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.labels import (
     ALLOWED,
     ITEM,
@@ -154,7 +155,7 @@ class _Figures:
         epoch: int,
         said: Mapping[str, Mapping[str, str | None]],
     ) -> None:
-        self._store, self._runs, self._method, self._epoch = store, runs, method, epoch
+        self._store, self._runs, self._method, self._epoch, self._said = store, runs, method, epoch, said
         names, gold = pooled({run: {item: (run, item) for item in of} for run, of in said.items()}), labels.gold
         labelled = {place: gold[name] for name, place in names.items() if name in gold}
         self.drawn = bool(labelled) and all(place in chances for place in labelled)
@@ -165,18 +166,18 @@ class _Figures:
         }
 
     def _rows(
-        self, runs: Sequence[Run], said: Mapping[str, Mapping[str, str | None]] | None = None
+        self, runs: Sequence[Run], said: Mapping[str, Mapping[str, str | None]]
     ) -> Iterator[tuple[str, dict[str, list[JudgedRow]]]]:
-        """Each scorer with the answers of each run."""
+        """Each scorer with the answers of each run; `said` are the verdicts by run."""
         of_runs = {
             run.id: judged_rows(
                 self._store,
                 run,
                 self._method,
+                said[run.id],
                 self._people[run.id],
                 self._chances[run.id],
                 self._epoch,
-                None if said is None else said.get(run.id, {}),
             )
             for run in runs
         }
@@ -185,7 +186,26 @@ class _Figures:
 
     def corrections(self, width: float | None) -> tuple[Corrections, ...]:
         """Of every scorer."""
-        return tuple(correct(name, rows, drawn=self.drawn, width=width) for name, rows in self._rows(self._runs))
+        rows_of = self._rows(self._runs, self._said)
+        return tuple(self._shown(correct(name, rows, drawn=self.drawn, width=width), name) for name, rows in rows_of)
+
+    def _shown(self, found: Corrections, scorer: str) -> Corrections:
+        """Without the judge's own figures of runs whose scores are withheld; people's labels correct those, too."""
+        why = {
+            run.id: score.reason
+            for run in self._runs
+            for score in self._store.scores(run, scorer)
+            if score.value is None and score.reason.startswith(WITHHELD) and score.epoch == self._epoch
+        }
+        return structs.replace(
+            found,
+            figures=tuple(structs.replace(one, judge=None) if one.run in why else one for one in found.figures),
+            differences=tuple(
+                structs.replace(one, judge=None) if why.keys() & {one.run, one.first} else one
+                for one in found.differences
+            ),
+            notes=(*found.notes, *(f"by the judge, {run}: {reason}" for run, reason in why.items())),
+        )
 
     def prices(self, recorded: Mapping[str, Mapping[str, Mapping[str, str | None]]]) -> tuple[JudgePrice, ...]:
         """Of every judge whose replies are kept, where there are several; `recorded` is run → judge → its verdicts."""

@@ -48,7 +48,11 @@ def print_agreement(found: PeopleAgreement, raters: int) -> None:
     if found.categories:
         print_table(_by_category(found), console)
     for one in found.corrections:
-        _print_corrections(one, console)
+        if any(figure.corrected for figure in one.figures):
+            _print_corrections(one, console)
+    # Of several scorers most is the same.
+    for line in dict.fromkeys(line for one in found.corrections for line in _correction_lines(one)):
+        console.print(Text(line), soft_wrap=True)
     if found.prices:
         print_table(_prices(found), console)
 
@@ -145,8 +149,6 @@ def _print_corrections(found: Corrections, console: Console) -> None:
         )
         title = f"{scorer}, minus that of {figures[0].run}"
         print_table(table_of("corrected differences", found.differences, pair, title=title), console)
-    for line in _correction_lines(found):
-        console.print(Text(line), soft_wrap=True)
 
 
 def _correction_lines(found: Corrections) -> Iterator[str]:
@@ -159,7 +161,7 @@ def _correction_lines(found: Corrections) -> Iterator[str]:
             lacks.setdefault(pair.why, []).append(f"{pair.run} minus {pair.first}")
     for why, names in lacks.items():
         if why:
-            yield f"Not available, corrected, of {safe(', '.join(names))}: {safe(why)}."
+            yield f"No corrected figure of {safe(', '.join(names))}: {safe(why)}."
     for note in found.notes:
         yield f"Not to be relied on: {safe(note)}."
     if not found.drawn and any(one.corrected for one in found.figures):

@@ -85,6 +85,17 @@ def test_figures_and_differences_are_glides_own():
 
 
 @GLIDE
+def test_glide_is_not_given_what_it_would_take_as_independent():
+    alike = [
+        JudgedRow(question=r.question, cluster=str(n // 2), judge=r.judge, person=r.person)
+        for n, r in enumerate(rows(1))
+    ]
+    (figure,) = correct("s", {"a": alike}, by="glide-py").figures
+    assert figure.corrected is None
+    assert "some share a cluster" in figure.why
+
+
+@GLIDE
 def test_where_all_is_labelled_both_libraries_give_the_mean_of_the_labels():
     from glide.estimators import ClassicalMeanEstimator
 
@@ -175,10 +186,9 @@ def test_an_answer_counts_where_people_labelled_all_its_statements(home):
     stage(home, "direct", ["An answer."] * 4 + ["", ""], facts=STATEMENTS)
     with Store(home) as store:
         run = store.run("direct")
-        said = {"scorer": "comprehensiveness", "answer_status": "answered"}
-        store.add_scores(run, [Score(question_id=f"og/{n}", epoch=0, value=0.5, **said) for n in range(4)])
+        said = {f"og/{n}#{part}": "entailment" if part == 1 else "neutral" for n in range(4) for part in (1, 2, 3)}
         items = {f"og/0#{n}": "entailment" for n in (1, 2, 3)} | {"og/1#1": "neutral"}
-        found = judged_rows(store, run, label_method("statements"), items, {})["comprehensiveness"]
+        found = judged_rows(store, run, label_method("statements"), said, items, {})["comprehensiveness"]
     by = {row.question: row for row in found}
     assert (by["og/0"].judge, by["og/0"].person) == (0.5, 1.0)
     assert by["og/1"].person is None

@@ -24,12 +24,13 @@ from msgspec.structs import replace
 
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.judges.labels import HumanLabels, LabelAgreement
+from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import Agreement
 from ragrounds.evals.stats.estimates import paired_difference, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Run
+from ragrounds.records import Attempt, Gold, Run, Score
 
 FEWEST = 20
 """Labelled answers of a run from which its figure is corrected: what cje-eval asks of every policy."""
@@ -206,20 +207,27 @@ def _measured(figure: CorrectedFigure, rows: Sequence[JudgedRow], width: float |
     The squared error of n labels of N answers is v/N + c (1/n - 1/N): v is the variance of people's scores, and c what
     the judge leaves open of it, from the error at hand.
     """
-    if figure.corrected is None:
+    one = figure.corrected
+    if one is None:
         return figure
+    if described(figure.scorer).unit == "percent":  # no share is below 0 or above 1
+        one = replace(one, value=_share(one.value), low=_share(one.low), high=_share(one.high))
     people = [(row.person, 1 / row.chance) for row in rows if row.person is not None]
     values, weights = np.array(people).T
     spread = float(np.cov(values, aweights=weights))
-    n, size, square = len(people), len(rows), figure.corrected.error**2
-    found = replace(figure, effective=math.floor(spread / square + 1e-9))
-    if width is None or figure.corrected.high - figure.corrected.low <= width:
+    n, size, square = len(people), len(rows), one.error**2
+    found = replace(figure, corrected=one, effective=math.floor(spread / square + 1e-9))
+    if width is None or one.high - one.low <= width:
         return replace(found, more=None if width is None else 0)
     room = (width / 2 / _Z) ** 2 - spread / size
     if room <= 0 or n >= size:
         return replace(found, short=True)
     left = max(square - spread / size, 1e-12) / (1 / n - 1 / size)
     return replace(found, more=max(1, math.ceil(1 / (room / left + 1 / size)) - n))
+
+
+def _share(value: float) -> float:
+    return min(1.0, max(0.0, value))
 
 
 def _judged_difference(first: Sequence[JudgedRow], other: Sequence[JudgedRow]) -> Estimate | None:
@@ -294,13 +302,15 @@ def _by_cje(runs: Rows, first: str) -> tuple[dict[str, Corrected], dict[str, Cor
 
 def _by_glide(runs: Rows, first: str) -> tuple[dict[str, Corrected], dict[str, Corrected], list[str]]:
     """By glide-py: PPI++, or active statistical inference where chances differ; differences on the questions of both,
-    those that are labelled in both as labelled."""
-    from glide.estimators import ASIMeanEstimator, PPIMeanEstimator
+    those that are labelled in both as labelled. It takes answers as independent."""
+    from glide.estimators import ASIMeanEstimator, ClassicalMeanEstimator, PPIMeanEstimator
 
     def one(people: Sequence[float | None], judge: Sequence[float], chances: Sequence[float]) -> Corrected:
         true, proxy = np.array(people, dtype=float), np.array(judge)
         if len({chance for chance, person in zip(chances, people, strict=True) if person is not None}) > 1:
             found = ASIMeanEstimator().estimate(true, proxy, np.array(chances))
+        elif len(set(judge)) == 1:  # it says nothing, and is refused
+            found = ClassicalMeanEstimator().estimate(true[~np.isnan(true)])
         else:
             found = PPIMeanEstimator().estimate(true, proxy)
         ends = found.confidence_interval
@@ -308,6 +318,8 @@ def _by_glide(runs: Rows, first: str) -> tuple[dict[str, Corrected], dict[str, C
             value=float(found.mean), low=float(ends.lower_bound), high=float(ends.upper_bound), error=float(found.std)
         )
 
+    if any(len({row.cluster for row in rows}) < len(rows) for rows in runs.values()):
+        raise ValueError("it takes questions as independent, and some share a cluster; cje-eval does not")
     figures = {
         run: one([row.person for row in rows], [row.judge for row in rows], [row.chance for row in rows])
         for run, rows in runs.items()
@@ -331,59 +343,49 @@ def judged_rows(
     store: Store,
     run: Run,
     method: LabelMethod,
+    said: Mapping[str, str | None],
     people: Mapping[str, str],
     chances: Mapping[str, float],
     epoch: int = 0,
-    said: Mapping[str, str | None] | None = None,
 ) -> dict[str, list[JudgedRow]]:
-    """Scorer → the answers of an epoch of a run that the judge scored, with people's scores of those whose items they
-    labelled all.
+    """Scorer → the answers of an epoch of a run that verdicts score, with people's scores of those that they labelled.
 
     Args:
         store: of the run.
         run: judged.
         method: how.
+        said: item → the judge's verdict.
         people: item → the label of their majority.
         chances: item → its chance to be labelled; none: 1.
         epoch: of the run.
-        said: item → another judge's verdict, in place of the scores in the store.
     """
     questions, golds = store.questions(run)
     method = method.behind(method.name, lambda: store.scores(run, method.name))
     attempts = {one.question_id: one for one in store.attempts(run) if one.epoch == epoch}
-    stored = {
-        (scorer.name, score.question_id): score.value
-        for scorer in method.scorers
-        for score in store.scores(run, scorer.name)
-        if score.epoch == epoch
-    }
     made: dict[str, list[JudgedRow]] = {scorer.name: [] for scorer in method.scorers}
     certain: dict[str, list[JudgedRow]] = {scorer.name: [] for scorer in method.scorers}
     for question in questions:
         attempt, gold = attempts.get(question.id), golds[question.id]
         if attempt is None or not method.fits(question, gold):
             continue
-        items = list(method.items(gold))
-        sure = {score.scorer: score.value for score in method.unasked(attempt, question, gold)}
-        human = {} if sure else _scores(method, attempt, gold, [people.get(item) for item in items])
-        judge = _scores(method, attempt, gold, [said.get(item) for item in items]) if said is not None else None
-        for name in made:
-            value = (
-                sure.get(name) if sure else judge.get(name) if judge is not None else stored.get((name, question.id))
-            )
-            if value is not None:
-                row = JudgedRow(question=question.id, cluster=question.cluster or question.id, judge=value)
-                row = replace(row, person=human.get(name), chance=chances.get(items[0], 1.0))
-                (certain if sure else made)[name].append(row)
+        items, sure = list(method.items(gold)), _values(method.unasked(attempt, question, gold))
+        judge = sure or _by_labels(method, attempt, gold, [said.get(item) for item in items])
+        human = {} if sure else _by_labels(method, attempt, gold, [people.get(item) for item in items])
+        for name, value in judge.items():
+            row = JudgedRow(question=question.id, cluster=question.cluster or question.id, judge=value)
+            row = replace(row, person=human.get(name), chance=chances.get(items[0], 1.0))
+            (certain if sure else made)[name].append(row)
     return {name: [*rows, *_as_drawn(certain[name], rows)] for name, rows in made.items()}
 
 
-def _scores(method: LabelMethod, attempt: Attempt, gold: Gold, labels: Sequence[str | None]) -> dict[str, float]:
-    """Scorer → the score that labels of all items make."""
-    if not all(labels):
-        return {}
-    made = method.scores(attempt, gold, [(label or "", "") for label in labels])
-    return {score.scorer: score.value for score in made if score.value is not None}
+def _values(scores: Sequence[Score]) -> dict[str, float]:
+    """Scorer → its score, where it has one."""
+    return {score.scorer: score.value for score in scores if score.value is not None}
+
+
+def _by_labels(method: LabelMethod, attempt: Attempt, gold: Gold, labels: Sequence[str | None]) -> dict[str, float]:
+    """Scorer → the score that the labels of an answer's items make; missing where one is that it needs."""
+    return _values(method.scores(attempt, gold, [(label or "", "") for label in labels]))
 
 
 def _as_drawn(certain: Sequence[JudgedRow], others: Sequence[JudgedRow]) -> Iterator[JudgedRow]:
