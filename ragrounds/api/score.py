@@ -89,13 +89,18 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
     def draw(self, console: Console) -> None:
         """Print the comparison by the judges' scores."""
         if self.comparison is not None:
-            print_comparison(self.comparison, self.judged.runs[0].scorers, console)
+            scorers = self.judged.runs[0].scorers
+            print_comparison(self.comparison, scorers[:_SHOWN], console)
+            if more := scorers[_SHOWN:]:
+                console.print(f"also (compare RUNS --scorer NAME): {', '.join(more)}", style="dim")
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The judgements first."""
         return (JUDGEMENTS, *(frame for frame in OF_RUNS if frame is not JUDGEMENTS))
 
 
+_SHOWN = 5
+"""Figures of one way of judging that its table shows: RAGChecker's have eleven."""
 _BATCH = 1000
 """Scores that are written together."""
 

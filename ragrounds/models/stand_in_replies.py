@@ -126,6 +126,8 @@ def _said(turns: Turns, model: str) -> str:
     if '"criteria_met"' in demands and len(fenced := _FENCED.findall(everything)) > 2:
         met = _share(fenced[-1], fenced[-2]) >= 0.5
         return json.dumps({"explanation": "The stand-in compared words.", "criteria_met": met})
+    if '"claims"' in demands and (fenced := _FENCED.findall(everything)):
+        return json.dumps({"claims": [one.strip() for one in _SENTENCE.findall(fenced[-1])]}, ensure_ascii=False)
     if axes := dict(_AXIS.findall(demands)):
         return _verdicts(everything, axes, model)
     if built := _built(_FENCED.findall(everything), model, demands):
@@ -331,8 +333,8 @@ def _verdicts(everything: str, axes: Mapping[str, str], model: str) -> str:
         if set(pair) <= set(values) and len(pair) == 2:
             said[axis] = _better(axis, fenced[0], pair)
         elif "entailment" in values:
-            answer, statements = fenced[1] if len(fenced) > 1 else "", fenced[2:]
-            held = _share(statements[number], answer) if number < len(statements) else 0.0
+            before = max(len(fenced) - len(axes), 0)  # the text comes last before the statements
+            held = _share(fenced[before + number], fenced[before - 1]) if before and number < len(axes) else 0.0
             said[axis] = "entailment" if held >= 0.5 else "neutral"
         elif "equivalent" in values:
             reference, answer = (fenced[-2], fenced[-1]) if len(fenced) > 1 else ("", "")

@@ -188,8 +188,9 @@ def summary_table(
         Column("time", time, spare=2) if differs(time) else None,
     )
     title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"
-    if len(shown) > 1:
-        title += f" ({', '.join(f'{max(one.overall.n for one in table.lines):,} {table.scorer}' for table in shown)})"
+    counts = {table.scorer: max(one.overall.n for one in table.lines) for table in shown}
+    if set(counts.values()) - {comparison.questions}:
+        title += f" ({', '.join(f'{count:,} {scorer}' for scorer, count in counts.items())})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
     percents = any(table.unit == "percent" for table in shown)
     made = table_of("summary", lines, columns, title=f"{title} · percent" if percents else title)

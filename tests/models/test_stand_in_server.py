@@ -22,6 +22,7 @@ from ragrounds.api.pipelines import CaseQuestions
 from ragrounds.api.stand_in import serve_stand_in
 from ragrounds.evals.judges.pairs import LABELS, show_pair
 from ragrounds.evals.judges.verdict import read_verdict
+from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.models.stand_in_server import ALIAS, stand_in_server
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Message
@@ -131,6 +132,16 @@ def test_one_answer_against_a_reference(url: str, answer: str, grade: str) -> No
     texts = {"question": QUESTION, "reference": "calcium gluconate first", "answer": answer, "form": form}
     reply = said(url, PromptFolder().render("judge/equivalent", "en", **texts))
     assert json.loads(reply.splitlines()[-1]) == {"grade": grade}
+
+
+def test_claims_of_a_text_and_what_entails_them(url: str) -> None:
+    split = PromptFolder().render("judge/claims", "en", question=QUESTION, text=f"{RIGHT} {WRONG}")
+    claims = json.loads(said(url, split))["claims"]
+    assert claims == [RIGHT, WRONG]
+    listed = "\n\n".join(f"c{number}:\n<<<\n{claim}\n>>>" for number, claim in enumerate(claims, 1))
+    form = VerdictForm(("c1", "c2"), ("entailment", "neutral", "contradiction"))
+    asked = PromptFolder().render("judge/supports", "en", text=RIGHT, claims=listed, form=form.example)
+    assert read_verdict(said(url, asked), form).values == {"c1": "entailment", "c2": "neutral"}
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
