@@ -79,8 +79,8 @@ def pictures(browser: ReportBrowser, page: Path, folder: Path) -> None:
         feature = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.command("Emulation.setEmulatedMedia", features=feature)
         sizes = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-        browser.command("Emulation.setDeviceMetricsOverride", **sizes)
         browser.open(page)
+        browser.command("Emulation.setDeviceMetricsOverride", **sizes)
         made = browser.command("Page.captureScreenshot", format="png")
         (folder / f"{width}-{scheme}.png").write_bytes(base64.b64decode(made["data"]))
     printed = browser.command("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)
