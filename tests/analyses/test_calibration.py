@@ -167,7 +167,7 @@ def test_figures_equal_those_of_libraries(seed, store):
         order = np.lexsort((draw.random(count), -read))
         orders.append(np.mean(np.cumsum(1 - right[order]) / np.arange(1, count + 1)))
     assert made.aurc.value == pytest.approx(np.mean(orders), abs=1e-9 if seed else 2e-3)
-    assert made.ece.low <= made.ece.value <= made.ece.high
+    assert made.ece.low is None
     assert made.aurc.low < made.aurc.value < made.aurc.high
 
 
