@@ -128,7 +128,7 @@ def risks(simulations: int) -> None:
 
 
 def intervals(simulations: int) -> None:
-    """How often the intervals of ECE and AURC hold the truth."""
+    """How often the intervals of ECE (which has none: never) and AURC hold the truth."""
     print("| confidence | questions | true ECE, held | true AURC, held |\n|---|---|---|---|")
     for power, name in ((1.0, "calibrated"), (1.5, "too high"), (3.0, "much too high")):
         big, right = drawn(np.random.default_rng(98), 1_000_000, power)

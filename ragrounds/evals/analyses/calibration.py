@@ -202,8 +202,8 @@ def risk_bounds(sure: Floats, wrong: Floats, risks: Sequence[float] = RISKS) -> 
 
 
 def errors(sure: Floats, right: Floats, names: Sequence[str], seed: int = 0) -> tuple[Figure, Figure]:
-    """ECE, and AURC with the interval of the basic bootstrap: questions are drawn, with their duplicates and epochs. ECE
-    has none: noise alone makes it larger, and the bootstrap's interval holds in 68 to 85 % (`perf/calibration.md`).
+    """ECE, and AURC with the interval of the basic bootstrap: questions are drawn, with duplicates and epochs. ECE has
+    none: noise alone makes it larger, and the bootstrap's interval holds in 68 to 85 % (`perf/calibration.md`).
 
     Args:
         sure: confidences, the highest first.
