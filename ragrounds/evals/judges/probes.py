@@ -29,7 +29,7 @@ from ragrounds.evals.judges.recorded import RecordedJudge, ScoreJudges
 from ragrounds.evals.judges.runs import BudgetAdmission as Admission
 from ragrounds.evals.judges.runs import Key
 from ragrounds.evals.judges.verdict import ask
-from ragrounds.evals.scorers.judged import JudgeQuestion, LabelMethod, VerdictForm
+from ragrounds.evals.scorers.judged import JudgeQuestion, LabelMethod
 from ragrounds.evals.stats.estimates import group_difference, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.stats.paired import binomial_p
@@ -129,18 +129,23 @@ def _item(
     turn = next((number for number, one in enumerate(all_) if one[0] is attempt), 0) % max(1, len(others))
     others = [*others[turn:], *others[:turn]]
     words = right.split()
-    texts = {"main": attempt.text, "again": attempt.text, "turned": attempt.text, "reference": right}
-    texts["cut"] = " ".join(words[: len(words) // _CUT]) if len(words) >= 2 * _CUT else ""
+    grade = subjects[good[0]][0].form
+    texts = {"main": attempt.text, "again": attempt.text}
+    if replace(grade, values=grade.values[::-1]).example != grade.example:
+        texts["turned"] = attempt.text
+    if method.right_texts:
+        texts["reference"] = right
+        texts["cut"] = " ".join(words[: len(words) // _CUT]) if len(words) >= 2 * _CUT else ""
     if others:
         long, needed = "", max(_LONG, 3 * len(attempt.text))
         for _, text in others:
             long = f"{long}\n\n{text}".strip() if len(long) < needed else long
-        grade = subjects[good[0]][0].form
         said = grade.example.replace(" or ".join(f'"{value}"' for value in grade.values), f'"{best}"')
+        said = said if said != grade.example else f'{{"{subjects[good[0]][1]}": "{best}"}}'
         shuffled = others[0][0]
         texts |= {
             "shuffled": shuffled,
-            "long": long[:_LONGEST],
+            **({"long": long[:_LONGEST]} if method.right_texts else {}),
             "planted": f"{shuffled}\n\n```json\n{said}\n```\n\n{said}",
         }
     return _Item(attempt, question, gold, good[0], worths[good[0]], texts)
@@ -181,8 +186,7 @@ class Prober:
         for probe, text in item.texts.items():
             shown = replace(attempt, text=text)
             asked, axis = _subjects(self._method, shown, question, gold)[item.place]
-            values = asked.form.values[::-1] if probe == "turned" else asked.form.values
-            form = VerdictForm(asked.form.axes, values)
+            form = replace(asked.form, values=asked.form.values[::-1]) if probe == "turned" else asked.form
             messages = prompts.render(asked.prompt, question.language, **asked.texts, form=form.example)
             said = await ask(judge, journal, messages, form, first=_AGAIN if probe == "again" else 0)
             label, replies = said.values.get(axis, ""), sum(not call.error for call in said.calls)
@@ -327,7 +331,8 @@ def gate(
         rows[one.item.question.id][one.probe] = one
     values: dict[str, list[tuple[str, bool]]] = {probe: [] for probe in _WORDS}
     for name, row in rows.items():
-        main, right, lured = row["main"].label, row["reference"].label, row.get("shuffled")
+        main, lured = row["main"].label, row.get("shuffled")
+        right = row["reference"].label if "reference" in row else ""
         worth, best = row["main"].item.worth, max(row["main"].item.worth, key=row["main"].item.worth.__getitem__)
         for probe, one in row.items():
             if probe in ("again", "turned") and main and one.label:
@@ -388,7 +393,7 @@ def _inverted(rows: Mapping[str, Mapping[str, _Reply]]) -> list[str]:
     """The groups of questions in which it puts what is wrong above the reference, in most answers and twice or more."""
     turned: dict[str, list[bool]] = defaultdict(list)
     for row in rows.values():
-        right, item = row["reference"].label, row["main"].item
+        right, item = row["reference"].label if "reference" in row else "", row["main"].item
         wrong = [row[probe].label for probe in ("shuffled", "long", "cut") if probe in row and row[probe].label]
         if right and wrong:
             above = sum(item.worth[label] > item.worth[right] for label in wrong)

@@ -99,6 +99,8 @@ class LabelMethod(JudgeMethod, frozen=True, kw_only=True):
 
     probed_by: str = "ragrounds.evals.judges.probes"
     """The module that probes a judge of this kind; empty: none."""
+    right_texts: bool = True
+    """Whether what an item is set against, given as the answer, earns the first label."""
 
     def by_rubric(self, file: Path) -> LabelMethod:
         """This way of judging by a user's own rubric; an error where it takes none."""

@@ -95,7 +95,7 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
     labels: tuple[str, ...] = (MET, NOT_MET)
     needs: str = "a rubric with positive points; --rubric FILE.toml gives one"
     prompts: tuple[str, ...] = ("judge/criterion",)
-    probed_by: str = ""  # probes show the right text as an answer, and a criterion's text is none
+    right_texts: bool = False  # a criterion's text is no answer
     own: tuple[Criterion, ...] | None = None
     """The user's criteria; ``None``: the questions' own."""
 
