@@ -102,10 +102,8 @@ async def judge_runs(
         sorted(filter(wanted, store.attempts(run)), key=lambda one: (places[one.question_id], one.epoch))
         for run in runs
     ]
-    payers = [judging_payer(run) for run in runs]
     paying = [
-        PayingJournal(journal, payer, store.graded(run), store.recalled(payer))
-        for run, payer in zip(runs, payers, strict=True)
+        PayingJournal(journal, payer := judging_payer(run), store.graded(run), store.recalled(payer)) for run in runs
     ]
     tasks = {
         (run, number, place): JudgeTask(
