@@ -157,9 +157,8 @@ async def judge_runs(
                 replace=not mute,
             )
         )
-    kept = [_with_constants(one) for one in kept] if isinstance(by, LabelJudge) else kept
     return JudgedRuns(
-        runs=tuple(kept),
+        runs=tuple(map(_with_constants, kept) if isinstance(by, LabelJudge) else kept),
         ended=admission.end(any(one.left for one in kept)) or unreadable.reached(),
         mute=mute,
         unreadable=unreadable.first(),
