@@ -157,12 +157,13 @@ async def play(
     golds = {question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))}
     found: list[Attempt] = []
     play = next(_PLAYS)
-    store = _store(play if opened else -1)
+    texts = [agents] if isinstance(agents, str) else list(agents)
+    store = _store(play if opened or any(":" in text or "/" in text for text in texts) else -1)
     for one in (model, reading, shelf):
         if one is not None:
             one.spec += f"[play={play}]"  # no play finds the calls of another one
     with contextlib.closing(StoreJournal(store)) as journal:
-        for number, text in enumerate([agents] if isinstance(agents, str) else agents):
+        for number, text in enumerate(texts):
             agent = open_agent(text)
             run = Run(
                 id=f"run{play}-{number}",
@@ -187,8 +188,8 @@ async def play(
 
 @cache
 def _store(number: int) -> Store:
-    """One store for all plays of a process: to open one takes as long as to play. One of its own for a real model,
-    whose calls would be found again at another server on the same port."""
+    """One store for all plays of a process: to open one takes as long as to play. One of its own for a real model
+    and for a system of a file, whose calls would be found again at another server on the same port."""
     home = tempfile.TemporaryDirectory(dir=_MEMORY)
     atexit.register(home.cleanup)
     store = Store(Path(home.name))

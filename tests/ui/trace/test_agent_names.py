@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from msgspec import Struct
 
@@ -11,6 +13,7 @@ from ragrounds.ui.trace.attempt_list import agent_cell, agent_names
 class NamedRun(Struct, frozen=True):
     id: str
     agent: str
+    identity: Mapping[str, object] = {}
 
 
 def named(*agents: str) -> list[NamedRun]:
