@@ -33,7 +33,6 @@ from ragrounds.evals.judges.labels import (
     TEXTS,
     HumanLabels,
     agreement,
-    answer_of,
     disputed_labels,
     judge_agreements,
     label_sheet,
@@ -128,13 +127,15 @@ def _categories(
     store: Store, runs: Sequence[Run], said: Mapping[str, Mapping[str, str | None]], labels: HumanLabels
 ) -> tuple[CategoryAgreement, ...]:
     """The agreement on the items of every agent, dataset and subject, where there are several of a kind."""
-    of_run = {run.id: {one.id: one for one in store.questions(run)[0]} for run in runs}
-    places = pooled({run.id: {item: (run, of_run[run.id][answer_of(item)]) for item in said[run.id]} for run in runs})
+    places = {}
+    for run in runs:
+        of = {one.id: one for one in store.questions(run)[0]}
+        places[run.id] = {item: (run, of.get(item) or of[item.rpartition("#")[0]]) for item in said[run.id]}
     verdict = pooled(said)
     made = []
     for kind, name_of in _PARTS.items():
         parts: dict[str, dict[str, str | None]] = {}
-        for item, (run, question) in places.items():
+        for item, (run, question) in pooled(places).items():
             parts.setdefault(name_of(run, question), {})[item] = verdict[item]
         for name, part in sorted(parts.items()) if len(parts) > 1 else ():
             if any(part.get(item) for item in labels.gold):

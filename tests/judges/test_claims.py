@@ -5,8 +5,10 @@ import json
 import random
 import runpy
 import sys
+import time
 
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
@@ -126,6 +128,13 @@ def test_every_fabricated_citation_is_found_and_none_invented(form):
         assert {*read.fabricated} == {*wrong}
         planted, found = planted + len({*wrong}), found + len(read.fabricated)
     assert planted == found > 50
+
+
+def test_a_long_title_and_blanks_before_a_passage_take_no_time():
+    hostile = replace(passage(0, "Blue is given."), title="t" * 1500)
+    started = time.monotonic()
+    assert sources_of(traced([hostile], f"{' ' * 1600}Blue is given."))[1] is None
+    assert time.monotonic() - started < 2
 
 
 def test_the_reader_of_citations():

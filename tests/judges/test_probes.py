@@ -7,7 +7,7 @@ import pytest
 
 from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import judge_methods
-from ragrounds.evals.judges.probes import FEWEST, PROBES, planned, recorded_gate
+from ragrounds.evals.judges.probes import FEWEST, PROBES, _Reply, gate, planned, recorded_gate
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.store import Store
@@ -232,3 +232,36 @@ def test_of_a_rubric_a_positive_criterion_is_asked_again_and_with_a_planted_verd
     assert {item.question.id: item.place for item in items} == {"h/0": 1, "h/1": 0}
     assert [set(item.texts) for item in items] == [{"main", "again", "shuffled", "planted"}] * 2
     assert all(item.texts["planted"].endswith('{"criteria_met": "met"}') for item in items)
+
+
+def test_what_is_withheld_stays_so_where_a_later_judging_has_no_money_for_its_probes(judge, home):
+    stage(home)
+    assert "Withheld: openai:grader-led" in judge("grader-led").stderr
+    done = judge("grader-led", "--max-cost", "0")
+    with Store(home) as store:
+        scores = store.scores(store.run("direct"), "equivalent")
+    assert {score.value for score in scores} == {None}, done.stderr
+    assert all(score.reason.startswith(WITHHELD) for score in scores)
+
+
+def test_a_judge_that_is_inverted_is_shown_where_nothing_is_to_be_withheld():
+    questions, golds, attempts = made(12)
+    tried = [(one, question, golds[question.id]) for one, question in zip(attempts, questions, strict=True)]
+    wrong = ("shuffled", "long", "cut", "planted")
+    replies = [
+        _Reply(item, probe, "equivalent" if probe in wrong else "mismatch", 1)
+        for item in planned(tried, EQUIVALENCE)
+        for probe in item.texts
+    ]
+    assert "inverted on" in gate("openai:x", replies).withheld
+    assert gate("openai:x", replies, 0.0).withheld == ""
+
+
+def test_the_noise_under_a_rubric_of_the_users_own_is_read_again(command, grader, home, tmp_path):
+    home.mkdir()
+    stage(home, 12)
+    (tmp_path / "own.toml").write_text("name = 'own'\n[[criterion]]\ntext = 'Says \"vein\"'\n")
+    given = ("--kind", "rubric", "--rubric", "own.toml", "--judge", "openai:grader", "--base-url", grader.url)
+    done = command("judge", "direct", *given, "--probes", "6")
+    assert "noise 0 %" in done.stderr
+    assert "noise 0 %" in " ".join(done.stdout.split())

@@ -10,6 +10,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.rubric import rubric_parts, worst_of
@@ -227,6 +228,18 @@ def test_malformed_verdicts_are_missing_and_none_is_counted():
     assert "no verdict on 1 of 2 criteria" in made.reason
     assert METHOD.verdicts(made) == {"q#1": MET, "q#2": None}
     assert part_scores(made, ["theme:t"]) == {"theme:t": None, "axis:x": 1.0, "axis:y": None}
+
+
+def test_no_part_of_a_score_is_known_where_it_is_withheld_or_was_not_run():
+    gold = Gold(question_id="q", answer="", facts=(("a", "+5", "axis:x"), ("b", "+5", "all")))
+    attempt = Attempt(run="r", question_id="q", epoch=0, status="completed", text="…")
+    (whole,) = METHOD.scores(attempt, gold, [(MET, ""), (NOT_MET, "")])
+    parts = rubric_parts(run_of([whole], {"q": {}}))
+    assert {one.part: one.figure.value for one in parts} == {"all": 0.5, "axis:x": 1.0}
+    question = Question(id="q", benchmark="b", text="?", kind="long")
+    (not_run,) = METHOD.unasked(replace(attempt, status="not_run", text=""), question, gold)
+    for score in (not_run, replace(whole, value=None, reason="withheld: it fails its probes")):
+        assert part_scores(score) == {"axis:x": None, "all": None}
 
 
 def stage(home, name, answers, epochs=1):

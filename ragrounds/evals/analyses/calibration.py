@@ -213,32 +213,30 @@ def errors(sure: Floats, right: Floats, names: Sequence[str], seed: int = 0) -> 
     """
     from scipy.special import psi
 
-    inside = (np.searchsorted(_EDGES, sure)[:, None] == np.arange(BINS)) * (sure - right)[:, None]
+    off = np.bincount(np.searchsorted(_EDGES, sure), sure - right)
     level = np.append(np.flatnonzero(np.diff(sure)), len(sure) - 1)
 
-    def made(weights: Floats) -> Floats:
-        """Both, of answers that count so often each: (resamples, answers) → (resamples, 2)."""
+    def areas(weights: Floats) -> Floats:
+        """AURC of answers that count so often each: (resamples, answers) → resamples."""
         # Equally sure answers stand in any order: the mean over all orders, whose errors grow evenly among them.
         counts, wrong = (np.cumsum(one, axis=1)[:, level] for one in (weights, weights * (1 - right)))
         before, earlier = (np.pad(one, ((0, 0), (1, 0)))[:, :-1] for one in (counts, wrong))
         rate = (wrong - earlier) / np.maximum(counts - before, 1)
         area = wrong - earlier + (earlier - before * rate) * (psi(counts + 1) - psi(before + 1))
-        return np.column_stack([np.abs(weights @ inside).sum(axis=1), area.sum(axis=1)]) / counts[:, -1:]
+        found: Floats = area.sum(axis=1) / counts[:, -1]
+        return found
 
     _, cluster = np.unique(np.array(names), return_inverse=True)
     sizes = np.bincount(cluster).astype(np.float64)
-    ece, aurc = (Figure(value=value, n=len(sure), missing=0) for value in made(np.ones((1, len(sure))))[0].tolist())
+    n, value = len(sure), float(areas(np.ones((1, len(sure))))[0])
+    ece, aurc = (Figure(value=one, n=n, missing=0) for one in (float(np.abs(off).sum()) / n, value))
     if not bootstrap_holds([np.column_stack([np.bincount(cluster, right), sizes])]):
         return ece, aurc
     generator, even, draws = np.random.default_rng(seed), np.full(len(sizes), 1 / len(sizes)), []
     for _ in range(_RESAMPLES // _AT_ONCE):
-        draws.append(made(generator.multinomial(len(sizes), even, size=_AT_ONCE)[:, cluster].astype(np.float64)))
-
-    def basic(one: Figure, column: Floats) -> Figure:
-        value, (low, high) = one.value or 0.0, percentile_interval(column, 1 - ERROR, effective_clusters(sizes), 1)
-        return replace(one, low=max(0.0, 2 * value - high), high=max(value, 2 * value - low))
-
-    return ece, basic(aurc, np.concatenate(draws)[:, 1])
+        draws.append(areas(generator.multinomial(len(sizes), even, size=_AT_ONCE)[:, cluster].astype(np.float64)))
+    low, high = percentile_interval(np.concatenate(draws), 1 - ERROR, effective_clusters(sizes), 1)
+    return ece, replace(aurc, low=max(0.0, 2 * value - high), high=max(value, 2 * value - low))
 
 
 def calibrated(run: ScoredRun, source: str, sure: Mapping[AttemptKey, float], seed: int = 0) -> Calibration:

@@ -47,7 +47,8 @@ def rubric_parts(run: ScoredRun, seed: int = 0) -> tuple[RubricPart, ...]:
     }
     parts: dict[str, dict[str, list[float | None]]] = {}
     for score in run.scores:
-        for part, value in {"all": score.value, **part_scores(score, tags.get(score.question_id, ()))}.items():
+        of = part_scores(score, tags.get(score.question_id, ()))
+        for part, value in ({"all": None} | of | {"all": score.value}).items():  # whatever a tag is called
             parts.setdefault(part, {}).setdefault(score.question_id, []).append(value)
     epochs, scorer, made = run.run.epochs, described(run.scorer), []
     for part, found in parts.items():

@@ -64,7 +64,8 @@ def sources_of(traced: Sequence[TracedCall]) -> Sources:
             title, head = passage.title.strip(), (passage.text.strip() or passage.title.strip())[:_HEAD]
             for at in re.finditer(re.escape(head), prompt) if head else ():
                 before = prompt[max(0, at.start() - len(title) - 60) : at.start()]
-                label = _LABEL.search(re.sub(r"\(Title:\s*\)", "", before.replace(title, "") if title else before))
+                before = re.sub(r"\(Title:\s*\)", "", before.replace(title, "") if title else before)
+                label = _LABEL.search(before[-_HEAD:])  # nothing long: of blanks its time grows with their cube
                 if label:
                     shown[int(label[1])] = place
     known = bool(shown) or (len(traced) > 0 and not found)

@@ -27,7 +27,7 @@ from ragrounds.evals.judges.bill import Judged
 from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing
 from ragrounds.evals.judges.recorded import RecordedJudge, ScoreJudges
 from ragrounds.evals.judges.runs import BudgetAdmission as Admission
-from ragrounds.evals.judges.runs import Key
+from ragrounds.evals.judges.runs import Key, recorded_answers
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import JudgeQuestion, LabelMethod
 from ragrounds.evals.stats.estimates import group_difference, stratified_mean
@@ -222,12 +222,14 @@ async def probe_runs(
         answers = [judged[key] for key in keys]
         if not any(answer.verdicts for answer in answers):
             continue
-        if wish.answers == 0 or admission.ended:
-            found[run] = Judged(unprobed=f"it ended early: {admission.ended}" if admission.ended else "--probes 0")
-        else:
-            found[run] = await _probe_run(
-                by.method, [tasks[key] for key in keys], answers, wish, prompts, at_once, admission
-            )
+        if wish.answers == 0:
+            found[run] = Judged(unprobed="--probes 0")
+            continue
+        found[run] = await _probe_run(
+            by.method, [tasks[key] for key in keys], answers, wish, prompts, at_once, admission
+        )
+        if admission.ended and not found[run].gates:
+            found[run] = replace(found[run], unprobed=f"it ended early: {admission.ended}")
     return found
 
 
@@ -254,8 +256,12 @@ async def _probe_run(
     if not chosen:
         return Judged(unprobed="for no answer is a right and a wrong verdict known")
     found = await judge_tasks(by, chosen, prompts, at_once=at_once, admits=admission.affords, done=admission.judged)
-    calls = tuple(call for one in found if one for call in one.calls)
-    if None in found:
+    made = [one for one in found if one is not None]
+    shut = {(0, 0, place): chosen[place] for place, one in enumerate(found) if one is None}
+    # What the journal answers for nothing is taken, so that scores which were withheld stay so.
+    made += (await recorded_answers(by, shut, prompts)).values() if shut else ()
+    calls = tuple(call for one in made for call in one.calls)
+    if len(made) < len(chosen):
         return Judged(calls=calls, unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on")
     gates = []
     for judge in judges:
@@ -275,6 +281,7 @@ def recorded_noise(store: Store, run: Run, method: LabelMethod, by: ScoreJudges)
 def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str) -> ProbedGate | None:
     """What the probes in the journal say of a judge of a run; ``None``: there are none of this judge and prompt."""
     questions, golds = store.questions(run)
+    method = method.behind(method.name, lambda: store.scores(run, method.name))
     fitting = {one.id: one for one in questions if method.fits(one, golds[one.id])}
     attempts = (one for one in store.attempts(run) if one.question_id in fitting)
     tried = ((one, fitting[one.question_id], golds[one.question_id]) for one in attempts)
@@ -356,7 +363,7 @@ def gate(
     known = [one.outcome for one in given if one.outcome]
     bounds = {one.probe: (1 + least) / 2 if one.probe == "readable" and least else least for one in shares}
     below = [one.probe for one in shares if one.share.high is not None and one.share.high < bounds[one.probe]]
-    inverted = _inverted(rows)
+    inverted = _inverted(rows) if least else []
     named = _named(rows, least, shares, below, inverted, known) if below or inverted else ()
     said = [f"{_WORDS[one.probe]} in {str(one).removeprefix(one.probe)[1:]}" for one in shares if one.probe in below]
     withheld = f"fails its probes ({', '.join(named)})" + (f": it {', '.join(said)}" if said else "") if named else ""

@@ -223,7 +223,7 @@ async def _judged(
         if not admission.admits(task):
             shut[task.question.id][key] = task
     for of_one in shut.values():
-        judged |= await _recorded(by, of_one, prompts)
+        judged |= await recorded_answers(by, of_one, prompts)
     return judged
 
 
@@ -271,7 +271,7 @@ class BudgetAdmission:
 
     def affords(self, task: JudgeTask) -> bool:
         """Whether there is money, and nobody ended it, for more than the questions."""
-        return not (self._ends or self._spending.reached())
+        return not (self.ended or self._ends or self._spending.reached())
 
     @property
     def silent(self) -> bool:
@@ -309,8 +309,10 @@ async def _refuse() -> Never:
     raise StopRun("the budget is used up")
 
 
-async def _recorded(by: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts) -> dict[Key, JudgedAnswer]:
-    """The judged answers to a question where the journal holds all of their calls, else none."""
+async def recorded_answers(
+    by: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts
+) -> dict[Key, JudgedAnswer]:
+    """The judged answers where the journal holds all of their calls, else none."""
     only = [replace(task, journal=_RecordedCalls(task.journal)) for task in tasks.values()]
     try:
         found = await judge_tasks(by, only, prompts, at_once=1, admits=lambda task: True, done=lambda *_: None)

@@ -31,6 +31,7 @@ from ragrounds.text import parse_toml
 MET, NOT_MET, MISSING, UNASKED = "met", "not met", "?", "no answer"
 _FENCE = re.compile(r"^```json\s*|\s*```$")
 _KEY = "criteria_met"
+_UNSURE = "judge: no verdict on"
 _LINE = re.compile(r"^(met|not met|\?|no answer) \| ([+-]\d+(?:\.\d+)?(?:e[+-]\d+)?) \| ([^|\n]*) \| (.+)$", re.M)
 
 
@@ -152,7 +153,7 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
         missing, value = sum(each.verdict == MISSING for each in judged), points_share(judged)
         reason = "the rubric has no positive points" if value is None else ""
         if missing or attempt.status == "not_run":
-            value, reason = None, f"judge: no verdict on {missing} of {len(judged)} criteria" if missing else ""
+            value, reason = None, f"{_UNSURE} {missing} of {len(judged)} criteria" if missing else ""
         cells = [(each.verdict, f"{each.points:+.10g}", ", ".join(each.tags), each.text) for each in judged]
         prediction = "\n".join(("rubric", *map(" | ".join, cells)))
         return (self.scorers[0].scored(attempt, value, read_long(attempt), prediction, reason),)
@@ -186,13 +187,14 @@ def points_share(judged: Collection[JudgedCriterion]) -> float | None:
 
 def part_scores(score: Score, tags: Iterable[str] = ()) -> dict[str, float | None]:
     """What a score is by parts: the question's own `tags` have its value, a criterion's tag that of the criteria that
-    have it, where one of them is positive. A criterion's tag goes before a question's of the same name."""
+    have it, where one of them is positive. A criterion's tag goes before a question's of the same name. Without a value
+    for another reason than a missing verdict, a score has none in any part."""
     made: dict[str, float | None] = dict.fromkeys(tags, score.value)
-    judged = judged_criteria(score)
+    judged, known = judged_criteria(score), score.value is not None or score.reason.startswith(_UNSURE)
     for tag in dict.fromkeys(tag for each in judged for tag in each.tags):
         inside = [each for each in judged if tag in each.tags]
         if (value := points_share(inside)) is not None:
-            made[tag] = None if any(each.verdict == MISSING for each in inside) else value
+            made[tag] = None if not known or any(each.verdict == MISSING for each in inside) else value
     return made
 
 

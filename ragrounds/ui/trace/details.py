@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ragrounds.contracts import SearchRequest
+from ragrounds.evals.scorers import described
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import FATES, Hop, searches_unknown
@@ -19,7 +20,7 @@ from ragrounds.evals.store.traces import TracedCall
 from ragrounds.models.model_names import other_name
 from ragrounds.records import DRAWN, Call, Noted, Score, Step
 from ragrounds.ui.call_words import made_words
-from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, percent, tokens
+from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 from ragrounds.ui.trace.attempt_list import agent_names, mark
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -376,13 +377,16 @@ def _reading(score: Score) -> tuple[object, ...]:
 
 
 def _score_line(loaded: LoadedAttempt, score: Score) -> TextBlock:
+    known = described(score.scorer)
     word = "no score" if score.value is None else "right" if score.value >= 1 else "wrong"
     style = {"right": "right", "wrong": "wrong"}.get(word, "dim")
     if score.value is not None and 0 < score.value < 1:
         word, style = "partly", "dim"
+    if score.value is not None and (known.direction == "lower" or known.unit != "percent"):
+        word, style = "", "dim"
     asked, gold = loaded.summary.question, loaded.summary.gold
     read = f"read as {score.prediction!r}, gold {gold.answer!r}" if asked.options else ""
-    known = loaded.attempt is not None and score.reason == loaded.attempt.reason  # said under the outcome
-    why = "" if known else score.reason
-    parts = [f"{score.scorer}: {word}", percent(score.value, 1), score.answer_status, read, why]
+    there = loaded.attempt is not None and score.reason == loaded.attempt.reason  # said under the outcome
+    why = "" if there else score.reason
+    parts = [f"{score.scorer}: {word}".rstrip(), in_scale(score.value, known.unit, 1), score.answer_status, read, why]
     return TextBlock("  ".join(part for part in parts if part), style)

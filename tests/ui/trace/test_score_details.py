@@ -11,7 +11,8 @@ from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import trace
-from ragrounds.ui.trace.details import detail, hop_blocks
+from ragrounds.records import Score
+from ragrounds.ui.trace.details import _score_line, detail, hop_blocks
 from ragrounds.ui.trace.hop_lines import hop_line
 from ragrounds.ui.trace.loaded import LoadedAttempt
 
@@ -44,6 +45,19 @@ def test_gold_that_was_found_stands_by_its_title_with_what_became_of_it(hunt_pag
         loaded = planted(hunt_pages, hunted, cause)
         hop, one = next((hop, one) for hop in loaded.hops for one in hop.found if one.gold)
         assert f"gold: {one.passage.title}, found at {one.rank} by search {hop.number}, {fate}" in texts(loaded)
+
+
+def test_a_figure_that_is_better_low_is_neither_right_nor_wrong(hunt_pages: Pages, hunted: Hunted) -> None:
+    loaded = planted(hunt_pages, hunted, "ignored")
+    shown = [
+        _score_line(loaded, Score(question_id="q", epoch=0, scorer=name, value=value, answer_status="answered"))
+        for name, value in (("hallucinated-claims", 0.0), ("fabricated-citations", 3.0), ("faithfulness", 0.0))
+    ]
+    assert [(line.text.partition("  answered")[0], line.style) for line in shown] == [
+        ("hallucinated-claims:  0.0", "dim"),
+        ("fabricated-citations:  3", "dim"),
+        ("faithfulness: wrong  0.0", "wrong"),
+    ]
 
 
 def test_a_judges_reply_stands_below_its_score(hunt_pages: Pages, hunted: Hunted) -> None:
