@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from .loading import when_loaded
 from .observer import GOING
-from .passages import IDS, SOURCES, TEXTS, TITLES, passage_of
+from .passages import IDS, LISTS, SOURCES, TEXTS, TITLES, passage_of
 from .wire import Unsent
 
 Given = Mapping[str, Any]
@@ -29,6 +29,7 @@ class Changed(NamedTuple):
     """Each with `at`: the place in `found` of the passage that it is; below 0: it is none of these."""
 
 
+@cache
 def listen() -> None:
     """Have the searches of both libraries changed, from when they are loaded."""
     when_loaded("langchain_core.retrievers", partial(_wrap, "BaseRetriever", ("invoke", "ainvoke"), _documents))
@@ -125,7 +126,7 @@ def _output(output: Any, changed: Changed) -> Any:
 def _hits(content: Any, changed: Changed) -> Any:
     """A list of hits, or what holds one, with others in it."""
     if isinstance(content, dict):
-        name = next((key for key, value in content.items() if isinstance(value, list)), "")
+        name = next((key for key in LISTS if key in content), "")
         return {**content, name: _hits(content.get(name), changed)}
     hits = [one for one in _told(content or ()) if not isinstance(one, str)]
     if len(hits) != len(changed.found):

@@ -14,7 +14,7 @@ TEXTS = ("page_content", "content", "text", "snippet", "body", "abstract", "raw_
 TITLES = ("title", "name", "heading")
 IDS = ("id", "doc_id", "url", "source", "link", "pmid")
 SOURCES = ("doc_id", "document_id", "source", "file_path", "file_name")
-_LISTS = ("results", "hits", "documents", "items")
+LISTS = ("results", "hits", "documents", "items")
 _MOST = 1_000
 """Passages of one search that are kept."""
 
@@ -102,7 +102,7 @@ def _hits(content: object) -> Sequence[object]:
         except (ValueError, RecursionError):
             return ()
     if isinstance(content, Mapping):
-        content = next((content[key] for key in _LISTS if key in content), None)
+        content = next((content[key] for key in LISTS if key in content), None)
     return content if isinstance(content, list) else ()
 
 

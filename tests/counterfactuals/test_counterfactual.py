@@ -297,3 +297,10 @@ def test_an_added_text_need_not_stay_where_it_was(benchmark: str, monkeypatch: p
     Path("poison.txt").unlink()
     found = rr.analyse("evidence", run.ids, home=str(where["home"]))
     assert {one.change for one in found.result.record.effects} == {"identity[search=first]", "add[file=poison.txt]"}
+
+
+def test_passages_removed_one_by_one_are_set_against_all_together(benchmark: str) -> None:
+    changes = ["drop[passage=1]", "drop[passage=2]", "drop[passage=2,search=last]", "drop[passage=d3]", "none"]
+    with made(benchmark, ["vanilla_rag[top_k=2]"]) as (_, where, run):
+        found = rr.counterfactual(run.ids, changes=changes, samples=1, limit=4, **where)
+    assert "2 passages removed one by one" in found.result.table.note

@@ -65,7 +65,9 @@ def look_up(query: str):
 @tool
 def hits(query: str) -> str:
     """Search the reports."""
-    return json.dumps([{"title": one.metadata["title"], "content": one.page_content} for one in best(query)])
+    results = [{"title": one.metadata["title"], "content": one.page_content, "score": float("inf")}
+               for one in best(query)]
+    return json.dumps({"query": query, "images": [], "results": results})
 
 
 def planned(state):

@@ -10,6 +10,7 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import run_file_name
+from ragrounds.evals.store import sqlite
 from ragrounds.evals.store.database import open_engine, open_source, open_target
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store
@@ -193,3 +194,11 @@ def test_a_prompt_is_read_inside_its_folder_alone(tmp_path: Path) -> None:
     for name in ("../secret", "x/../../secret", str(tmp_path / "secret")):
         with pytest.raises(UserError, match="There is no prompt"):
             prompts.source(name)
+
+
+def test_a_commit_is_on_the_disk_when_it_returns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only a loss of power would show it, and the stores of tests do without: tests/conftest.py."""
+    given: list[str] = []
+    monkeypatch.setattr(sqlite, "_with", lambda engine, pragmas: given.extend(pragmas))
+    sqlite.open_file(tmp_path / "store.sqlite")
+    assert {"journal_mode=WAL", "synchronous=FULL"} <= {*given}

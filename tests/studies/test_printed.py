@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.comparison import RunFigures, compare
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.studies import printed
+from ragrounds.evals.studies.study import open_study
 from ragrounds.records import Run
 from ragrounds.ui.report.page import report_page
 from tests.compare.making import add_run, questions
@@ -19,14 +23,21 @@ DATASETS = ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq")
 
 
 def table_1(store: Store, runs: list[Run]) -> str:
-    page = "".join(report_page(store, runs, compare(store, runs), attempts=False))
+    page = "".join(report_page(store, runs, compare(store, runs, common=len(runs) > 1), attempts=False))
     return re.sub(r"<wbr>|</?span[^>]*>", "", page[page.index('id="abstract"') :].partition("</section>")[0])
 
 
-def made(store: Store, name: str, agent: str, datasets: tuple[str, ...] = DATASETS, **identity: object) -> Run:
-    asked = [one for dataset in datasets for one in questions(3, f"mirage/{dataset}")]
+def made(
+    store: Store,
+    name: str,
+    agent: str,
+    datasets: tuple[str, ...] = DATASETS,
+    right: tuple[object, ...] = (1, 0, 1),
+    **identity: object,
+) -> Run:
+    asked = [one for dataset in datasets for one in questions(len(right), f"mirage/{dataset}")]
     known = {"models": {"model": f"{GPT4}[temperature=0.0]"}, "agent": agent, **identity}
-    return add_run(store, agent, asked, [1, 0, 1] * len(datasets), scorer="mirage", identity=known, id=name)
+    return add_run(store, agent, asked, [*right] * len(datasets), scorer="mirage", identity=known, id=name)
 
 
 @pytest.fixture
@@ -70,3 +81,35 @@ def test_a_system_that_differs_in_anything_has_none(tmp_path: Path, agent: str) 
             )
         ):
             assert "published (" not in table_1(store, [run]), place
+
+
+def test_a_part_has_none(tmp_path: Path, agent: str) -> None:
+    one = ("medmcqa",)
+    with Store(tmp_path) as store:
+        whole, part = made(store, "whole", agent, one), made(store, "part", "direct", one, (1, 0))
+        assert "published (" not in table_1(store, [whole, part]), "compared on what both have"
+        assert "published (" not in table_1(store, [made(store, "killed", agent, one, (1, ..., 0))])
+
+
+@pytest.mark.parametrize(
+    ("study", "judge", "value"),
+    [
+        ("ogcarebench-table4", "openai:gpt-4o-2024-05-13[temperature=0]", 44.7),
+        ("ogcarebench-table4", "openai:gpt-4.1-mini", None),
+        ("ogcarebench-table8", "openai:gpt-4o-2024-05-13", None),  # of one subject
+    ],
+)
+def test_the_judge_and_the_questions_are_the_papers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, study: str, judge: str, value: float | None
+) -> None:
+    monkeypatch.setattr(printed, "_studies", lambda: [open_study(study)])
+    figure = Figure(value=0.5, n=3, missing=0)
+    with Store(tmp_path) as store:
+        agent = open_agent("direct[profile=ogcarebench]", model="openai:gpt-5").spec
+        run = add_run(store, agent, questions(3, "ogcarebench"), [1, 0, 1])
+    line = RunFigures(
+        run=run.id, agent=agent, datasets={"ogcarebench": figure}, overall=figure, outcomes={},
+        judges=ScoreJudges((judge,)),
+    )  # fmt: skip
+    found = printed.STUDIES.find(run, ("openai:gpt-5",), line, "equivalent-published")
+    assert (found.value if found else None) == value

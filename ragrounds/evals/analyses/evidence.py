@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -148,11 +149,9 @@ def _note(made: Evidence) -> str:
 def _joint(made: Evidence) -> list[str]:
     """What removals of single passages add up to, where all are removed together, too."""
     said = []
-    for agent in dict.fromkeys(one.agent for one in made.effects):
-        mine = {one.change: one.difference.difference for one in made.effects if one.agent == agent}
-        singles = [
-            value for change, value in mine.items() if change.startswith("drop[passage=") and change[14].isdigit()
-        ]
+    for run, agent in {one.run: one.agent for one in made.effects}.items():
+        mine = {one.change: one.difference.difference for one in made.effects if one.run == run}
+        singles = [value for change, value in mine.items() if re.fullmatch(r"drop\[passage=\d+\]", change)]
         joint = mine.get("none")
         if len(singles) > 1 and joint is not None and None not in singles:
             total = sum(value for value in singles if value is not None)

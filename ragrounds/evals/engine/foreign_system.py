@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -146,7 +147,7 @@ class AttemptObservation:
 
     def _change(self, asked: bytes) -> bytes:
         """Record a search that can be changed; gives what it is to give, as JSON."""
-        told = msgspec.json.decode(asked)
+        told = json.loads(asked)  # a score may be infinite
         found = passages_of(told.pop("passages"))
         # By this mark a passage is known again, whatever a change makes of it.
         given = tuple(msgspec.structs.replace(one, retriever=f"\0{at}") for at, one in enumerate(found))

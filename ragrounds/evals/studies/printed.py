@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cache
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import card_of
+from ragrounds.evals.compare.comparison import RunFigures
 from ragrounds.evals.compare.published import PrintedFigure, PrintedTables
 from ragrounds.evals.studies.study import Settings, Study, agent_text, open_study, shipped_studies
 from ragrounds.records import Run
 from ragrounds.specs import parse
 
 
-def _find(run: Run, models: Sequence[str], datasets: frozenset[str], scorer: str) -> PrintedFigure | None:
-    """What a study's table has for the very agent with all its parameters, the model, the corpora and the datasets."""
+def _find(run: Run, models: Sequence[str], line: RunFigures, scorer: str) -> PrintedFigure | None:
+    """What a study's table has for the very agent with all its parameters, the model, the judge, the corpora and the
+    datasets."""
+    judges = {one.partition("[")[0].partition(":")[2] for one in line.judges.judges} if line.judges else set[str]()
     for study in _studies():
         over = {column.name: column.mean for column in study.columns if column.mean}
         for row in study.rows:
@@ -23,12 +26,12 @@ def _find(run: Run, models: Sequence[str], datasets: frozenset[str], scorer: str
             alike = {
                 name: one.settings["benchmark"]
                 for name, one in cells.items()
-                if _same(one.settings, run, models, scorer)
+                if _same(one.settings, run, models, scorer, judges)
             }
             for column in study.columns:
                 of = [alike.get(name) for name in over.get(column.name, (column.name,))]
                 found = study.published(row.name, column.name)
-                if found is not None and len(of) == len(datasets) == len({*of} & datasets):
+                if found is not None and len(of) == len(line.datasets) == len({*of} & {*line.datasets}):
                     return PrintedFigure(study.source or study.title, row.name, found.value)
     return None
 
@@ -38,7 +41,7 @@ def _studies() -> list[Study]:
     return [study for study in map(open_study, shipped_studies()) if any(row.published for row in study.rows)]
 
 
-def _same(settings: Settings, run: Run, models: Sequence[str], scorer: str) -> bool:
+def _same(settings: Settings, run: Run, models: Sequence[str], scorer: str, judges: Set[str]) -> bool:
     """Whether a cell's settings are a run's. A model is known by its name, whoever serves it."""
     card, model = card_of(str(settings["benchmark"])), str(settings.get("model", ""))
     named = [one.partition(":")[2] for one in models if model]
@@ -48,7 +51,9 @@ def _same(settings: Settings, run: Run, models: Sequence[str], scorer: str) -> b
         return False
     if scorer != settings.get("scorer", card.headline[0] if card and card.headline else ""):
         return False
-    if run.epochs != settings.get("epochs", 1) or "imported" in settings or "limit" in settings:
+    if run.epochs != settings.get("epochs", 1) or settings.keys() & {"imported", "limit", "where", "labels"}:
+        return False
+    if judges != ({str(settings["judge"]).partition(":")[2]} if "judge" in settings else set()):
         return False
     try:
         spec = parse(agent_text(settings))

@@ -83,7 +83,7 @@ def report_page(
     found = abstract(store, runs, comparison, scorers)
     notes = sections.named_notes(comparison.notes, names)
     first = next((table for table, _ in comparison.shown(scorers)), None)
-    printed = printed_figures(runs, found.systems, first) if first else {}
+    printed = printed_figures(runs, found.systems, comparison, first) if first else {}
     parts = {"Abstract": abstract_section(comparison, scorers, found, names, () if brief else notes, printed)}
     if brief:
         parts["Notes"] = sections.limitations_section((), notes)
