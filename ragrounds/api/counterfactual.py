@@ -133,7 +133,7 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
             change = partial(_changed, [*floors, *changes], given, limit, request, chosen)
             with contextlib.chdir(folder), begun_runs(request, change=change) as replay:
                 finish(replay.carry_out())
-            if given.until is not None and _decided(given.until, run, given, chosen):
+            if given.until is not None and _decided(given.until, changes, run, given, chosen):
                 break
     return analyse("evidence", [run.id for run, _ in asked], scorer=given.scorer, seed=given.seed, settings=chosen)
 
@@ -148,10 +148,13 @@ def _limits(given: CounterfactualArguments, questions: int) -> list[int]:
     return [*(size for size in (_FIRST << power for power in range(30)) if size < most), most]
 
 
-def _decided(until: float, run: Run, given: CounterfactualArguments, settings: Settings) -> bool:
-    """Whether each change has a significant effect, or an interval that is narrow enough."""
+def _decided(
+    until: float, asked: Sequence[Change], run: Run, given: CounterfactualArguments, settings: Settings
+) -> bool:
+    """Whether each change that is asked for has a significant effect, or an interval that is narrow enough."""
     found = analyse("evidence", [run.id], scorer=given.scorer, seed=given.seed, settings=settings).result.record
-    changes = [one for one in found.effects if not one.is_identity]  # type: ignore[union-attr]
+    wanted = {str(change.spec) for change in asked}
+    changes = [one for one in found.effects if one.change in wanted]  # type: ignore[union-attr]
     ends = [(one.difference.low, one.difference.high, one.difference.difference, one.verdict) for one in changes]
     return all(
         verdict == "effect" or (None not in (low, high) and max(high - middle, middle - low) <= until / 100)

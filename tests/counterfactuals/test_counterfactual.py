@@ -304,3 +304,21 @@ def test_passages_removed_one_by_one_are_set_against_all_together(benchmark: str
     with made(benchmark, ["vanilla_rag[top_k=2]"]) as (_, where, run):
         found = rr.counterfactual(run.ids, changes=changes, samples=1, limit=4, **where)
     assert "2 passages removed one by one" in found.result.table.note
+
+
+def test_each_text_of_an_added_file_has_its_own_effect(benchmark: str, tmp_path: Path) -> None:
+    file = tmp_path / "added.txt"
+    with made(benchmark, ["vanilla_rag[top_k=1]"]) as (_, where, run):
+        for limit, text in ((3, "First\nNothing."), (5, "Second\nNothing."), (3, "First\nNothing.")):
+            file.write_text(text)
+            found = rr.counterfactual(run.ids, changes=f"add[file={file}]", samples=1, limit=limit, **where)
+    added = [one for one in found.result.record.effects if not one.is_identity]
+    assert [one.questions for one in added] == [3, 5]
+    assert len({row[0] for row in found.result.table.rows}) == 3
+
+
+def test_what_was_changed_before_draws_no_further_questions(benchmark: str) -> None:
+    with made(benchmark, ["vanilla_rag[top_k=1]"]) as (_, where, run):
+        rr.counterfactual(run.ids, changes="reverse", samples=1, limit=1, **where)
+        found = rr.counterfactual(run.ids, changes="none", samples=1, until=90, **where)
+    assert changes_of(found)["none"].questions == 32

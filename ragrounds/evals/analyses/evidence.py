@@ -70,15 +70,17 @@ def _table(made: Evidence, options: AnalysisOptions) -> AnalysisTable:
         for one in (one for one in made.effects if one.run == run):
             needed = _ranged(one.necessary) or _ranged(one.sufficient)
             others = _percent(one.changed) + ("" if one.is_identity else f" / {_percent(one.noise)}")
-            rows.append((_named(one), _ranged(one.difference, "+"), needed, others, one.verdict))
+            rows.append((_named(one, made), _ranged(one.difference, "+"), needed, others, one.verdict))
             parts = {"- known": one.known, "- not known": one.unknown}
             rows += [(name, points, "", "", "") for name, part in parts.items() if (points := _ranged(part, "+"))]
     columns = ("change", "points", "needed/enough", "others/noise", "verdict")
     return AnalysisTable(title=conclusion(made), columns=columns, rows=tuple(rows), note=_note(made))
 
 
-def _named(one: Effect) -> str:
-    """A change, as it is shown."""
+def _named(one: Effect, made: Evidence) -> str:
+    """A change, as it is shown; where its file held several texts, with the end of its counterfactual's id."""
+    if sum((other.run, other.change) == (one.run, one.change) for other in made.effects) > 1:
+        return f"{one.change} {one.counterfactuals[0].rpartition('-')[2]}"
     asked = one.change.removeprefix(IDENTITY).replace("[search=first]", "")
     return f"asked again{asked}" if one.is_identity else one.change
 
@@ -166,7 +168,7 @@ def _picture(made: Evidence, options: AnalysisOptions) -> Picture:
     floors = [one for one in made.effects if one.is_identity]
     marks = tuple(
         Mark(
-            name=_named(one),
+            name=_named(one, made),
             group=one.run,
             value=one.difference.difference,
             low=one.difference.low,

@@ -161,24 +161,24 @@ def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> li
     for run in runs:
         parent = parents[run.id]
         floors: dict[str, list[_Made]] = {}
-        changed: dict[str, _Made] = {}
+        changed: list[_Made] = []
         for other in stored[run.id]:
             made = _made(store, other, scorer)
             assert made.change is not None
             if made.change.is_identity:
                 floors.setdefault(made.change.fork, []).append(made)
             else:
-                changed[str(made.change.spec)] = made  # of two with one text the later one
+                changed.append(made)
         known = alone if alone is not parent else None
         found += [_effect(store, parent, samples, scorer, seed, None, None) for samples in floors.values()]
-        for made in changed.values():
+        for made in changed:
             assert made.change is not None
             noise = _noise(parent, floors.get(made.change.fork, []))
             found.append(_effect(store, parent, [made], scorer, seed, noise, known))
     tested = [(one, value) for one in found if not one.is_identity and (value := _p(one)) is not None]
     adjusted = holm([value for _, value in tested])
-    p = {(one.run, one.change): value for (one, _), value in zip(tested, adjusted, strict=True)}
-    return [replace(one, p=p.get((one.run, one.change))) for one in found]
+    p = {one.counterfactuals: value for (one, _), value in zip(tested, adjusted, strict=True)}
+    return [replace(one, p=p.get(one.counterfactuals)) for one in found]
 
 
 def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
