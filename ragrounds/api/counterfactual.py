@@ -260,7 +260,7 @@ def _follow(store: Store, counterfactual: Run, seed: int) -> None:
     """
     before = [msgspec.msgpack.decode(body, type=int) for body in store.stops(counterfactual)]
     if any(one != seed for one in before):
-        raise UserError(f"{counterfactual.agent} was followed with --seed {before[0]} before: it is to be the same.")
+        raise UserError(f"{counterfactual.agent} drew its questions with --seed {before[0]} before; give that again.")
     store.write_stop([counterfactual.id], "counterfactual", seed, msgspec.msgpack.encode(seed))
 
 

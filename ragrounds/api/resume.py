@@ -60,8 +60,11 @@ def code_in_options(options: Sequence[str]) -> list[str]:
     return found
 
 
-def kept_options(reference: str, settings: Settings | None = None, *, named: Sequence[str] = ()) -> tuple[Run, Asked]:
-    """A run, and the options of `ragrounds run` that ask for it again. `named`: the code that its user names himself.
+def kept_options(
+    reference: str, settings: Settings | None = None, *, named: Sequence[str] | None = None
+) -> tuple[Run, Asked]:
+    """A run, and the options of `ragrounds run` that ask for it again. `named`: the code that its user names himself;
+    ``None``: there is no option for it.
 
     Raises:
         UserError: no such run; one that was imported; one that does not say how it was asked for, or whose options
@@ -76,11 +79,12 @@ def kept_options(reference: str, settings: Settings | None = None, *, named: Seq
             f"The run {run.id} has no `ragrounds run` command: another command made it. Repeat that command to "
             "resume it."
         )
-    if code := [one for one in code_in_options(run.asked.options) if one not in named]:
+    if code := [one for one in code_in_options(run.asked.options) if one not in (named or ())]:
+        resume = f"cd {quote(run.asked.folder)} && ragrounds run {join(run.asked.options)}"
+        again = " ".join(f"--code {quote(one)}" for one in code)
         raise UserError(
             f"The run {run.id} was started with {', '.join(map(repr, code))}, which is code, and a store never "
-            f"starts code. Resume it with its own command: cd {quote(run.asked.folder)} && ragrounds run "
-            f"{join(run.asked.options)}"
+            f"starts code. {f'Resume it with its own command: {resume}' if named is None else f'Add {again}'}"
         )
     return run, Asked(run.asked.folder, _same_corpus(run.asked.options, str(run.identity.get("corpus") or "")))
 

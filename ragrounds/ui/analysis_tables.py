@@ -52,8 +52,8 @@ def print_analysis(result: AnalysisResult, console: Console | None = None) -> No
     """Print the table, the note and the picture of an analysis, by default on stdout."""
     console = console or results_console()
     print_table(analysis_table(result.table), console)
-    if result.table.note:
-        console.print(Text(safe(result.table.note)), soft_wrap=True)
+    if note := safe(result.table.note):
+        console.print(Text(note), soft_wrap="`" in note or not console.is_terminal)  # a command is pasted whole
     console.print()
     console.print(draw(result.picture, width=min(console.width, 100)))
 

@@ -47,6 +47,13 @@ def test_planted_retractions_are_traced_to_every_answer(tmp_path: Path) -> None:
     assert direct.found.value == 0.0
 
 
+def test_the_heading_of_documents_is_none_of_them(tmp_path: Path) -> None:
+    run = rr.run(limit=2, agents="direct", home=tmp_path, progress=False)
+    (tmp_path / "list.csv").write_text("document\np001\np002\n")
+    (found,) = rr.analyse("listed", run, documents=str(tmp_path / "list.csv"), home=tmp_path).result.record
+    assert found.listed == 2
+
+
 def test_a_list_is_needed(tmp_path: Path) -> None:
     run = rr.run(limit=2, agents="direct", home=tmp_path, progress=False)
     with pytest.raises(UserError, match="FILE names a list"):

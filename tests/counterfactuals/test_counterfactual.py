@@ -203,7 +203,7 @@ def test_questions_are_drawn_until_it_is_known(benchmark: str) -> None:
         assert none.difference.p_always < 0.05  # type: ignore[attr-defined]
         assert none.difference.low < none.difference.difference < none.difference.high < 0  # type: ignore[attr-defined]
         assert "holds at any number" in found.result.table.note
-        with pytest.raises(UserError, match=r"was followed with .seed. 0 before"):
+        with pytest.raises(UserError, match=r"drew its questions with .seed. 0 before"):
             rr.counterfactual(run.ids, changes="none", samples=1, until=10, seed=1, **where)
         # What is not known at 32 goes on to the last question, and is then like any other.
         found = rr.counterfactual(run.ids, changes="reverse", samples=1, until=10, **where)
@@ -211,6 +211,19 @@ def test_questions_are_drawn_until_it_is_known(benchmark: str) -> None:
         assert (reverse.questions, reverse.difference.p_always) == (N, None)  # type: ignore[attr-defined]
         with pytest.raises(UserError, match=r"until. is 0; expected points"):
             rr.counterfactual(run.ids, changes="reverse", samples=1, until=0, **where)
+
+
+def test_the_last_question_of_those_that_the_scorer_reads_is_the_last(benchmark: str) -> None:
+    """Other questions, of another scorer, are not waited for."""
+    with Path(f"{benchmark}/q.jsonl").open("a") as file:
+        for place in range(N):
+            line = {"id": f"long{place}", "question": f"Why {place}?", "answer": "So.", "facts": [["so"]]}
+            file.write(json.dumps(line) + "\n")
+    with made(benchmark, ["vanilla_rag[top_k=1]"]) as (_, where, run):
+        found = rr.counterfactual(run.ids, changes="none", samples=1, until=1, **where)
+    none = changes_of(found)["none"]
+    assert (none.questions, none.difference.n, none.difference.p_always) == (N, N, None)  # type: ignore[attr-defined]
+    assert none.difference.difference == pytest.approx(-0.75)  # type: ignore[attr-defined]
 
 
 def test_failures_are_no_effect(benchmark: str) -> None:
@@ -254,6 +267,7 @@ def test_counterfactuals_are_no_runs(benchmark: str) -> None:
         ("dorp", "'dorp' is no change. Did you mean 'drop'?"),
         ("drop[rank=1]", "drop has no parameter 'rank'"),
         ("none[search=second]", "search is 'second'; expected first, middle, last, all"),
+        ("drop[passage=0]", "passage is 0; expected gold, a rank (1, 2, …), or an id"),
         ("identity", "The identity is always measured"),
         ("truncate[share=2]", "expected a number from 0 up to below 1"),
         ("add", "needs file=PATH"),

@@ -7,9 +7,12 @@ from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
+from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
+from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.records import Run, Usage
+from ragrounds.ui.analysis_tables import print_analysis
 from ragrounds.ui.run_tables import ledger_table, runs_table
 from ragrounds.ui.table_layout import folded, laid_out
 from ragrounds.ui.tables import Column, TextTable, latex, markdown, print_table
@@ -211,3 +214,16 @@ def test_a_title_is_broken_between_words_and_says_what_headings_mean():
     lines = printed(agents(2), 30)
     assert lines[1:3] == ["figures  what they mean, in ", "words"]
     assert markdown([agents(2)]).startswith("**figures (what they mean, in words)**\n")
+
+
+@pytest.mark.parametrize(("note", "whole"), [("word " * 60, False), (f"`ragrounds run {'x ' * 60}` again", True)])
+def test_a_note_below_an_analysis_breaks_between_words_unless_it_holds_a_command(note, whole):
+    file = io.StringIO()
+    shown = AnalysisTable(title="", columns=("change",), rows=(("none",),), note=note)
+    result = AnalysisResult(
+        name="a", table=shown, record=(), picture=Picture(title="", marks=(Mark(name="none", value=0.5),))
+    )
+    print_analysis(result, Console(file=file, width=80, force_terminal=True, no_color=True))
+    lines = [line for line in file.getvalue().splitlines() if "word" in line or "ragrounds" in line]
+    assert (len(lines) == 1) == whole
+    assert whole or max(map(len, lines)) <= 80

@@ -64,9 +64,9 @@ class _Rests(NamedTuple):
 
 
 def read_list(path: str) -> Listed:
-    """The documents of a list: the first column of CSV, without a heading above ids of digits. Under a heading with
-    `label`, that column says what each document is (a kind of evidence, `outdated`, `supports`), and a column
-    `question` for which question alone.
+    """The documents of a list: the first column of CSV. A heading above ids of digits is none of them, nor is the word
+    `document`. Under a heading with `label`, that column says what each document is (a kind of evidence, `outdated`,
+    `supports`), and a column `question` for which question alone.
 
     Raises:
         UserError: no file is named, or it cannot be read.
@@ -78,7 +78,7 @@ def read_list(path: str) -> Listed:
     named = "label" in heading
     digits = len(rows) > 1 and not rows[0][0].strip().isdigit() and rows[1][0].strip().isdigit()
     listed: dict[str, dict[str, str]] = {}
-    for number, row in enumerate(rows[named or digits :], 2):
+    for number, row in enumerate(rows[named or digits or heading[:1] == ["document"] :], 2):
         held = dict(zip(heading, (cell.strip() for cell in row), strict=False)) if named else {}
         if named and not held.get("label"):
             raise UserError(f"Cannot read line {number} of {path}: expected a document's id and its label.")

@@ -180,9 +180,11 @@ class Change:
         for name in {"query": ("text",), "model": ("model",)}.get(spec.name, ()):
             if name not in spec.parameters:
                 raise UserError(f"{spec} needs {name}=….")
-        sample = spec.parameters.get("sample", 1)
+        sample, passage = spec.parameters.get("sample", 1), spec.parameters.get("passage", "gold")
         if isinstance(sample, bool) or not isinstance(sample, int) or sample < 1:
             raise UserError(f"{spec}: sample is {sample!r}; expected 1, 2, ….")
+        if isinstance(passage, int) and passage < 1:
+            raise UserError(f"{spec}: passage is {passage!r}; expected gold, a rank (1, 2, …), or an id.")
         self.sample = sample
 
     @classmethod

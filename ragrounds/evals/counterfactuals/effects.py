@@ -231,6 +231,7 @@ def _effect(
         id for id in whole for epoch in range(epochs) for one in (parent, *others) if (id, epoch) not in one.scores
     }
     asked, golds = store.questions(run)
+    asked = [question for question in asked if (question.id, 0) in parent.scores]  # some have another scorer
     questions = [question for question in asked if question.id in whole]
     targets = {question.id: question for question in questions}
     keys = [(question.id, epoch) for question in questions for epoch in range(epochs)]
