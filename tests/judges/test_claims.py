@@ -137,6 +137,11 @@ def test_a_long_title_and_blanks_before_a_passage_take_no_time():
     assert time.monotonic() - started < 2
 
 
+def test_passages_that_begin_alike_have_their_own_numbers():
+    alike = [passage(number, f"{'Guideline of the ward, as of today. ' * 3}Rule {number}.") for number in range(3)]
+    assert sources_of(traced(alike, written(alike)))[1] == {0: 0, 1: 1, 2: 2}
+
+
 def test_the_reader_of_citations():
     shown = {0: 0, 1: 1, 2: 2}
     read = read_citations("Blue [1, 2] is given [Document 1][doc. 0].", shown)

@@ -172,6 +172,7 @@ def test_conversations_are_texts_whose_turns_cannot_be_forged(tmp_path):
         line(rubrics=[{"criterion": "", "points": 1}]),
         line(rubrics=[{"criterion": "a", "points": "many"}]),
         line(rubrics=[{"criterion": "a", "points": 1, "tags": ["a|b"]}]),
+        line(rubrics=[{"criterion": "a", "points": 1, "tags": ["a\n"]}]),
         '{"prompt_id": NaN}',
         "[1]",
     ],
@@ -194,6 +195,8 @@ def test_a_broken_line_is_one_sentence(tmp_path, broken):
         'name = "x"\n[[criterion]]\ntext = "a"\npoints = nan',
         'name = "x"\n[[criterion]]\ntext = "a"\npoint = 1',
         'name = "x"\n[[criterion]]\ntext = "a"\ntags = ["a, b"]',
+        'name = "x"\n[[criterion]]\ntext = "a"\ntags = ["a\\n"]',
+        'name = "x\\n"\n[[criterion]]\ntext = "a"',
         "\x00",
     ],
 )

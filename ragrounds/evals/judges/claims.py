@@ -43,7 +43,7 @@ from ragrounds.records import Attempt, Gold, Passage, Question, Score, Verdict, 
 from ragrounds.tools.embedders import joined
 
 _HEAD = 80
-"""Letters of a passage's text by which it is found in a prompt."""
+"""Letters of a passage's text by which it is found in a prompt, which may have cut it."""
 _LABEL = re.compile(
     r"^\W*(?:(?:document|doc|passage|source|context|reference)s?\b)?\s*[\[(#]?\s*(\d{1,3})\b[^\n]{0,12}\n?\s*\Z",
     re.I | re.M,
@@ -61,8 +61,11 @@ def sources_of(traced: Sequence[TracedCall]) -> Sources:
         found |= {passage.id: passage for passage in one.passages if passage.id not in found}
         prompt = "\n".join(message.content for message in one.asked.messages) if one.asked else ""
         for place, passage in enumerate(found.values() if prompt else ()):
-            title, head = passage.title.strip(), (passage.text.strip() or passage.title.strip())[:_HEAD]
+            title, text = passage.title.strip(), passage.text.strip() or passage.title.strip()
+            head, whole = text[:_HEAD], text in prompt
             for at in re.finditer(re.escape(head), prompt) if head else ():
+                if whole and not prompt.startswith(text, at.start()):
+                    continue  # another passage that begins alike
                 before = prompt[max(0, at.start() - len(title) - 60) : at.start()]
                 before = re.sub(r"\(Title:\s*\)", "", before.replace(title, "") if title else before)
                 label = _LABEL.search(before[-_HEAD:])  # nothing long: of blanks its time grows with their cube

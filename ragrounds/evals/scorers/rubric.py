@@ -40,7 +40,7 @@ class Criterion(Struct, frozen=True, forbid_unknown_fields=True):
 
     text: Annotated[str, Meta(pattern=r"\S")]
     points: Annotated[float, Meta(ge=-1e6, le=1e6)] = 1.0
-    tags: tuple[Annotated[str, Meta(pattern=r"^[^\n|,]*\w[^\n|,]*$")], ...] = ()
+    tags: tuple[Annotated[str, Meta(pattern=r"^[^\n|,]*\w[^\n|,]*\Z")], ...] = ()
     """Such as ``axis:accuracy``: tables have a row for each."""
     questions: tuple[str, ...] = ()
     """Ids of the questions that it is for; empty: all."""
@@ -53,7 +53,7 @@ class JudgedCriterion(Criterion, frozen=True):
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,40}$")]
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,40}\Z")]
     criterion: Annotated[tuple[Criterion, ...], Meta(min_length=1)]
 
 

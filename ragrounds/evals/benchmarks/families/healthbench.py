@@ -19,7 +19,7 @@ from ragrounds.files import broken, convert, read_jsonl
 from ragrounds.records import Gold, Question
 
 _ROLE = re.compile(r"^(?=[^\S\n]*(?:user|assistant|system|developer)\s*:)", re.IGNORECASE | re.MULTILINE)
-_Tag = Annotated[str, Meta(pattern=r"^[^\n|,]*\w[^\n|,]*$")]
+_Tag = Annotated[str, Meta(pattern=r"^[^\n|,]*\w[^\n|,]*\Z")]
 
 
 class _Turn(Struct):
