@@ -57,7 +57,7 @@ _EDGES = np.linspace(0, 1, BINS + 1)[1:-1]
 """Between the bins, as scikit-learn has them: an edge is of the bin below it."""
 _STATED = re.compile(
     r"(?:\bconfidence(?:[_ ](?:level|score|percentage))?[\"'*]*|置信度|信心)\s*[:：=][\s\"'*]*"
-    r"(\d{1,3}(?:\.\d+)?)\s*(%|％|(?:/|out of)\s*\d+)?",
+    r"(\d+(?:[.,]\d+)?)\s*(%|％|(?:/|out of)\s*\d+)?",
     re.IGNORECASE,
 )
 """With a colon: prose of statistics has confidence levels and intervals, too."""
@@ -179,7 +179,7 @@ def stated(text: str) -> float | None:
     said = _STATED.findall(text)
     if not said:
         return None
-    value, of = float(said[-1][0]), re.sub(r"\D", "", said[-1][1])
+    value, of = float(said[-1][0].replace(",", ".")), re.sub(r"\D", "", said[-1][1])
     whole = float(of) if of else 100.0 if said[-1][1] or value > 1 else 1.0
     return value / whole if whole and value <= whole else None
 
