@@ -163,7 +163,9 @@ async def gated(name, says, seed: int, wish: Probing = Probing(), count: int = 1
     )
     keys = [(0, number, 0) for number in range(count)]
     all_ = dict(zip(keys, tasks, strict=True)), dict(zip(keys, judged, strict=True))
-    return (await probe_runs(LabelJudge(EQUIVALENCE), *all_, wish, prompts, 16, admission))[0].gates[0]
+    # No store: every judge is probed, so that no recorded probes are looked for.
+    found = await probe_runs(None, (), LabelJudge(EQUIVALENCE), *all_, wish, prompts, 16, admission)
+    return found[0].gates[0]
 
 
 def one(name: str, wish: Probing, count: int, seed: int):

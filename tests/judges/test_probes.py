@@ -4,6 +4,7 @@ judges is `perf/judge_gate.py`."""
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import judge_methods
@@ -242,6 +243,20 @@ def test_what_is_withheld_stays_so_where_a_later_judging_has_no_money_for_its_pr
         scores = store.scores(store.run("direct"), "equivalent")
     assert {score.value for score in scores} == {None}, done.stderr
     assert all(score.reason.startswith(WITHHELD) for score in scores)
+
+
+def test_what_is_withheld_stays_so_where_one_epoch_is_judged_again(judge, home):
+    questions, golds, attempts = made(60)
+    run = Run(id="direct-1", agent="direct", benchmark="og", questions="set", count=60, epochs=2, fingerprint="f",
+              identity={}, created=1.0)  # fmt: skip
+    with Store(home) as store:
+        store.add_run(run, questions, golds)
+        store.add_attempts(run, [replace(one, epoch=epoch) for one in attempts for epoch in (0, 1)])
+    judge("grader-led")
+    for epoch in ("0", "1"):
+        assert "Withheld: openai:grader-led" in judge("grader-led", "--epoch", epoch).stderr
+    with Store(home) as store:
+        assert {score.value for score in store.scores(run, "equivalent")} == {None}
 
 
 def test_a_judge_that_is_inverted_is_shown_where_nothing_is_to_be_withheld():

@@ -27,7 +27,7 @@ from ragrounds.evals.judges.bill import Judged
 from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing
 from ragrounds.evals.judges.recorded import RecordedJudge, ScoreJudges
 from ragrounds.evals.judges.runs import BudgetAdmission as Admission
-from ragrounds.evals.judges.runs import Key, recorded_answers
+from ragrounds.evals.judges.runs import Key
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import JudgeQuestion, LabelMethod
 from ragrounds.evals.stats.estimates import group_difference, stratified_mean
@@ -197,6 +197,8 @@ class Prober:
 
 
 async def probe_runs(
+    store: Store,
+    runs: Sequence[Run],
     by: LabelJudge,
     tasks: Mapping[Key, JudgeTask],
     judged: Mapping[Key, JudgedAnswer],
@@ -208,6 +210,8 @@ async def probe_runs(
     """Place of a run → the gates of its judges and the calls that they took, or why there are none.
 
     Args:
+        store: of the runs.
+        runs: whose scores are gated by the probes that are recorded, where no others can be made.
         by: what judged.
         tasks: what was put to the judges.
         judged: what they made of it.
@@ -228,7 +232,14 @@ async def probe_runs(
         found[run] = await _probe_run(
             by.method, [tasks[key] for key in keys], answers, wish, prompts, at_once, admission
         )
-        if admission.ended and not found[run].gates:
+        if found[run].gates:
+            continue
+        judges = dict.fromkeys(tasks[key].judge.spec for key in keys)
+        kept = [recorded_gate(store, runs[run], by.method, judge, wish.least) for judge in judges]
+        known = tuple(one for one in kept if one and one.answers >= FEWEST)
+        if len(known) == len(judges):  # so that scores which were withheld stay so
+            found[run] = replace(found[run], gates=known, unprobed="")
+        elif admission.ended:
             found[run] = replace(found[run], unprobed=f"it ended early: {admission.ended}")
     return found
 
@@ -256,12 +267,8 @@ async def _probe_run(
     if not chosen:
         return Judged(unprobed="for no answer is a right and a wrong verdict known")
     found = await judge_tasks(by, chosen, prompts, at_once=at_once, admits=admission.affords, done=admission.judged)
-    made = [one for one in found if one is not None]
-    shut = {(0, 0, place): chosen[place] for place, one in enumerate(found) if one is None}
-    # What the journal answers for nothing is taken, so that scores which were withheld stay so.
-    made += (await recorded_answers(by, shut, prompts)).values() if shut else ()
-    calls = tuple(call for one in made for call in one.calls)
-    if len(made) < len(chosen):
+    calls = tuple(call for one in found if one for call in one.calls)
+    if None in found:
         return Judged(calls=calls, unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on")
     gates = []
     for judge in judges:
@@ -278,7 +285,7 @@ def recorded_noise(store: Store, run: Run, method: LabelMethod, by: ScoreJudges)
     return found.noise if found else ""
 
 
-def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str) -> ProbedGate | None:
+def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str, least: float = LEAST) -> ProbedGate | None:
     """What the probes in the journal say of a judge of a run; ``None``: there are none of this judge and prompt."""
     questions, golds = store.questions(run)
     method = method.behind(method.name, lambda: store.scores(run, method.name))
@@ -292,7 +299,7 @@ def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str) -> Pr
         missed = 0 if recorded.judge(item.attempt, item.question, item.gold) is not None else missed + 1
         if missed == FEWEST:
             break
-    return gate(judge, replies) if (replies := by.replies[judge]) else None
+    return gate(judge, replies, least) if (replies := by.replies[judge]) else None
 
 
 class ProbeShare(Struct, frozen=True, kw_only=True):

@@ -126,7 +126,8 @@ async def judge_runs(
         try:
             judged = await _judged(by, {key: tasks[key] for key in order}, prompts, at_once, admission, done)
             probes = probes_of(by.method) if probing and isinstance(by, LabelJudge) else None
-            probed = await probes.probe_runs(by, tasks, judged, probing, prompts, at_once, admission) if probes else {}
+            given = (store, runs, by, tasks, judged, probing, prompts, at_once, admission)
+            probed = await probes.probe_runs(*given) if probes else {}
         except asyncio.CancelledError:
             if not ends:  # not by our own second Ctrl-C
                 raise
@@ -223,7 +224,7 @@ async def _judged(
         if not admission.admits(task):
             shut[task.question.id][key] = task
     for of_one in shut.values():
-        judged |= await recorded_answers(by, of_one, prompts)
+        judged |= await _recorded(by, of_one, prompts)
     return judged
 
 
@@ -309,10 +310,8 @@ async def _refuse() -> Never:
     raise StopRun("the budget is used up")
 
 
-async def recorded_answers(
-    by: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts
-) -> dict[Key, JudgedAnswer]:
-    """The judged answers where the journal holds all of their calls, else none."""
+async def _recorded(by: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts) -> dict[Key, JudgedAnswer]:
+    """The judged answers to a question where the journal holds all of their calls, else none."""
     only = [replace(task, journal=_RecordedCalls(task.journal)) for task in tasks.values()]
     try:
         found = await judge_tasks(by, only, prompts, at_once=1, admits=lambda task: True, done=lambda *_: None)
