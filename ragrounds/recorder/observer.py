@@ -149,7 +149,7 @@ def found(seen: Observer, query: str, passages: Sequence[Mapping[str, object]], 
         return
     told = json.dumps({"query": query, "passages": passages, "tool": tool, **more}).encode()
     answer = watcher.exchange_blocking(WireRequest(FOUND, tool, {}, told), lambda grown: WireResponse(500, "", b""))
-    if answer is not None:
+    if answer is not None and answer.body:
         going.append((passages, json.loads(answer.body)))
 
 

@@ -70,6 +70,12 @@ def hits(query: str) -> str:
     return json.dumps({"query": query, "images": [], "results": results})
 
 
+@tool
+def search_texts(query: str) -> list[str]:
+    """Search the reports."""
+    return [one.page_content for one in best(query)]
+
+
 def planned(state):
     return {"plan": model.invoke("PLAN " + state["question"]).content}
 
@@ -104,6 +110,7 @@ def built(search):
 
 
 by_retriever, later, by_tool, by_hits = (built(one) for one in (retrieved, retrieved_later, by(look_up), by(hits)))
+by_texts = built(lambda state: {"context": "\\n".join(search_texts.invoke(state["question"]))})
 hidden = built(lambda state: {"context": best(state["question"])[0].page_content})
 '''
 
@@ -214,6 +221,17 @@ def test_what_a_recorded_search_returns_is_changed(tmp_path: Path, name: str) ->
     for change in ("keep[passage=1]", "reverse"):
         assert effects[change].difference.difference == 0.0, change
         assert (effects[change].failed, effects[change].reached.value) == (0, 1.0), change
+
+
+@pytest.mark.slow
+def test_what_is_not_changed_is_given_as_it_was_found(tmp_path: Path) -> None:
+    with system(tmp_path) as (server, where):
+        run = rr.run(f"jsonl:{tmp_path}/q.jsonl", agent_of(tmp_path, "by_texts"), **where)
+        code = f"{tmp_path}/mine.py:by_texts"
+        found = rr.counterfactual(run.ids, changes="drop[passage=9]", samples=1, code=code, **where)
+        asked = Counter(body["messages"][-1]["content"] for body in server.bodies)
+    assert {one.failed for one in effects_of(found).values()} == {0}
+    assert {count for prompt, count in asked.items() if not prompt.startswith("PLAN")} == {2}, "by the identity alone"
 
 
 @pytest.mark.slow

@@ -146,14 +146,16 @@ class AttemptObservation:
             self.searched(query, passages_of(passages), safe(tool, 100), node=node, seconds=seconds)
 
     def _change(self, asked: bytes) -> bytes:
-        """Record a search that can be changed; gives what it is to give, as JSON."""
+        """Record a search that can be changed; gives what it is to give, as JSON; empty: what it found."""
         told = json.loads(asked)  # a score may be infinite
         found = passages_of(told.pop("passages"))
         # By this mark a passage is known again, whatever a change makes of it.
-        given = tuple(msgspec.structs.replace(one, retriever=f"\0{at}") for at, one in enumerate(found))
-        places = {one.retriever: at for at, one in enumerate(given)}
+        given = marked = tuple(msgspec.structs.replace(one, retriever=f"\0{at}") for at, one in enumerate(found))
+        places = {one.retriever: at for at, one in enumerate(marked)}
         if self._searches is None or self._searches.told(told["query"], [one.text for one in found]):
             given = self.searched(passages=given, **{**told, "tool": safe(told["tool"], 100)}, can_change=True)
+        if given == marked:
+            return b""
         return msgspec.json.encode(
             [{**msgspec.structs.asdict(one), "at": places.get(one.retriever, -1)} for one in given]
         )
