@@ -189,6 +189,8 @@ def label_rows(opened: Labelling, *, key: Callable[[], str] = pressed_key, conso
             kept[place] = opened.labels[int(pressed) - 1]
             opened.keep(row, kept[place])
             place += 1
+        else:
+            console.print(Text(f"{pressed!r} is no key here."))
     return len(kept)
 
 

@@ -89,8 +89,8 @@ def _constants(graded: JudgedRun) -> Iterator[str]:
     panel, given = graded.panel is not None, Counter(one.judge for one in graded.verdicts if one.outcome)
     for judge, label in graded.constant.items():
         if given[judge] >= _ENOUGH or panel:
-            agreement = "no agreement with it is defined. " if panel else ""
+            agreement = "No agreement with it is defined. " if panel else ""
             yield (
-                f"Note: {safe(judge)} said {label!r} of all {given[judge]:,} things it judged: {agreement}"
+                f"Note: {safe(judge)} said {label!r} of all {given[judge]:,} things it judged. {agreement}"
                 "Nothing shows that it reads. Set it against people (`ragrounds judge sheet`), or take another judge."
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
@@ -72,7 +73,7 @@ def test_the_highest_cost_that_fits_counts(tmp_path):
         ("[subject]\nskin = 5", r"\[subject.skin\] skin = 5 is no cost"),
         ("[subject.skni]\nwrong = 5", r"no question of these runs fits \[subject.skni\]"),
         ("[option.Q]\nwrong = 5", r"no question of these runs fits \[option.Q\]"),
-        ("[speciality.skin]\nwrong = 5", "Questions cannot be grouped by 'speciality'"),
+        ("[speciality.skin]\nwrong = 5", "costs.toml: Questions cannot be grouped by 'speciality'"),
         ("wrong = = 5", "cannot be read as TOML"),
     ],
 )
@@ -82,6 +83,12 @@ def test_a_table_that_cannot_be_read_says_why_in_one_line(tmp_path, text, said):
     assert "\n" not in str(raised.value)
     with pytest.raises(UserError, match="nowhere"):
         read_costs("nowhere.toml", QUESTIONS)
+
+
+def test_a_property_that_no_question_has_is_named_with_its_file(tmp_path):
+    bare = [replace(one, group="") for one in QUESTIONS]
+    with pytest.raises(UserError, match=r"costs\.toml: None of these questions has a subject; take another property"):
+        read_costs(costs(tmp_path, "[subject.skin]\nwrong = 5"), bare)
 
 
 def test_losses_and_the_price_from_which_a_careful_agent_loses_less(store, tmp_path):

@@ -223,6 +223,8 @@ def test_labels_from_the_terminal(command, home, tmp_path, monkeypatch):
     done = command("judge", "label", "direct", "--rater", "anna")
     assert done.returncode == 0, done.stderr
     assert "3 labels kept in labels.csv, 3 left for anna" in done.stderr
+    assert done.stderr.count("is no key here") == 1
+    assert "'x' is no key here" in done.stderr
     assert "equivalent | mismatch" not in done.stderr
     labels = [row["anna"] for row in sheet(tmp_path / "labels.csv")]
     assert labels == ["equivalent", "equivalent", "mismatch", "", "", ""]

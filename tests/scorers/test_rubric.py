@@ -193,6 +193,7 @@ def test_a_broken_line_is_one_sentence(tmp_path, broken):
         'name = "x"\n[[criterion]]\npoints = 1',
         'name = "x"\n[[criterion]]\ntext = " "',
         'name = "x"\n[[criterion]]\ntext = "a"\npoints = nan',
+        'name = "x"\n[[criterion]]\ntext = "a"\npoints = -3',
         'name = "x"\n[[criterion]]\ntext = "a"\npoint = 1',
         'name = "x"\n[[criterion]]\ntext = "a"\ntags = ["a, b"]',
         'name = "x"\n[[criterion]]\ntext = "a"\ntags = ["a\\n"]',
@@ -322,8 +323,12 @@ def test_a_verdict_in_prose_leaves_its_answers_score_missing(command, grader, ho
     home.mkdir()
     stage(home, "direct", ["methylene blue, of course"] * 6)
     (tmp_path / "own.toml").write_text(OWN)
-    done = command("judge", "direct", "--kind", "rubric", "--rubric", "own.toml", "--judge", "openai:grader-prose",
-                   "--base-url", grader.url, "--json")  # fmt: skip
+    (tmp_path / "none.toml").write_text('name = "x"\n[[criterion]]\ntext = "a"\nquestions = ["nowhere"]')
+    judging = ("--judge", "openai:grader-prose", "--base-url", grader.url, "--json")
+    unfit = command("judge", "direct", "--kind", "rubric", "--rubric", "none.toml", *judging)
+    assert "has a criterion of none.toml with points above 0. Other kinds" in unfit.stderr
+    assert "rubric" not in unfit.stderr.partition("Other kinds")[2]
+    done = command("judge", "direct", "--kind", "rubric", "--rubric", "own.toml", *judging)
     graded = json.loads(done.stdout)["graded"]
     assert graded["missing"] == 6
     with Store(home) as store:

@@ -106,7 +106,10 @@ def read_costs(path: str, questions: Sequence[Question]) -> CostOf:
                     f"{path}: {f'[{name}.{key}] ' if name else ''}{kind} = {each!r} is no cost; expected wrong or none "
                     "= a number from 0, at the top or below [subject.NAME], [dataset.NAME] or [option.LETTER]."
                 )
-    readers = {name: property_named(name, questions) for name, _ in rows if name != "option"}
+    try:
+        readers = {name: property_named(name, questions) for name, _ in rows if name != "option"}
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     known = {(name, reader(one)) for name, reader in readers.items() for one in questions}
     known |= {("option", letter) for one in questions for letter in one.options}
     if amiss := [f"[{name}.{key}]" for name, key in rows if (name, key) not in known]:

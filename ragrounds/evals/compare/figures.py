@@ -412,7 +412,7 @@ def property_named(name: str, questions: Sequence[Question]) -> Callable[[Questi
             return question.metadata.get(name, "")
 
     if not any(read(question) for question in questions):
-        raise UserError(f"None of these questions has a {name}; group by another property.")
+        raise UserError(f"None of these questions has a {name}; take another property.")
     return read
 
 

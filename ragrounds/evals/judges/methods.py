@@ -98,7 +98,7 @@ def judgeable(store: Store, run: Run, method: JudgeMethod, epochs: Collection[in
     questions, golds = store.questions(run)
     fitting = {question.id for question in questions if method.fits(question, golds[question.id])}
     if not fitting:
-        known = ", ".join(name for name in judge_methods() if name != method.name)
+        known = ", ".join(name for name in judge_methods() if name != method.name.partition("[")[0])
         raise UserError(f"No question of {run.id} has {method.needs}. Other kinds of judging: {known}.")
     return lambda attempt: attempt.question_id in fitting and (not epochs or attempt.epoch in epochs)
 

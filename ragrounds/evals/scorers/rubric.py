@@ -107,8 +107,10 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
         except TOMLDecodeError as error:
             raise broken(file, f"it is not TOML: {str(error)[:200]}") from None
         own = tuple(replace(each, text=" ".join(each.text.split())) for each in read.criterion)
+        if not any(each.points > 0 for each in own):
+            raise broken(file, "no criterion has points above 0, by which a score is defined")
         name = f"{SCORER.name}[{read.name}-{sha256(msgspec.json.encode(own)).hexdigest()[:8]}]"
-        return replace(self.behind(name, tuple), own=own)
+        return replace(self.behind(name, tuple), own=own, needs=f"a criterion of {file} with points above 0")
 
     def behind(self, scorer: str, scores: Callable[[], Iterable[Score]]) -> Rubrics:
         """A user's criteria are those in the predictions, question by question."""
