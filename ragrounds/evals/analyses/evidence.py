@@ -90,10 +90,10 @@ def conclusion(made: Evidence) -> str:
     changes = [one for one in made.effects if not one.is_identity]
     shown = [one for one in changes if one.verdict == "effect"]
     if not shown:
-        return f"None of {len(changes)} changes has a significant effect on the score."
+        return f"Significant effects on the score: none of {len(changes)}."
     most = max(shown, key=lambda one: abs(one.difference.difference or 0.0))
     return (
-        f"{len(shown)} of {len(changes)} changes have a significant effect. The largest: {most.change}, {most.agent}: "
+        f"Significant effects: {len(shown)} of {len(changes)}. The largest: {most.change}, {most.agent}: "
         f"{points(most.difference)} points."
     )
 
