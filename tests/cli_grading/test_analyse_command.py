@@ -21,8 +21,8 @@ def ran(command):
 def test_every_analysis_draws_and_gives_a_table_json_and_svg(ran, tmp_path):
     (tmp_path / "listed.txt").write_text("sample/1\n")
     given = {"size": ("--size", "baseline:extractive=1"), "listed": ("--documents", str(tmp_path / "listed.txt"))}
-    # Failures needs what OGCaReBench alone says of a case, evidence a counterfactual run.
-    for name in sorted({*analyses()} - {"failures", "evidence"}):
+    # Failures needs what OGCaReBench alone says of a case, evidence a counterfactual run, rubric a judge.
+    for name in sorted({*analyses()} - {"failures", "evidence", "rubric"}):
         more = given.get(name, ())
         file = tmp_path / f"{name}.svg"
         done = ran("analyse", name, *RUNS, "--plot", str(file), *more)
