@@ -196,7 +196,7 @@ def test_what_a_recorded_search_returns_is_changed(tmp_path: Path, name: str) ->
         code = f"{tmp_path}/mine.py:{name}"
         run = rr.run(f"jsonl:{tmp_path}/q.jsonl", agent_of(tmp_path, name), **where)
         before = Counter(body["messages"][-1]["content"] for body in server.bodies)
-        with pytest.raises(UserError, match=r"which is code, and a store never starts code\. Add --code .*mine\.py"):
+        with pytest.raises(UserError, match=r"which is code, and a store never starts code\. Add `code` .*mine\.py"):
             rr.counterfactual(run.ids, **where)
         found = rr.counterfactual(run.ids, changes=changes, samples=1, code=code, **where)
         asked = Counter(body["messages"][-1]["content"] for body in server.bodies)
