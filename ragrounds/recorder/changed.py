@@ -73,7 +73,7 @@ def _changing(searches: Callable[..., Any], made: Callable[[Any, Changed], Any])
 
 
 def _told(found: Sequence[Any]) -> list[Any]:
-    """Those of what was found that were told of."""
+    """Those of what was found that the recorder reported."""
     return [one for one in found if passage_of(one, 1)["text"]]
 
 

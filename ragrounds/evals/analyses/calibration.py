@@ -24,10 +24,10 @@ from ragrounds.evals.analyses.run_data import (
     AttemptKey,
     ScoredRun,
     check_accuracy,
-    cluster_of,
     scored_runs,
     share_figure,
 )
+from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.bootstrap import bootstrap_holds, effective_clusters, percentile_interval

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
-from ragrounds.evals.analyses.run_data import check_accuracy, cluster_of, share_figure
+from ragrounds.evals.analyses.run_data import check_accuracy, share_figure
+from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import known_scorer
 from ragrounds.evals.scorers.base import ScorerRecord

@@ -173,7 +173,7 @@ def _table(made: tuple[ListedEvidence, ...], options: AnalysisOptions) -> Analys
     note = f"Most often in a last prompt: {most}. --json names every attempt." if most else ""
     if labelled and any(one.label == ALONE for one in made):
         note = f"{ALONE}: one-sided evidence; {SEVERAL}: evidence that conflicts, or of several kinds. {note}"
-    title = f"Answers that rest on {len(read_list(options.documents)):,} listed documents"
+    title = f"Answers that rest on {max(one.listed for one in made):,} listed documents"
     return AnalysisTable(title=title, columns=(*columns, *(name for name, _ in figures)), rows=rows, note=note)
 
 

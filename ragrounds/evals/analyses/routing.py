@@ -23,12 +23,12 @@ from ragrounds.evals.analyses.pictures import Mark, Picture, Unit, figure_mark, 
 from ragrounds.evals.analyses.run_data import (
     ScoredRun,
     check_share,
-    cluster_of,
     headline_scorer,
     points,
     scored_runs,
     searches,
 )
+from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.routing.policies import (

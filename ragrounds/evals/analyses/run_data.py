@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import described, headline_of
@@ -168,8 +169,3 @@ def points(found: PairedFigure | None) -> str:
         return ""
     ends = "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
     return f"{100 * found.difference:+.1f}{ends}"
-
-
-def cluster_of(question: Question) -> str:
-    """What a question is drawn together with: its cluster, or itself alone."""
-    return question.cluster or question.id

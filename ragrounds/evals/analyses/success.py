@@ -12,11 +12,11 @@ from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import (
     ScoredRun,
     check_share,
-    cluster_of,
     first_searches,
     gold_ranks,
     scored_runs,
 )
+from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.store import Store

@@ -272,6 +272,11 @@ def for_a_judge(question: Question) -> bool:
     return question.metadata.get("facts") in (STATEMENTS, RUBRIC)
 
 
+def cluster_of(question: Question) -> str:
+    """What a question is drawn together with: its cluster, or itself alone."""
+    return question.cluster or question.id
+
+
 def lot(seed: int, *texts: str) -> bytes:
     """What is sorted by where some are drawn, by a question's id or other texts: as good as random, the same
     everywhere."""

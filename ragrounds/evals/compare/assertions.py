@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.claims import (
     Claim,
     ClaimedSum,
@@ -176,7 +177,7 @@ class _Assertions:
         made = self._estimate(condition, kept, columns)
         if made is None:
             return None
-        if condition.level is not None and len({one.cluster or one.id for one in kept}) < FEWEST:
+        if condition.level is not None and len(set(map(cluster_of, kept))) < FEWEST:
             return made, "undecided", [f"a claim with a level needs {FEWEST} questions or more"]
         return made, decide(condition, made.value, made.low, made.high), []
 

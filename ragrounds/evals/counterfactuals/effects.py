@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.question_values import Values, scorer_values
 from ragrounds.evals.counterfactuals.changes import IDENTITY, Change, Target
@@ -185,7 +186,7 @@ def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
     """Questions in the order in which samples of any size take them; duplicates follow each other."""
     clusters: dict[str, list[Question]] = {}
     for question in questions:
-        clusters.setdefault(question.cluster or question.id, []).append(question)
+        clusters.setdefault(cluster_of(question), []).append(question)
     order = sorted(clusters)
     random.Random(f"counterfactual {seed}").shuffle(order)
     return [question for name in order for question in clusters[name]]
@@ -195,7 +196,7 @@ def followed(asked: Sequence[Question], before: Values, after: Values, seed: int
     """The difference where questions were taken until it was known: its interval and its p value hold at whatever
     number that was (:class:`ragrounds.evals.stats.sequential.ConfidenceSequence`)."""
     sequence = ConfidenceSequence(null=0.0)
-    for _, cluster in groupby(drawn(asked, seed), lambda question: question.cluster or question.id):
+    for _, cluster in groupby(drawn(asked, seed), cluster_of):
         ends = [(before.get(question.id), after.get(question.id)) for question in cluster]
         values = [now - then for then, now in ends if then is not None and now is not None]
         if not values:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from msgspec import Struct
 
 from ragrounds.contracts import FinishedAttempt
-from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.benchmarks.benchmark import cluster_of, lot
 from ragrounds.records import Gold, Question
 
 BLOCK = 512
@@ -66,7 +66,7 @@ class SharedOrder(Struct, frozen=True):
         self, questions: Iterable[Question], golds: Mapping[str, Gold], room: Callable[[], int]
     ) -> Iterator[Question]:
         """The questions block by block; each has as many as `room` says when it is begun."""
-        left = iter(sorted(questions, key=lambda question: lot(self.seed, question.cluster or question.id)))
+        left = iter(sorted(questions, key=lambda question: lot(self.seed, cluster_of(question))))
         while block := list(itertools.islice(left, room())):
             yield from ordered(block, golds)
 
@@ -111,7 +111,7 @@ def draw_rounds(questions: Iterable[Question], seed: int) -> list[QuestionRound]
     ``--limit N`` draws with the same seed."""
     datasets: dict[str, dict[str, list[Question]]] = {}
     for question in questions:
-        datasets.setdefault(question.benchmark, {}).setdefault(question.cluster or question.id, []).append(question)
+        datasets.setdefault(question.benchmark, {}).setdefault(cluster_of(question), []).append(question)
     drawn = [
         [tuple(clusters[name]) for name in sorted(clusters, key=lambda name: lot(seed, name))]
         for clusters in datasets.values()

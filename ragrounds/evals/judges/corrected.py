@@ -22,20 +22,19 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.benchmarks.benchmark import cluster_of, lot
 from ragrounds.evals.judges.labels import HumanLabels, LabelAgreement
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import Agreement
 from ragrounds.evals.stats.estimates import paired_difference, stratified_mean
-from ragrounds.evals.stats.intervals import Estimate
+from ragrounds.evals.stats.intervals import Estimate, normal_quantile
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Run, Score
 
 FEWEST = 20
 """Labelled answers of a run from which its figure is corrected: what cje-eval asks of every policy."""
 INSTALL = "pip install 'ragrounds[people]'"
-_Z = 1.959963984540054
 
 
 class JudgedRow(Struct, frozen=True, kw_only=True):
@@ -219,7 +218,7 @@ def _measured(figure: CorrectedFigure, rows: Sequence[JudgedRow], width: float |
     found = replace(figure, corrected=one, effective=math.floor(spread / square + 1e-9))
     if width is None or one.high - one.low <= width:
         return replace(found, more=None if width is None else 0)
-    room = (width / 2 / _Z) ** 2 - spread / size
+    room = (width / 2 / normal_quantile(0.95)) ** 2 - spread / size
     if room <= 0 or n >= size:
         return replace(found, short=True)
     left = max(square - spread / size, 1e-12) / (1 / n - 1 / size)
@@ -372,7 +371,7 @@ def judged_rows(
         judge = sure or _by_labels(method, attempt, gold, [said.get(item) for item in items])
         human = {} if sure else _by_labels(method, attempt, gold, [people.get(item) for item in items])
         for name, value in judge.items():
-            row = JudgedRow(question=question.id, cluster=question.cluster or question.id, judge=value)
+            row = JudgedRow(question=question.id, cluster=cluster_of(question), judge=value)
             row = replace(row, person=human.get(name), chance=chances.get(items[0], 1.0))
             (certain if sure else made)[name].append(row)
     return {name: [*rows, *_as_drawn(certain[name], rows)] for name, rows in made.items()}

@@ -1,6 +1,6 @@
 """Probes of a judge, made from the run that it judges: does it read the answers?
 
-A few answers are put to it in other dress, through the journal, so that they are stored, resumed and free when they are
+A few answers are put to it in changed forms, through the journal: they are stored, resumed, and free when they are
 repeated. Each is put again as it is (another occurrence: what differs is the judge's own noise), and with the allowed
 labels named in the other order. In its place the judge is then shown the reference itself, which is right, and what
 cannot be: the run's answer to another question, a long text of other questions' references, the reference cut short
