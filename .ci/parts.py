@@ -373,6 +373,7 @@ def main() -> int:
     data = HERE.parent / "shared" / "data"
     if not os.environ.get("RAGROUNDS_TEST_DATA") and data.is_dir():
         os.environ["RAGROUNDS_TEST_DATA"] = str(data)
+    os.environ.setdefault("RAGROUNDS_TEST_EXAMPLES", "100")  # of each property; a reader's command tries 25
     os.environ.setdefault("PYENV_ROOT", str(Path.home() / ".pyenv"))
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

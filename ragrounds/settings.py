@@ -14,8 +14,8 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.text import fault
 
 PREFIX = "RAGROUNDS_"
-_OTHERS = {"RAGROUNDS_CONFIG", "RAGROUNDS_TEST_DATA"}
-"""Variables with our prefix that are not settings: where the settings are, and data for the tests."""
+_OTHERS = {"RAGROUNDS_CONFIG", "RAGROUNDS_TEST_DATA", "RAGROUNDS_TEST_EXAMPLES"}
+"""Variables with our prefix that are no settings: the path of the settings, and what the tests are run with."""
 
 
 class McpServer(BaseModel):

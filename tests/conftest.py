@@ -17,9 +17,13 @@ from tests.compiled import compile_once
 from tests.servers.postgresql import binaries, database, postgresql
 from tests.servers.process import Running, openai_server
 
-# How long making an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("ragrounds", suppress_health_check=[HealthCheck.too_slow], deadline=None)
-settings.load_profile("ragrounds")
+# No deadline: how long an example takes depends on what else the machine does, not on whether the code is right.
+settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = os.environ.get("RAGROUNDS_TEST_EXAMPLES")
+"""Number of examples of each property, where `.ci/run` or a user asks for another one than that of the quick tests."""
+if EXAMPLES:
+    settings.register_profile("thorough", settings.get_profile("quick"), max_examples=int(EXAMPLES))
+settings.load_profile("thorough" if EXAMPLES else "quick")
 
 ROOT = Path(__file__).resolve().parents[1]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -4,10 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-settings.register_profile("unhurried", deadline=None)  # no test here is timed
-settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

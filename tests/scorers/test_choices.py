@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.evals.scorers import find_scorer, ready_scorers, scorers_for
@@ -195,7 +195,6 @@ def test_scorers_for():
 @given(
     st.text(), st.sampled_from(sorted(ready_scorers())), st.sampled_from(["completed", "failed", "blocked", "capped"])
 )
-@settings(max_examples=40)
 def test_any_text_gets_a_score(text, scorer, status):
     score = find_scorer(scorer).score(attempt(text, status), question(), gold("A", facts=(("x",),)))
     assert score.value is not None

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 from scipy.stats import t as student
@@ -33,7 +33,6 @@ def rows(values, sizes=None):
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1))
-@settings(deadline=None)
 def test_the_unweighted_mean_equals_balanced_accuracy(pairs):
     strata, values = [name for name, _ in pairs], [float(right) for _, right in pairs]
     # Balanced accuracy is the mean over true classes of the share predicted right: strata as classes.

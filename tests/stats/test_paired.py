@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference
@@ -34,7 +34,6 @@ def test_p_of_a_known_table():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-@settings(max_examples=15, deadline=None)
 @pytest.mark.slow
 def test_holm_equals_statsmodels(values):
     assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]))
@@ -68,7 +67,6 @@ def test_where_all_that_differ_going_one_way_would_be_missed_there_is_none():
 
 
 @given(st.integers(100, 10_000), st.floats(0.1, 1.0))
-@settings(deadline=None, max_examples=40)
 def test_the_detectable_difference_of_many_is_near_the_usual_approximation(n, differing):
     found = minimum_detectable_effect(n, differing)
     # Connor (1987).

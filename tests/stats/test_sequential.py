@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -24,7 +24,6 @@ def heard(values, **options):
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=5), st.floats(0.02, 0.98))
-@settings(deadline=None)
 def test_the_capital_is_fair(weights, mean):
     # Over all ways that three values may come from a distribution with this mean, the expected capital is 1.
     values = np.linspace(0, 1, len(weights) + 2)
@@ -46,7 +45,6 @@ def test_the_capital_is_fair(weights, mean):
 
 
 @given(differences)
-@settings(deadline=None, max_examples=40)
 def test_intervals_only_get_narrower_and_hold_what_they_must(values):
     sequence = ConfidenceSequence(null=0.0)
     before = (-1.0, 1.0, 1.0)
@@ -61,7 +59,6 @@ def test_intervals_only_get_narrower_and_hold_what_they_must(values):
 
 
 @given(differences, st.floats(-3, 3), st.floats(0.1, 10))
-@settings(deadline=None, max_examples=40)
 def test_neither_scale_nor_side_matters(values, shift, scale):
     found = heard(values, null=0.0)
     turned = heard([-value for value in values], null=0.0)
@@ -74,7 +71,6 @@ def test_neither_scale_nor_side_matters(values, shift, scale):
 
 
 @given(differences, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=30)
 def test_the_last_capital_does_not_depend_on_the_order(values, random):
     shares = [(value + 1) / 2 for value in values]
     mixed = random.sample(shares, len(shares))
@@ -87,7 +83,6 @@ def test_the_last_capital_does_not_depend_on_the_order(values, random):
 
 
 @given(differences)
-@settings(deadline=None, max_examples=20)
 def test_a_higher_level_is_a_wider_interval(values):
     wide, narrow = heard(values, level=0.99), heard(values, level=0.8)
     assert wide.low <= narrow.low + 1e-9

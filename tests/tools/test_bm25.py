@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -109,7 +109,6 @@ _words = st.text(alphabet="abcdef", min_size=1, max_size=1)
 _texts = st.lists(_words, max_size=12).map(" ".join)
 
 
-@settings(max_examples=40)
 @given(
     documents=st.lists(_texts, min_size=1, max_size=25),
     query=st.lists(_words, min_size=1, max_size=10).map(" ".join),

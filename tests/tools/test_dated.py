@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
@@ -37,7 +37,7 @@ def corpus_of(folder: Path, dates: list[str | None]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("inside", ["bm25", "rrf[a=bm25,b=bm25[k1=0.4]]", "parent"])
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 3)
 @given(st.lists(DATES, min_size=1, max_size=30), DATES.filter(bool), st.integers(1, 12))
 def test_nothing_later_is_found(tmp_path_factory, inside, dates, until, k):
     folder = tmp_path_factory.mktemp("dated")
