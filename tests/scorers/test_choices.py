@@ -13,6 +13,7 @@ def said(answer):
 
 
 THREE = {"A": "yes", "B": "no", "C": "maybe"}
+CHOICE_SCORERS = ("mirage", "strict", "robust")
 FILTERED = "The response was filtered due to the prompt triggering the provider's content management policy."
 
 
@@ -55,7 +56,6 @@ def test_pmc_llama_has_patterns_of_its_own(text, letter):
     assert find_scorer("mirage-pmc-llama").score(attempt(text), question(), gold("B")).prediction == letter
 
 
-@pytest.mark.parametrize("scorer", ["mirage", "strict", "robust"])
 @pytest.mark.parametrize(
     ("text", "reading"),
     [
@@ -75,15 +75,14 @@ def test_pmc_llama_has_patterns_of_its_own(text, letter):
         (said("E"), "unreadable"),
     ],
 )
-def test_readings_are_told_apart_and_only_mirage_credits_them(scorer, text, reading):
-    score = find_scorer(scorer).score(attempt(text), question(THREE), gold("A"))
-    assert score.answer_status == reading
-    assert score.value == (1.0 if scorer == "mirage" else 0.0)
-    assert score.prediction == ("A" if scorer == "mirage" else "")
-    assert score.reason
+def test_readings_are_told_apart_and_only_mirage_credits_them(text, reading):
+    scores = [find_scorer(name).score(attempt(text), question(THREE), gold("A")) for name in CHOICE_SCORERS]
+    read = [(score.answer_status, score.value, score.prediction) for score in scores]
+    assert read == [(reading, 1.0, "A"), (reading, 0.0, ""), (reading, 0.0, "")]
+    assert [score.scorer for score in scores if not score.reason] == []
 
 
-@pytest.mark.parametrize("scorer", ["mirage", "strict", "robust"])
+@pytest.mark.parametrize("scorer", CHOICE_SCORERS)
 @pytest.mark.parametrize("status", ["failed", "blocked", "capped"])
 def test_no_text_is_wrong_whatever_the_gold(scorer, status):
     score = find_scorer(scorer).score(attempt("", status, reason="no choices"), question(), gold("A"))
@@ -92,15 +91,20 @@ def test_no_text_is_wrong_whatever_the_gold(scorer, status):
     assert score.reason == "no choices"
 
 
+def score_by_all(tried):
+    """Score one attempt by every scorer that needs no model."""
+    fact = gold("A", facts=(("x",),))
+    return {name: find_scorer(name).score(tried, question(), fact) for name in ready_scorers()}
+
+
 def test_what_a_capped_attempt_had_is_scored():
     assert find_scorer("strict").score(attempt(said("A"), "capped"), question(), gold()).value == 1.0
 
 
-@pytest.mark.parametrize("scorer", sorted(ready_scorers()))
-def test_what_was_not_run_is_missing(scorer):
-    score = find_scorer(scorer).score(attempt("", "not_run"), question(), gold("A", facts=(("x",),)))
-    assert score.value is None
-    assert score.answer_status == "empty"
+def test_what_was_not_run_is_missing():
+    scores = score_by_all(attempt("", "not_run"))
+    found = {name: (score.value, score.answer_status) for name, score in scores.items()}
+    assert found == dict.fromkeys(ready_scorers(), (None, "empty"))
 
 
 def test_an_empty_reply_is_a_by_the_published_scorer_alone():
@@ -204,32 +208,25 @@ def test_any_text_gets_a_score(text, scorer, status):
         assert (score.answer_status == "answered") == (score.prediction != "")
 
 
-HOSTILE = ["A", "answer is ", "answer ", "(", "{", "\\boxed{", "\\boxed{ ", "<think>", "<answer>", "most ", ": ", "a."]
-HOSTILE += [
-    '{"answer": "',
-    "'answer': '",
-    "option B or ",
-    "[",
-    '"answer":[',
-    "1 ",
-    "。",
-    "I cannot ",
-    "x/",
-    "A,",
-    "not ",
-]
+HOSTILE = [
+    "A", "answer is ", "answer ", "(", "{", "\\boxed{", "\\boxed{ ", "<think>", "<answer>", "most ", ": ", "a.",
+    '{"answer": "', "'answer': '", "option B or ", "[", '"answer":[', "1 ", "。", "I cannot ", "x/", "A,", "not ",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("scorer", sorted(ready_scorers()))
-def test_long_hostile_texts_take_no_time(text, scorer):
-    long = text * (100_000 // len(text)) + " " * 50_000 + "x"
-    before = time.process_time()
-    find_scorer(scorer).score(attempt(long), question(), gold("A", facts=(("x",),)))
-    assert time.process_time() - before < 2
+def test_long_hostile_texts_take_no_time(text):
+    # A search that goes back to the beginning at every place takes more than a second of this length alone.
+    long = text * (40_000 // len(text)) + " " * 20_000 + "x"
+    seconds = {}
+    for name in ready_scorers():
+        before = time.process_time()
+        find_scorer(name).score(attempt(long), question(), gold("A", facts=(("x",),)))
+        seconds[name] = time.process_time() - before
+    assert {name for name, used in seconds.items() if used >= 1} == set()
 
 
-@pytest.mark.parametrize("scorer", ["mirage", "strict", "robust"])
+@pytest.mark.parametrize("scorer", CHOICE_SCORERS)
 def test_a_letter_that_the_system_gives_apart_counts_and_no_other_text(scorer):
     score = find_scorer(scorer).score
     for text in ("", "I think it is A.", "Who knows."):

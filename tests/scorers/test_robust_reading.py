@@ -87,9 +87,9 @@ def test_a_list_of_the_options_is_no_choice():
         ("Option B was said to be right, and I think it's C", ""),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("form", ["{}", '{{"answer": "{}"}}', "<answer>{}</answer>"])
-def test_labels(form, candidate, label):
-    assert read(form.format(candidate)).prediction == label
+def test_labels(candidate, label):
+    forms = (candidate, f'{{"answer": "{candidate}"}}', f"<answer>{candidate}</answer>")
+    assert {form: read(form).prediction for form in forms} == dict.fromkeys(forms, label)
 
 
 def test_a_label_before_an_options_own_text_counts_though_that_names_others():
