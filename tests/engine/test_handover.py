@@ -3,18 +3,28 @@ twice, whatever ends it."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
+import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ragrounds as rr
 from ragrounds.errors import UserError
+from ragrounds.evals.engine import scheduler
+from ragrounds.evals.engine.distributed import worker
 from ragrounds.evals.store.store import Store
 from tests.at_work import Start, interrupted, questions_twice, starting, until_asked
+from tests.conftest import Cli
+from tests.engine.test_leader import LoopLine
+from tests.servers.any_form import AnyForm
 from tests.servers.process import Running, openai_server
 
 COUNT = 120
@@ -59,12 +69,78 @@ def outcome(home: Path) -> list[list[str]]:
     """All statuses, texts and scores of a home's runs."""
     with Store(home) as store:
         return [
-            sorted(f"{one.question_id} {one.status} {one.text}" for one in store.attempts(run))
+            sorted(f"{attempt.question_id} {attempt.status} {attempt.text}" for attempt in store.attempts(run))
             + sorted(map(repr, store.scores(run)))
             for run in store.runs()
         ]
 
 
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make runs start workers as soon as they have measured their pace."""
+    for name, value in {"START": 0.0001, "WINDOW": 0.0001, "BUSY": (0.0, 99.0)}.items():
+        monkeypatch.setattr(scheduler, name, value)
+    for name in ("processors", "room_for_more"):
+        monkeypatch.setattr(scheduler, name, lambda: 2)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    next_question = scheduler.Handover.next
+
+    def hand_over(after: int, reports: int | None = None) -> None:
+        """Wait for workers in this process after so many questions. Their lines are cut after `reports` attempts."""
+        begun: list[int] = []
+
+        async def wait(handover: Any) -> Any:
+            while len(begun) >= after and handover._lead and not handover.given:
+                await asyncio.sleep(0.001)
+            begun.append(1)
+            return await next_question(handover)
+
+        async def open_lines(count: int) -> list[LoopLine]:
+            return [LoopLine(f"worker {number}", reports) for number in range(count)]
+
+        monkeypatch.setattr(scheduler.Handover, "next", wait)
+        monkeypatch.setattr(worker, "open_pipes", open_lines)
+
+    return hand_over
+
+
+def test_workers_share_the_rest_and_a_run_that_lost_them_resumes(
+    command: Cli, served: AnyForm, tmp_path: Path, eager: Callable[..., None]
+) -> None:
+    path, lock, in_flight, texts = questions_twice(tmp_path, 24), threading.Lock(), [0], list[str]()
+
+    def says(body: dict[str, Any]) -> str:
+        with lock:
+            in_flight.append(in_flight[-1] + 1)
+            texts.append(str(body["messages"]))
+        time.sleep(0.01)
+        with lock:
+            in_flight.append(in_flight[-1] - 1)
+        return "The answer is A"
+
+    def run(home: str, *options: str) -> subprocess.CompletedProcess[str]:
+        words = ["run", "--benchmark", f"jsonl:{path}", "--agent", "direct", "--agent", "direct_cot", *options]
+        words += ["--model", "openai:m", "--base-url", served.url, "--display", "none", "--concurrency", "8"]
+        return command(*words, RAGROUNDS_HOME=str(tmp_path / home))
+
+    served.says = says
+    eager(after=8)
+    handed = run("home")
+    assert handed.returncode == 0, handed.stderr
+    assert handed.stderr.count(STARTS) == 1
+    assert len(texts) == len(set(texts)) == 24  # half of the questions, by two agents
+    assert max(in_flight) <= 8
+    assert "24 model calls made, 24 answered from the journal" in handed.stderr
+    eager(after=8, reports=3)
+    assert "All workers ended: worker " in run("lost").stderr
+    eager(after=24)  # it waits for none
+    assert run("lost").returncode == 0
+    assert len(texts) <= 24 + 24 + 8, "no more is asked twice than was in flight"
+    assert run("alone", "--workers", "1").returncode == 0
+    assert outcome(tmp_path / "home") == outcome(tmp_path / "lost") == outcome(tmp_path / "alone")
+
+
+@pytest.mark.slow
 def test_what_workers_take_up_is_equal_to_one_process_and_nothing_is_asked_twice(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
         handed = start(server)
@@ -80,6 +156,7 @@ def test_what_workers_take_up_is_equal_to_one_process_and_nothing_is_asked_twice
     assert outcome(tmp_path / "home") == outcome(tmp_path / "alone")
 
 
+@pytest.mark.slow
 def test_killed_while_workers_are_at_it_and_resumed_by_the_same_command(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
         killed = start(server)
@@ -138,10 +215,8 @@ def test_where_workers_cannot_take_part_the_process_goes_on_alone(start: Start, 
     assert "Workers could not take part, so that this process continues alone" in said
 
 
-def test_an_object_stays_in_its_process(questions: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"START": 0.0001, "WINDOW": 0.0001, "BUSY": (0.0, 99.0)}.items():
-        monkeypatch.setattr(f"ragrounds.evals.engine.scheduler.{name}", value)
-    monkeypatch.setattr("ragrounds.evals.engine.scheduler.processors", lambda: 2)
+@pytest.mark.usefixtures("eager")
+def test_an_object_stays_in_its_process(questions: Path, home: Path) -> None:
     seen = []
 
     def answering(question: str) -> str:
