@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget, BudgetStop
@@ -12,7 +13,7 @@ from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Noted, Passage, Reply, Usage
+from ragrounds.records import Fault, Noted, Passage, Reply, Usage
 from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, questions
 
@@ -49,6 +50,30 @@ async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -
     )
     assert "unknown" in ended
     assert len(store.done(one.run)) == 1
+    journal.close()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize(
+    ("price", "said"), [(0.001, "the budget of $0.0035 is used up: $0.0040,"), (None, "the cost of a call is unknown")]
+)
+async def test_requests_without_an_answer_count_as_paid(
+    store: Store, answers: bool, price: float | None, said: str
+) -> None:
+    class Silent(ScriptedModel):
+        async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+            unanswered = Fault(kind="timeout", message="no answer")
+            if not answers:
+                raise CallFailed("timeout", "no answer", [unanswered] * 2)
+            faults.append(unanswered)
+            return await super().complete(request, faults)
+
+    asked, golds = questions(10)
+    run, stop = planned(store, "direct", asked, golds, Silent(cost=price)), BudgetStop(Budget(cost=0.0035))
+    journal = StoreJournal(store)
+    ended = await replay(store, journal, [run], asked, golds, scorers_for, concurrency=1, stops=[stop])
+    assert said in ended
+    assert len(store.done(run.run)) == (1 if price is None else 2)
     journal.close()
 
 
