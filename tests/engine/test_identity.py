@@ -242,6 +242,6 @@ async def test_the_keys_of_searches_stay(tmp_path, monkeypatch):
         prompts=PromptFolder(),
         journal=journal,
     )
-    found = await context.search(Query("fever in children"), 3)
-    assert all(isinstance(one, Passage) for one in found)
+    passages = await context.search(Query("fever in children"), 3)
+    assert [type(passage) for passage in passages] == [Passage] * 3
     assert journal.keys == ["14e1853e503095016c2a4df5f6b96e61d89872d087760600b98175eb7dc01e01"]

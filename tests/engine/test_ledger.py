@@ -126,7 +126,7 @@ async def test_arenas_stand_beside_runs(store: Store) -> None:
     ]
     for one in judged:
         await keeper.write(number, one, JudgementDetail({}, ()))
-    assert all(line.role != "judging" for line in ledger(store, runs, ["role"]).lines)
+    assert {line.role for line in ledger(store, runs, ["role"]).lines} == {"answering", "searching"}
     found = ledger(store, runs, ["run", "role"], arenas=True)
     (line,) = (line for line in found.lines if line.run == arena.id)
     assert line == LedgerLine(

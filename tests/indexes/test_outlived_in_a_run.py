@@ -1,6 +1,7 @@
 """A search server that is killed in the middle of a run and comes back: the run waits, and nothing is lost."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -49,7 +50,9 @@ def test_a_run_outlives_a_killed_search_server(tmp_path, monkeypatch):
             time.sleep(0.02)
         stub.stop()
         before = searches()
-        time.sleep(2)
+        with socket.create_server(("127.0.0.1", stub.port)) as away:
+            for _ in range(2):  # connections in vain
+                away.accept()[0].close()
         stub.start()
         said = run.communicate(timeout=120)[0]
     stub.stop()

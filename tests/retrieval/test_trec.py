@@ -21,7 +21,7 @@ def test_a_run_that_was_written_is_read_with_its_order(run, tmp_path_factory):
     assert {query: [d for d, _ in ordered(documents)] for query, documents in again.items()} == {
         query: [d for d, _ in ordered(documents)] for query, documents in run.items()
     }
-    assert all(len(line.split()) == 6 for line in path.read_text(encoding="utf-8").split("\n") if line)
+    assert {len(line.split()) for line in path.read_text(encoding="utf-8").split("\n") if line} == {6}
 
 
 @pytest.mark.parametrize("name", ["a b", "", "a\tb", "a\nb"])
