@@ -8,6 +8,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.errors import StopRun, UserError
+from tests.recorder.test_closed import python_that_cannot_be_closed
 
 
 def ask(question: str) -> str:
@@ -44,19 +45,26 @@ def test_a_replay_asks_what_the_kernel_holds(tmp_path: Path, home: Path, monkeyp
     )
     monkeypatch.chdir(tmp_path)
 
-    def run(name: str, **options: object) -> int:
-        before = len(asked.read_text()) if asked.exists() else 0
-        rr.run("sample", f"./mine.py:{name}", limit=1, progress=False, home=home, **options)  # type: ignore[arg-type]
-        return len(asked.read_text()) - before
-
-    assert run("ask") == 1
-    assert run("ask", new=True, journal="replay") == 1
-    assert run("sends") == 1
-    with pytest.raises(StopRun, match="a network connection, by native code or a child"):
-        run("sends", new=True, journal="replay")
     both = ["./mine.py:ask", "./mine.py:sends"]
+    rr.run("sample", both, limit=1, progress=False, home=home)
+    assert asked.read_text() == "xx"
     again = rr.run("sample", both, limit=1, progress=False, home=home, new=True, journal="replay")
     assert [dict(row.statuses).get("failed", 0) for row in again.comparison.rows] == [0, 1]  # it is known whose it was
+    assert asked.read_text() == "xxxx"
+    with pytest.raises(StopRun, match="a network connection, by native code or a child"):
+        rr.run("sample", both[1], limit=1, progress=False, home=home, new=True, journal="replay")
+
+
+def test_a_replay_asks_nothing_where_the_kernel_refuses_to_hold_it(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text("def ask(question):\n    open('asked', 'a').write('x')\n    return 'A'\n")
+    monkeypatch.chdir(tmp_path)
+    options = {"limit": 1, "progress": False, "home": home, "python": python_that_cannot_be_closed(tmp_path)}
+    rr.run("sample", "./mine.py:ask", **options)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="cannot be replayed: no call of it was recorded"):
+        rr.run("sample", "./mine.py:ask", new=True, journal="replay", **options)  # type: ignore[arg-type]
+    assert Path("asked").read_text() == "x"
 
 
 def test_attempts_of_which_nothing_was_heard_are_a_doubt(home: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +12,15 @@ from pathlib import Path
 import pytest
 
 RECORDER = Path(__file__).parents[2] / "ragrounds" / "recorder"
-ASKS = """
-import asyncio, ctypes, errno, json, os, platform, socket, subprocess, sys, threading
+LOADS = f"""
+import sys
 from importlib import util
-made = util.spec_from_file_location("the", {folder!r} + "/__init__.py", submodule_search_locations=[{folder!r}])
+made = util.spec_from_file_location("the", "{RECORDER}/__init__.py", submodule_search_locations=["{RECORDER}"])
 sys.modules["the"] = util.module_from_spec(made)
 from the import closed
+"""
+ASKS = """
+import asyncio, ctypes, errno, json, os, platform, socket, subprocess, threading
 from the.wire import WATCHER, Unsent
 class Told:
     said = []
@@ -35,7 +40,7 @@ def python(family=socket.AF_INET):
         return "open"
     except OSError as error:
         return errno.errorcode[error.errno]
-said = {{"before": closed._native()[0], "python": python(), "python 6": python(socket.AF_INET6)}}
+said = {"before": closed._native()[0], "python": python(), "python 6": python(socket.AF_INET6)}
 said["native"] = native()
 said["native udp"] = native(kind=socket.SOCK_DGRAM)
 said["netlink"] = native(16, socket.SOCK_RAW)
@@ -83,8 +88,7 @@ print(json.dumps([said, Told.said]))
 
 
 def test_no_socket_is_opened_by_python_by_c_and_by_children() -> None:
-    code = ASKS.format(folder=str(RECORDER))
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", LOADS + ASKS], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     if (found := json.loads(ran.stdout)) is None:
         pytest.skip("this system refuses a filter of system calls")
@@ -100,3 +104,35 @@ def test_no_socket_is_opened_by_python_by_c_and_by_children() -> None:
     assert (said.pop("unix"), said.pop("unix too"), said.pop("loop")) == ("x", "open", "runs")
     assert said.pop("before") == 0
     assert set(said.values()) == {"EACCES"}, said
+
+
+REFUSES = f"""#!{sys.executable}
+import ctypes, os, platform, struct, sys
+seccomp = {{"x86_64": 317, "aarch64": 277}}[platform.machine()]
+libc = ctypes.CDLL(None)
+# Load the number of the call; where it is seccomp's, refuse it with EPERM (1), else allow it.
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, seccomp), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+libc.prctl(38, 1, 0, 0, 0)
+libc.prctl(22, 2, struct.pack("@HP", len(steps), ctypes.addressof(program)))
+os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])
+"""
+"""Python where the kernel refuses filters of system calls, as it does in some containers."""
+
+
+def python_that_cannot_be_closed(folder: Path) -> str:
+    """Write an interpreter into a folder whose processes cannot be closed."""
+    if not sys.platform.startswith("linux") or os.uname().machine not in ("x86_64", "aarch64"):
+        pytest.skip("needs Linux' filters of system calls")
+    path = folder / "python"
+    path.write_text(REFUSES)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_process_whose_filter_is_refused_is_not_closed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        code = f"import socket\nprint(closed.close())\nsocket.create_connection({listening.getsockname()!r})"
+        command = [python_that_cannot_be_closed(tmp_path), "-c", LOADS + code]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr) == ("False\n", "")
