@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.servers.process import ENDS_WITH_PARENT
+
 
 def free_port() -> int:
     """A port of this machine that nobody listens on."""
@@ -29,7 +31,8 @@ class ChromaServer:
         self.url = f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-c", "from chromadb.cli.cli import app; app()", "run", "--host", "127.0.0.1"]
+        code = f"{ENDS_WITH_PARENT.format(signal=9)}from chromadb.cli.cli import app; app()"
+        command = [sys.executable, "-c", code, "run", "--host", "127.0.0.1"]
         self._process = subprocess.Popen(
             [*command, "--port", str(self._port), "--path", str(self._folder)],
             env={**os.environ, "ANONYMIZED_TELEMETRY": "False"},

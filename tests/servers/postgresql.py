@@ -10,9 +10,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.servers.process import ENDS_WITH_PARENT
+
+ENDS_WITH_PARENT_THEN = f"{ENDS_WITH_PARENT.format(signal=2)}import os; os.execv(sys.argv[1], sys.argv[1:])"
 
 
 def binaries() -> Path | None:
@@ -75,7 +80,8 @@ def postgresql(programs: Path) -> Iterator[str]:
         subprocess.run([*user, *map(str, initdb)], check=True, capture_output=True)
         # `postgres` itself, not pg_ctl: the process started here is the one that is stopped.
         command = [programs / "postgres", "-D", folder / "db", "-p", port, "-k", folder, "-h", "127.0.0.1"]
-        server = subprocess.Popen([*user, *map(str, command)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        ends = [*user[:-1], "--pdeathsig=INT", "--"] if user else [sys.executable, "-c", ENDS_WITH_PARENT_THEN]
+        server = subprocess.Popen([*ends, *map(str, command)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         try:
             ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", port, "-U", "ragrounds", "-t", "1"]
             for _ in range(100):

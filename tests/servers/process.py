@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
+ENDS_WITH_PARENT = "import ctypes, sys\nif sys.platform == 'linux': ctypes.CDLL(None).prctl(1, {signal})\n"
+"""Python code. The kernel sends this process a signal when the thread that started it ends, however that comes."""
 
 
 class Account(NamedTuple):
@@ -70,9 +72,10 @@ def openai_server(*arguments: str) -> contextlib.AbstractContextManager[Running]
 @contextlib.contextmanager
 def running(name: str, *arguments: str) -> Iterator[Running]:
     """Run a server of `tests.servers`, which prints its port, with these arguments until the block ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"tests.servers.{name}", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    code = (
+        f"{ENDS_WITH_PARENT.format(signal=9)}import runpy; runpy.run_module('tests.servers.{name}', None, '__main__')"
     )
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
