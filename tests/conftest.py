@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,27 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Give the report each test's processor time, its ended children's included: `.ci/run` holds it against a limit."""
     if call.when == "teardown" and CPU_SECONDS in item.stash:
         item.user_properties.append(("cpu_seconds", f"{sum(os.times()[:4]) - item.stash[CPU_SECONDS]:.2f}"))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """End the session at the first SIGTERM, with the test that runs; the second ends the process."""
+    process = os.getpid()
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        session.shouldstop = "SIGTERM"  # a run in this process takes a Ctrl-C for its own
+        signal.raise_signal(signal.SIGINT if os.getpid() == process else number)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)
+
+
+@pytest.fixture
+def sigterm_is_not_handled() -> Iterator[None]:
+    """Have SIGTERM's default action, as in a script that calls us."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -69,11 +69,12 @@ def main(*, own_process: bool = True) -> None:
 
     Args:
         own_process: Nothing else goes on in this process: it may be ended while threads of a system's own, whose
-            attempts were interrupted or capped in the middle of something, are still at it.
+            attempts were interrupted or capped in the middle of something, are still at it. Otherwise SIGTERM is left
+            to whoever handles it.
     """
     if own_process:  # a table of 40,000 attempts has millions of objects and no cycles: looking costs a fifth of it
         gc.set_threshold(100_000, 20, 50)
-    with options_named(), _sigterm_as_ctrl_c() as terminated:
+    with options_named(), _sigterm_as_ctrl_c() if own_process else nullcontext(list[int]()) as terminated:
         try:
             command_line()(prog_name="ragrounds")
         except UserError as error:

@@ -176,6 +176,7 @@ async def test_an_error_of_the_thread_is_the_callers() -> None:
         finish(fails())
 
 
+@pytest.mark.usefixtures("sigterm_is_not_handled")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_work_that_hears_no_request_is_cut_off(number: signal.Signals) -> None:
     begun = threading.Event()

@@ -195,6 +195,7 @@ async def test_cut_off_in_the_middle_it_ends_as_if_nothing_had_happened(store, t
         assert played(staged) == played(whole)
 
 
+@pytest.mark.usefixtures("sigterm_is_not_handled")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 async def test_ctrl_c_lets_what_is_in_flight_finish(store, how):
     def interrupting(prompt, occurrence):
