@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -414,8 +415,9 @@ def _codes_now(name: str) -> set[str]:
     return {scorer_code(scorer)} if scorer.computes else set()
 
 
+@cache
 def price_list() -> str:
-    """The version of the list of providers' prices."""
+    """Return the version of the list of providers' prices, which is read from the package's metadata once."""
     return version("genai-prices")
 
 
