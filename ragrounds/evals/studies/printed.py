@@ -10,7 +10,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import RunFigures
 from ragrounds.evals.compare.published import PrintedFigure, PrintedTables
-from ragrounds.evals.studies.study import Settings, Study, agent_text, open_study, shipped_studies
+from ragrounds.evals.studies.study import Settings, Study, StudyCell, agent_text, open_study, shipped_studies
 from ragrounds.records import Run
 from ragrounds.specs import parse
 
@@ -19,14 +19,13 @@ def _find(run: Run, models: Sequence[str], line: RunFigures, scorer: str) -> Pri
     """What a study's table has for the very agent with all its parameters, the model, the judge, the corpora and the
     datasets."""
     judges = {one.partition("[")[0].partition(":")[2] for one in line.judges.judges} if line.judges else set[str]()
-    for study in _studies():
+    for study, cells in _studies():
         over = {column.name: column.mean for column in study.columns if column.mean}
         for row in study.rows:
-            cells = {cell.column: cell for cell in study.cells() if cell.row == row.name and cell.kind == "run"}
             alike = {
-                name: one.settings["benchmark"]
-                for name, one in cells.items()
-                if _same(one.settings, run, models, scorer, judges)
+                cell.column: cell.settings["benchmark"]
+                for cell in cells.get(row.name, ())
+                if _same(cell.settings, run, models, scorer, judges)
             }
             for column in study.columns:
                 of = [alike.get(name) for name in over.get(column.name, (column.name,))]
@@ -37,8 +36,15 @@ def _find(run: Run, models: Sequence[str], line: RunFigures, scorer: str) -> Pri
 
 
 @cache
-def _studies() -> list[Study]:
-    return [study for study in map(open_study, shipped_studies()) if any(row.published for row in study.rows)]
+def _studies() -> list[tuple[Study, dict[str, list[StudyCell]]]]:
+    """Return the studies that hold printed figures, each with the cells that are runs, by row."""
+    studies = [study for study in map(open_study, shipped_studies()) if any(row.published for row in study.rows)]
+    by_row: list[dict[str, list[StudyCell]]] = [{} for _ in studies]
+    for study, rows in zip(studies, by_row, strict=True):
+        for cell in study.cells():
+            if cell.kind == "run":
+                rows.setdefault(cell.row, []).append(cell)
+    return list(zip(studies, by_row, strict=True))
 
 
 def _same(settings: Settings, run: Run, models: Sequence[str], scorer: str, judges: Set[str]) -> bool:
