@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +18,9 @@ from hypothesis import HealthCheck, settings
 from tests.compiled import compile_once
 from tests.servers.postgresql import binaries, database, postgresql
 from tests.servers.process import Running, openai_server
+
+if TYPE_CHECKING:
+    from tests.uneven import Uneven
 
 # No deadline: how long an example takes depends on what else the machine does, not on whether the code is right.
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -122,6 +125,14 @@ def quick_stores() -> Iterator[None]:
         patch.setattr(writer, "_GATHER", 0)
         patch.setattr(sqlite, "_with", lambda engine, pragmas: settled(engine, [*pragmas, "synchronous=OFF"]))
         yield
+
+
+@pytest.fixture(scope="session")
+def uneven(tmp_path_factory: pytest.TempPathFactory) -> Uneven:
+    """Three runs of which no two figures and no two costs are equal. Tests only read their home."""
+    from tests.uneven import write_uneven
+
+    return write_uneven(tmp_path_factory.mktemp("uneven"))
 
 
 @pytest.fixture

@@ -18,38 +18,10 @@ from ragrounds.evals.judges.runs import judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.models.prices import listed_price
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Call, Called, Gold, Question, Run, Usage
+from ragrounds.records import Attempt, Gold, Question, Run
 from ragrounds.ui.comparison_tables import printed_figures
-from tests.compare.making import add_run, questions
 from tests.judges.doubles import Scripted
-
-MODEL = "openai:gpt-4o-mini"
-QUESTIONS = 40
-
-
-def own_questions(path: Path, right: str = "A") -> Path:
-    """A benchmark of one's own: its texts are nobody's to give on."""
-    rows = [
-        {"id": f"q{n}", "question": f"Which of the two is number {n}?",
-         "options": {"A": f"left {n}", "B": f"right {n}"}, "answer": right if n % 2 else "A"}
-        for n in range(QUESTIONS)
-    ]  # fmt: skip
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def weak(question) -> str:
-    """Right twice of three times."""
-    return f"The answer is {'B' if int(question.text.split()[-1][:-1]) % 3 == 0 else 'A'}."
-
-
-def shown_bundle(home: Path, site: Path) -> Path:
-    """The bundle of two runs on questions whose texts stand in it."""
-    agents = ["direct", "vanilla_rag[top_k=4]"]
-    rr.run("sample", agents, model="baseline:extractive", progress=False, limit=30, home=home)
-    return published_in(site, home)
 
 
 def published_in(site: Path, home: Path, **more) -> Path:
@@ -90,13 +62,17 @@ def attempts(records):
     return [one for one in records if one["record"] == "attempt"]
 
 
+def scored(records):
+    return [one for one in attempts(records) if one["scores"]]
+
+
 def check(path: Path, **more):
     return rr.verify(path, progress=False, **more)
 
 
 def answer_edited(statement, records):
     golds = {one["question"]["id"]: one["gold"] for one in records if one["record"] == "question"}
-    wrong = next(one for one in attempts(records) if one["scores"][0]["value"] == 0 and one["scores"][0]["prediction"])
+    wrong = next(one for one in scored(records) if one["scores"][0]["value"] == 0 and one["scores"][0]["prediction"])
     wrong["attempt"]["text"] = f"The answer is ({golds[wrong['attempt']['question_id']]['answer']})."
 
 
@@ -110,9 +86,15 @@ def attempt_dropped(statement, records):
     records.remove(next(one for one in attempts(records) if any(score["value"] == 0 for score in one["scores"])))
 
 
-def cost_lowered(statement, records):
+def full_price_lowered(statement, records):
     for one in attempts(records):
         one["attempt"]["cost_uncached"] = 0.0
+
+
+def paid_lowered(statement, records):
+    """What was paid, of one attempt; its full price is as it was."""
+    one = next(one for one in attempts(records) if one["attempt"]["cost_paid"])
+    one["attempt"]["cost_paid"] /= 2
 
 
 def rounded(statement, records):
@@ -141,9 +123,9 @@ def other_revision(statement, records):
 
 
 def subset_chosen(statement, records):
-    """Ten questions on which the first run is right, and no others: hash, identity and fingerprint made anew."""
-
-    right = [one["attempt"]["question_id"] for one in attempts(records) if one["scores"][0]["value"] == 1][:10]
+    """Those questions on which the first run is right, and no others: hash, identity and fingerprint made anew."""
+    first = [one for one in attempts(records) if one["attempt"]["run"] == records[0]["run"]["id"] and one["scores"]]
+    right = [one["attempt"]["question_id"] for one in first if one["scores"][0]["value"] == 1]
     kept = [one for one in records if one["record"] == "question" and one["question"]["id"] in right]
     asked = [msgspec.convert(one["question"], Question) for one in kept]
     golds = {one["question"]["id"]: msgspec.convert(one["gold"], Gold) for one in kept}
@@ -157,22 +139,6 @@ def subset_chosen(statement, records):
             run["identity"] |= {"questions": run["questions"]}
             run["identity"].pop("selection", None)
             run["fingerprint"] = fingerprint(run["identity"])
-
-
-def priced(home: Path, site: Path) -> Path:
-    """A bundle whose calls have a price by the list."""
-    usage = Usage(1000, 100)
-    price = listed_price("openai", "gpt-4o-mini", usage)
-    call = Call(
-        key="ab" * 32, kind="model", role="answering", node="n", actor=MODEL, at=1.0, seconds=0.1, usage=usage,
-        cost_uncached=price,
-    )  # fmt: skip
-    with Store(home) as store:
-        made = Called(step=0, call=call)
-        more = {"cost_uncached": price, "usage": usage, "events": {place: [made] for place in range(8)}}
-        for name in ("one", "two"):
-            add_run(store, name, questions(8), [1] * 8, origin="imported", **more)
-    return published_in(site, home, attempts="all")
 
 
 def judged(home: Path, site: Path) -> Path:
@@ -207,7 +173,7 @@ def judge_replaced(statement, records):
 def invented(statement, records):
     """An answer with the score and the prediction that it has; the figures follow."""
     golds = {one["question"]["id"]: one["gold"] for one in records if one["record"] == "question"}
-    wrong = next(one for one in attempts(records) if one["scores"][0]["value"] == 0 and one["scores"][0]["prediction"])
+    wrong = next(one for one in scored(records) if one["scores"][0]["value"] == 0 and one["scores"][0]["prediction"])
     letter = golds[wrong["attempt"]["question_id"]]["answer"]
     wrong["attempt"]["text"] = json.dumps({"step_by_step_thinking": "", "answer_choice": letter})
     for score in wrong["scores"]:

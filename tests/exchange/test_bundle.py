@@ -4,62 +4,61 @@ import contextlib
 import hashlib
 import random
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import ragrounds as rr
 from ragrounds.evals.exchange.bundle import SUFFIX, merkle_root, read_bundle
-from tests.exchange.planted import (
-    attempts,
-    check,
-    forge,
-    lines_of,
-    own_questions,
-    published_in,
-    rounded,
-    shown_bundle,
-    weak,
-)
+from tests.exchange.planted import attempts, check, forge, lines_of, rounded
+from tests.uneven import Uneven, expected, write_benchmark
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both bundles with their homes and sites, made once. Each test works on a copy."""
-    place = tmp_path_factory.mktemp("bundles")
-    shown_bundle(place / "shown" / "home", place / "shown" / "site")
-    (withheld := place / "withheld").mkdir()
-    file = own_questions(withheld / "own.jsonl")
-    home = withheld / "home"
-    agents = ["direct", weak]
-    rr.run(f"jsonl:{file}", agents, model="baseline:extractive", progress=False, limit=30, seed=4, home=home)
-    published_in(withheld / "site", home)
-    return place
-
-
-def copied(made: Path, folder: Path) -> Path:
-    """The bundle of a copy: its home is `home`, as the fixture of this name has it."""
-    shutil.copytree(made, folder, dirs_exist_ok=True)
-    (found,) = (folder / "site").glob(f"*{SUFFIX}")
-    return found
+def copied(site: Path, folder: Path) -> Path:
+    """The bundle of a copy of a site."""
+    shutil.copytree(site, folder)
+    (bundle,) = folder.glob(f"*{SUFFIX}")
+    return bundle
 
 
 @pytest.fixture
-def published(home: Path, made: Path, tmp_path: Path) -> Path:
-    """The bundle of two runs on questions whose texts are withheld."""
-    return copied(made / "withheld", tmp_path)
+def published(sites: Path, tmp_path: Path) -> Path:
+    """The bundle of three runs on questions whose texts are withheld."""
+    return copied(sites / "withheld", tmp_path / "site")
 
 
 @pytest.fixture
-def shown(home: Path, made: Path, tmp_path: Path) -> Path:
-    return copied(made / "shown", tmp_path)
+def shown(sites: Path, tmp_path: Path) -> Path:
+    """The bundle of the same runs with all texts."""
+    return copied(sites / "shown", tmp_path / "site")
+
+
+def test_no_two_figures_of_the_uneven_runs_are_equal(uneven: Uneven) -> None:
+    """By hand and as `compare` has them."""
+    figures = {agent: expected(agent) for agent in uneven.runs}
+    every = [value for of_run in figures.values() for value in of_run.values()]
+    assert len(every) == len(set(every)) == 27
+    comparison = rr.compare([run.id for run in uneven.runs.values()], home=uneven.home).comparison
+    (table,) = (table for table in comparison.tables if table.scorer == "robust")
+    for line, row, of_run in zip(table.lines, comparison.rows, figures.values(), strict=True):
+        shown = (
+            line.overall.value,
+            line.overall.pooled,
+            row.cost_paid,
+            row.cost_uncached,
+            row.usage.input,
+            row.seconds,
+        )
+        names = ("average", "pooled", "paid", "full price", "in", "time")
+        assert shown == pytest.approx(tuple(of_run[name] for name in names))
 
 
 def test_every_figure_is_derived_again(shown: Path) -> None:
     found = check(shown)
     assert (found.ended, found.differing, found.underived) == ("holds", (), {})
     assert found.derived == found.figures > 100
-    assert found.attempts == 60
+    assert found.attempts == 3 * 14
     printed = lines_of(shown)[0]["predicate"]["ragrounds"]["printed"]
     assert found.printed > len(printed) > 20  # those of the page, too
 
@@ -89,29 +88,30 @@ def test_the_tree_is_that_of_rfc_6962() -> None:
         assert merkle_root(leaves) == tree(leaves)
 
 
-def test_texts_under_licence_are_digests_and_come_from_the_benchmark(published: Path, tmp_path: Path) -> None:
-    assert b"Which of the two" not in published.read_bytes()
-    assert b'"q3"' not in published.read_bytes()
+def test_texts_under_licence_are_digests_and_come_from_the_benchmark(published: Path, uneven: Uneven) -> None:
+    """So are the ids of questions, which the names of clusters hold."""
+    records = published.read_bytes()
+    questions = [line["question"] for line in lines_of(published) if line.get("record") == "question"]
+    assert Counter(Counter(one["cluster"] for one in questions if one["cluster"]).values()) == {3: 1, 2: 2}
+    assert [text for text in (b"Which of the two", b"mmlu-0", b"medqa-0") if text in records] == []
     blind = check(published)
     assert blind.ended == "undecided"
     assert blind.differing == ()
     assert 0 < blind.derived < blind.figures
     assert sum("--benchmark FILE" in why for why in blind.underived) >= 2
-    for named in (str(tmp_path / "own.jsonl"), f"jsonl:{tmp_path / 'own.jsonl'}"):
+    for named in (uneven.benchmark, uneven.benchmark.partition(":")[2]):
         filled = check(published, benchmark=named)
         assert (filled.ended, filled.differing) == ("holds", ())
         assert filled.derived == filled.figures
 
 
-def test_folder_and_private_texts_are_left_out(published: Path, made: Path) -> None:
-    held = published.read_bytes()
-    assert str(made / "withheld").encode() not in held.replace(b"\\", b"")
+def test_folder_and_private_texts_are_left_out(published: Path, uneven: Uneven) -> None:
+    assert str(uneven.home.parent).encode() not in published.read_bytes().replace(b"\\", b"")
     assert lines_of(published)[1]["run"]["asked"] is None
 
 
 def test_another_revision_is_found_by_the_benchmark(published: Path, tmp_path: Path) -> None:
-    other = own_questions(tmp_path / "other.jsonl", right="B")
-    found = check(published, benchmark=str(other))
+    found = check(published, benchmark=write_benchmark(tmp_path / "other.json", right="A"))
     assert found.ended == "fails"
     assert "what is right is another in the benchmark" in found.differing[0]
 
@@ -169,8 +169,8 @@ def test_the_command_names_the_first_that_differs(shown: Path, command) -> None:
     assert command("verify", str(shown)).returncode == 0
 
 
-def test_published_again_the_bundles_of_before_are_removed(shown: Path) -> None:
-    rr.publish(shown.parent, progress=False)
+def test_published_again_the_bundles_of_before_are_removed(shown: Path, uneven: Uneven) -> None:
+    rr.publish(shown.parent, runs="run-1", progress=False, home=uneven.home)
     assert not shown.exists()
 
 

@@ -6,6 +6,7 @@
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,11 +15,11 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-import ragrounds as rr
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.bundle import Line, Statement
+from ragrounds.evals.exchange.bundle import SUFFIX, Line, Statement
 from tests.exchange import planted
 from tests.exchange.planted import attempts, check, forge, published_in
+from tests.uneven import Uneven, expected
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/publish.md"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -44,7 +45,7 @@ def lenient(statement: dict, records: list[dict]) -> None:
 
 
 def lowered_with_calls(statement: dict, records: list[dict]) -> None:
-    planted.cost_lowered(statement, records)
+    planted.full_price_lowered(statement, records)
     for one in attempts(records):
         one["attempt"]["cost_paid"] = 0.0
         for event in one["attempt"]["events"]:
@@ -75,7 +76,8 @@ FRAUDS: list[tuple[str, str, list[Callable]]] = [
     ("another version of a scorer, the same scores", "shown", [older]),
     ("another version of a scorer, other scores", "shown", [lenient]),
     ("another judge is named; its replies are edited", "judged", [planted.judge_replaced, reply_edited]),
-    ("costs are lowered: of attempts; of their calls too", "priced", [planted.cost_lowered, lowered_with_calls]),
+    ("costs are lowered: of attempts; of their calls too", "shown",
+     [planted.full_price_lowered, planted.paid_lowered, lowered_with_calls]),
     ("another revision of the benchmark", "shown", [planted.other_revision]),
     ("a figure is rounded up", "shown", [planted.rounded]),
     ("a figure is rounded up as it is printed", "shown", [planted.printed_rounded]),
@@ -87,22 +89,14 @@ ROUNDED = (planted.rounded, planted.printed_rounded)
 
 
 @pytest.fixture(scope="module")
-def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Bundles to plant frauds in."""
+def bundles(sites: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Bundles to plant frauds in; tests/exchange/test_bundle.py has that the first one holds."""
     place = tmp_path_factory.mktemp("frauds")
-    made = {"shown": planted.shown_bundle(place / "shown-home", place / "shown")}
-    home = place / "shown-home"
-    rr.run("sample", ["vanilla_rag[top_k=8]"], model="baseline:extractive", progress=False, limit=30, home=home)
-    lines = rr.compare([run.id for run in rr.runs(home=home)], home=home).comparison.tables[0].lines
-    best = max(lines, key=lambda line: line.overall.value)
-    assert len(lines) == 3
-    made["best"] = published_in(place / "best", home, runs=[best.run])
-    made["judged"] = planted.judged(place / "judged-home", place / "judged")
-    made["priced"] = planted.priced(place / "priced-home", place / "priced")
-    for path in made.values():
-        found = check(path)
-        assert found.differing == ()
-    return made
+    shutil.copytree(sites / "shown", place / "shown")
+    (shown,) = (place / "shown").glob(f"*{SUFFIX}")
+    judged = planted.judged(place / "judged-home", place / "judged")
+    assert check(judged).differing == ()
+    return {"shown": shown, "judged": judged}
 
 
 def broken_signature(signed: Path, given: Path) -> str:
@@ -130,7 +124,7 @@ def verdict(path: Path, benchmark: str | None, page: Path | None) -> str:
     return "its version is named" if any("another version" in note for note in found.notes) else "no"
 
 
-def rows(bundles: dict[str, Path]) -> Iterator[list[str]]:
+def rows(bundles: dict[str, Path], benchmark_file: str) -> Iterator[list[str]]:
     for name, kind, changes in FRAUDS:
         seen = []
         for change in changes:
@@ -140,17 +134,22 @@ def rows(bundles: dict[str, Path]) -> Iterator[list[str]]:
             )
             if change is rounded_page:
                 page = rounded_page(whole)
-            # The judged and the priced ones are of no benchmark that can be loaded.
-            asked = "sample" if kind in ("shown", "best") else None
-            verdicts = [verdict(forged, benchmark, page) for benchmark in (None, asked)]
+            verdicts = [verdict(forged, None, page)]
+            # The judged one is of no benchmark that can be loaded.
+            verdicts.append(verdicts[0] if kind == "judged" else verdict(forged, benchmark_file, page))
             signed = [broken_signature(signer, forged) for signer in (whole, forged)]
             seen.append([*signed, broken_schema(forged), *verdicts])
         assert all(one == seen[0] for one in seen), (name, seen)
         yield [name, *seen[0]]
 
 
-def test_the_table_of_frauds_is_what_is_found(bundles: dict[str, Path]) -> None:
-    lines = [HEAD, "|---|---|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows(bundles))]
+@pytest.mark.slow
+def test_the_table_of_frauds_is_what_is_found(bundles: dict[str, Path], uneven: Uneven, tmp_path: Path) -> None:
+    averages = {agent: expected(agent)["average"] for agent in uneven.runs}
+    best = uneven.runs[max(averages, key=averages.__getitem__)].id
+    bundles = bundles | {"best": published_in(tmp_path / "best", uneven.home, runs=[best], attempts="all")}
+    found = rows(bundles, uneven.benchmark)
+    lines = [HEAD, "|---|---|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in found)]
     made, page = "\n".join(lines), PAGE.read_text(encoding="utf-8")
     (shown,) = re.findall(r"^\| fraud \|.*\n(?:\|.*\n)+", page, re.MULTILINE)
     if os.environ.get("UPDATE_FRAUDS"):
@@ -159,22 +158,29 @@ def test_the_table_of_frauds_is_what_is_found(bundles: dict[str, Path]) -> None:
         assert shown == made + "\n"
 
 
-def test_a_lowered_cost_and_a_replaced_judge_are_named(bundles: dict[str, Path]) -> None:
-    for kind, change, said in (
-        ("priced", planted.cost_lowered, "calls sum to"),
-        ("priced", lowered_with_calls, "its tokens cost"),
-        ("judged", planted.judge_replaced, "no recorded reply of test:dearer"),
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("shown", planted.answer_edited, " answered 'A' is stated, the answer gives "),
+        ("shown", planted.score_edited, " is stated, the answer gives 0.0 "),
+        ("shown", planted.full_price_lowered, "cost_uncached: 0.0 is stated, its calls sum to"),
+        ("shown", planted.paid_lowered, ", cost_paid: "),
+        ("shown", lowered_with_calls, "its tokens cost"),
+        ("shown", planted.other_revision, "questions: the runs are of the set"),
+        ("shown", planted.rounded, ".overall.value: "),
         ("shown", planted.printed_rounded, "printed.paired differences"),
-    ):
-        found = check(forge(bundles[kind], change, figures=change not in ROUNDED))
-        assert said in found.differing[0]
+        ("judged", planted.judge_replaced, "no recorded reply of test:dearer"),
+    ],
+)
+def test_a_fraud_is_named(bundles: dict[str, Path], kind: str, change: Callable, message: str) -> None:
+    assert message in check(forge(bundles[kind], change)).differing[0]
 
 
 def test_a_figure_that_is_rounded_up_on_the_published_page_is_named(bundles: dict[str, Path]) -> None:
     found = check(bundles["shown"], page=rounded_page(bundles["shown"]))
     assert re.search(r"^rounded.html, .*: other figures than .*, which the attempts give$", found.differing[0])
     assert check(bundles["shown"], page=bundles["shown"].with_name("index.html")).ended == "holds"
-    other = check(bundles["priced"], page=bundles["shown"].with_name("index.html"))
+    other = check(bundles["judged"], page=bundles["shown"].with_name("index.html"))
     assert any("holds no ranking" in note for note in other.notes)
     with pytest.raises(UserError, match="none"):
         check(bundles["shown"], page="none.html")

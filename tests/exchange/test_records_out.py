@@ -10,7 +10,9 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange import atif, every_eval_ever, langsmith, model_card
 from ragrounds.evals.exchange.formats import Export
+from ragrounds.evals.store.store import Store
 from tests.exchange.conftest import SECRET
+from tests.uneven import SIZES, expected
 
 
 def written(form, store, runs, tmp_path, options=None):
@@ -74,6 +76,22 @@ def test_a_log_has_the_figures_of_the_table(store, run, tmp_path):
     assert result["metric_config"]["min_score"] <= result["score_details"]["score"]
     assert result["source_data"]["source_type"] == "other"
     assert float(log["evaluation_timestamp"]) == 1
+
+
+def test_each_figure_and_cost_stands_under_its_name(uneven, tmp_path):
+    with Store(uneven.home) as store:
+        for agent, run in uneven.runs.items():
+            figures, folder = expected(agent), tmp_path / run.id
+            totals = [made["final_metrics"] for made in trajectories(store, run, folder)]
+            names = ("total_prompt_tokens", "total_completion_tokens", "total_cost_usd")
+            tokens_in, tokens_out, cost = (sum(one[name] for one in totals) for name in names)
+            assert (tokens_in, tokens_out) == (figures["in"], figures["out"])
+            assert cost == pytest.approx(figures["full price"])
+            files = written(every_eval_ever.FORMAT, store, [run], folder)
+            (log,) = (json.loads(text) for name, text in files.items() if name.endswith(".json"))
+            scores = {one["evaluation_result_id"]: one["score_details"]["score"] for one in log["evaluation_results"]}
+            shown = [next(value for id, value in scores.items() if f"/{name}/robust" in id) for name in SIZES]
+            assert shown == pytest.approx([figures[name] for name in SIZES])
 
 
 def test_a_model_card_has_its_results(store, run, tmp_path):

@@ -26,6 +26,7 @@ from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.leaderboard.board import Board, BoardRanking
 from ragrounds.ui.leaderboard.index_page import index_page
+from ragrounds.ui.one_screen import summary_table
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.report.page import report_page
@@ -135,6 +136,17 @@ def test_in_tables(compared: Comparison) -> None:
         assert list(shown) == list(RIGHT)
         assert heads < set(shown["one"])
         assert {name: wrong(shown[name], name) for name in RIGHT} == {name: {} for name in RIGHT}
+
+
+def test_on_the_first_screen(compared: Comparison) -> None:
+    """What `compare` prints where nothing else is asked for: the cost of 100 questions, the tokens of one."""
+    shown = [table for table, _ in compared.shown(())]
+    table = summary_table(compared, shown, {f"{name}-run": name for name in RIGHT})
+    for place, name in enumerate(RIGHT, 1):
+        row, figures = rows_of(table)[name], by_hand(name)
+        price = dollars(100 * (0.0137 * place + 0.0002))
+        assert (row["robust"], row["$/100"], row["time"]) == (figures["average"], price, figures["time"])
+        assert row["tokens"] == tokens(227 * place + 3)
 
 
 def test_in_pairs(compared: Comparison) -> None:
