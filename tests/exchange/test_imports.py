@@ -226,6 +226,18 @@ def test_a_question_without_a_row_is_in_no_mean_and_is_said(tmp_path: Path) -> N
     assert any("has no answer to 1 questions; they are in no mean." in note for note in made.comparison.notes)
 
 
+def test_of_doubled_answers_the_first_counts(tmp_path: Path) -> None:
+    """q0 is right first and q1 last; q2 is answered once."""
+    answers = [("q0", "A"), ("q1", "C"), ("q0", "B"), ("q1", "B"), ("q2", "C")]
+    (tmp_path / "theirs.csv").write_text("id,answer\n" + "".join(f"{id},{answer}\n" for id, answer in answers))
+    home = tmp_path / "home"
+    (made,) = (found := rr.import_runs(tmp_path / "theirs.csv", benchmark(tmp_path), home=home)).runs
+    frame = rr.load(made.run.id, home=home).to_pandas("attempts").set_index("question_id")
+    assert [frame.loc[f"bench/{id}", "text"] for id in ("q0", "q1", "q2")] == ["A", "C", "C"]
+    assert found.comparison.tables[0].lines[0].overall.value == pytest.approx(2 / 3)
+    assert [one.text for one in found.findings if one.kind == "doubled"] != []
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"\0" * 5000, b"\x1f\x8b" + b"\0" * 50, b"PK\x03\x04_journal/start.json" + b"x" * 100, b"[" * 10**6,
@@ -238,7 +250,7 @@ def test_garbage_is_one_error(tmp_path: Path, body: bytes) -> None:
 
 
 def test_a_bomb_in_a_log_is_one_bad_row(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as log:
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as log:
         log.writestr("_journal/start.json", '{"eval": {"task": "t", "model": "m"}}')
         log.writestr("header.json", '{"eval": {"task": "t", "model": "m"}}')
         with log.open("samples/a_epoch_1.json", "w", force_zip64=True) as member:
@@ -253,7 +265,7 @@ def test_a_bomb_in_a_log_is_one_bad_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
 def test_a_large_file_is_read_in_bounded_memory(tmp_path: Path, form: str) -> None:
-    count, text = 20_000, "x" * 2_000
+    count, text = 1_500, "x" * 20_000
     path = tmp_path / f"large.{form}"
     with path.open("w") as file:
         file.write({"json": "[", "csv": "id,answer\n", "jsonl": ""}[form])
