@@ -10,20 +10,20 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import ragrounds as rr
 from tests.conftest import Cli
-from tests.servers.scripted_http import Scripted
+from tests.servers.scripted_http import GOOD, Scripted, scripted
 
 SIZES = {"mmlu": (5, 4), "medqa": (3, 1), "bioasq": (1, 0)}
-"""Dataset → questions, and how many of them have the first option as their answer, which the baseline takes."""
+"""Dataset → questions, and how many of them have the first option as their answer."""
 
 
-@pytest.fixture
-def unequal(tmp_path: Path) -> str:
-    """A benchmark of three datasets of different sizes."""
+def unequal(folder: Path) -> str:
+    """Write a benchmark of three datasets of different sizes."""
     options = {"A": "alpha", "B": "beta"}
     datasets = {
         name: {
@@ -32,63 +32,117 @@ def unequal(tmp_path: Path) -> str:
         }
         for name, (count, first) in SIZES.items()
     }
-    (tmp_path / "benchmark.json").write_text(json.dumps(datasets))
-    return f"mirage:{tmp_path / 'benchmark.json'}"
+    (folder / "benchmark.json").write_text(json.dumps(datasets))
+    return f"mirage:{folder / 'benchmark.json'}"
 
 
 def run(command: Cli, benchmark: str, *more: str) -> subprocess.CompletedProcess[str]:
     return command("run", "--benchmark", benchmark, "--agent", "direct", "--model", "baseline:extractive", *more)
 
 
-@pytest.mark.slow
-def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path: Path, home: Path) -> None:
-    done = run(command, unequal, "--display", "json", "--json")
-    assert done.returncode == 0, done.stderr
-    comparison = json.loads(done.stdout)
-    (line,) = comparison["tables"][0]["lines"]
-    whole, scorer = line["overall"], comparison["headlines"][0]["scorer"]
-    datasets = [figure["value"] for figure in line["datasets"].values()]
-    # The mean over datasets and the mean over questions differ, and both are there by name.
-    assert whole["value"] == pytest.approx(sum(datasets) / 3)
-    assert abs(whole["value"] - whole["pooled"]) > 0.02
-    shown, pooled = f"{100 * whole['value']:.2f}", f"{100 * whole['pooled']:.2f}"
+class Figure(NamedTuple):
+    """A stored run, with its figure by a pencil."""
 
-    live = json.loads([one for one in done.stderr.splitlines() if one.startswith("{")][-1])["runs"][line["run"]]
-    assert (live["average"], live["pooled"], live["scorer"]) == pytest.approx((whole["value"], whole["pooled"], scorer))
+    home: Path
+    arguments: dict[str, str]
+    run: str
+    scorer: str
+    column: str
+    """Of the table with every figure."""
+    value: float
+    pooled: float
+    """The mean over all questions alike, or the same."""
+
+    @property
+    def shown(self) -> str:
+        return f"{100 * self.value:.2f}"
+
+
+@pytest.fixture(scope="module", params=["mirage", "triplets"])
+def figure(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Figure]:
+    """A mean over datasets, or a micro-F1 of the whole corpus."""
+    folder = tmp_path_factory.mktemp("figure")
+    with scripted(reply) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "none")
+        if request.param == "mirage":
+            server.script = lambda prompt, before: GOOD
+            benchmark, column = unequal(folder), "average"
+            value = sum(first / count for count, first in SIZES.values()) / len(SIZES)
+            pooled = sum(first for _, first in SIZES.values()) / sum(count for count, _ in SIZES.values())
+        else:
+            benchmark, column = corpus(folder), "ddi"
+            right, wrong, missed = counted()
+            value = pooled = 2 * right / (2 * right + wrong + missed)
+        given = {"benchmark": benchmark, "model": "openai:m", "base_url": server.url}
+        (run,) = rr.run(agents="direct", home=folder / "home", progress=False, **given).ids
+        yield Figure(folder / "home", given, run, request.param, column, value, pooled)
+
+
+@pytest.fixture
+def shared(command: Cli, figure: Figure, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command line, with the store of that run."""
+    monkeypatch.setenv("RAGROUNDS_HOME", str(figure.home))
+    return command
+
+
+def test_a_run_says_it_live_and_in_its_last_line(shared: Cli, figure: Figure) -> None:
+    options = [word for name, value in figure.arguments.items() for word in (f"--{name.replace('_', '-')}", value)]
+    done = shared("run", "--agent", "direct", *options, "--new", "--display", "json", "--json", OPENAI_API_KEY="none")
+    assert done.returncode == 0, done.stderr
+    (line,) = next(one for one in json.loads(done.stdout)["tables"] if one["scorer"] == figure.scorer)["lines"]
+    whole, live = line["overall"], last_counts(done.stderr)
+    assert (whole["value"], live["average"], live["scorer"]) == pytest.approx((figure.value,) * 2 + (figure.scorer,))
+    if figure.pooled != figure.value:
+        assert (whole["pooled"], live["pooled"]) == pytest.approx((figure.pooled,) * 2)
     ends = live["figure"]
     assert (ends["low"], ends["high"], ends["n"]) == (whole["low"], whole["high"], whole["n"])
-    again = run(command, unequal, "--display", "plain", "--full")
+    assert whole["low"] < figure.value < whole["high"]
 
-    heads, row = table_rows(again.stdout)
-    assert row[heads.index("average")].startswith(shown)
-    assert row[heads.index("pooled")] == pooled
-    compared = command("compare", line["run"], "--json", "--assert", "accuracy(direct) > 0 @ 95%")
-    table = json.loads(compared.stdout)
-    assert table["tables"][0]["lines"][0]["overall"] == whole
-    claim = table["claims"][0]["conditions"][0]
-    assert (claim["value"], claim["low"], claim["high"]) == pytest.approx((whole["value"], whole["low"], whole["high"]))
-    rows = csv.DictReader(io.StringIO(command("compare", line["run"], "--csv").stdout))
-    (kept,) = [one for one in rows if (one["scorer"], one["part"]) == (scorer, "") and one["low"] and one["n"]]
-    assert (float(kept["value"]), float(kept["pooled"])) == (whole["value"], whole["pooled"])
 
-    assert command("report", line["run"], "--out", "report.html").returncode == 0
-    page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\xa0", " ")  # no line ends before %
-    summary = page[page.index('<section id="abstract">') :].partition("</section>")[0]
-    assert f"{scorer}: direct has {shown} % (95 %: " in summary
-    assert summary.count(pooled) == 0
-    tables = page[page.index('<section id="results">') :].partition("</section>")[0]
-    assert f">{shown}<" in tables
-    found = rr.compare(line["run"])
+def test_every_form_of_a_comparison_says_it(shared: Cli, figure: Figure) -> None:
+    claims = ("--assert", f"score(direct) > {figure.value - 1e-9}", "--assert", "score(direct) > 0 @ 95%")
+    claims = tuple(one.replace("(direct)", f"({figure.run})") for one in claims)
+    compared = json.loads(shared("compare", figure.run, "--json", *claims).stdout)
+    (line,) = next(one for one in compared["tables"] if one["scorer"] == figure.scorer)["lines"]
+    assert line["overall"]["value"] == pytest.approx(figure.value)
+    first, second = (one["conditions"][0] for one in compared["claims"])
+    assert first["decision"] == "holds"
+    named = ("value", "low", "high")
+    assert [second[name] for name in named] == pytest.approx([line["overall"][name] for name in named])
+
+    heads, row = table_rows(shared("compare", figure.run).stdout)
+    assert row[heads.index(figure.scorer)] == figure.shown
+    heads, row = table_rows(shared("compare", figure.run, "--full").stdout)
+    assert row[heads.index(figure.column)].startswith(figure.shown)
+    if figure.pooled != figure.value:
+        assert row[heads.index("pooled")] == f"{100 * figure.pooled:.2f}"
+    rows = list(csv.DictReader(io.StringIO(shared("compare", figure.run, "--csv").stdout)))
+    found = [one for one in rows if (one["figure"], one["scorer"], one["part"]) == ("score", figure.scorer, "")]
+    assert [float(one["value"]) for one in found] == [pytest.approx(figure.value)]
+
+
+def test_the_report_and_the_library_say_it(figure: Figure, tmp_path: Path) -> None:
+    page = rr.report(figure.run, tmp_path / "report.html", home=figure.home).read_text(encoding="utf-8")
+    page = page.replace("\xa0", " ")  # no line ends before %
+    summary, tables = (
+        page[page.index(f'<section id="{name}">') :].partition("</section>")[0] for name in ("abstract", "results")
+    )
+    assert f"{figure.scorer}: direct has {figure.shown} % (95 %: " in summary
+    assert f">{figure.shown}<" in tables
+    if figure.pooled != figure.value:
+        assert f"{100 * figure.pooled:.2f}" not in summary
+    found = rr.compare(figure.run, home=figure.home)
     frame = found.to_pandas("figures").iloc[0]
-    assert (frame["value"], frame["pooled"]) == (whole["value"], whole["pooled"])
-    assert f">{shown}<" in found._repr_html_()
+    assert (frame["value"], frame["pooled"]) == pytest.approx((figure.value, figure.pooled))
+    assert f">{figure.shown}<" in found._repr_html_()
 
 
-def test_after_a_resume_the_live_figure_is_of_the_whole_run(command: Cli, unequal: str) -> None:
+def test_after_a_resume_the_live_figure_is_of_the_whole_run(command: Cli, tmp_path: Path) -> None:
+    benchmark = unequal(tmp_path)
     told = ("--display", "json", "--json")
-    limited = run(command, unequal, *told, "--max-questions", "3", "--until", "accuracy(direct) > 2 @ 95%")
+    limited = run(command, benchmark, *told, "--max-questions", "3", "--until", "accuracy(direct) > 2 @ 95%")
     first = last_counts(limited.stderr)
-    done = run(command, unequal, *told)
+    done = run(command, benchmark, *told)
     (whole,) = [line["overall"] for line in json.loads(done.stdout)["tables"][0]["lines"]]
     second = last_counts(done.stderr)
     assert (first["done"], second["done"]) == (3, 9)
@@ -154,9 +208,8 @@ def nothing(prompt: str, _: int) -> str:
     return "[]"
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> str:
-    """Made-up documents in the form of DDI 2013, most of them with something to find."""
+def corpus(folder: Path) -> str:
+    """Write made-up documents in the form of DDI 2013, most of them with something to find."""
     lines = []
     for number in range(DOCUMENTS):
         stated = interactions(number)
@@ -168,23 +221,16 @@ def corpus(tmp_path: Path) -> str:
         ]
         sentence = {"text": text, "entities": entities, "pairs": pairs}
         lines.append(json.dumps({"id": str(number), "split": "Train/made up", "sentences": [sentence]}))
-    (tmp_path / "ddi2013.jsonl").write_text("\n".join(lines))
-    return f"ddi:{tmp_path}"
-
-
-@pytest.fixture
-def scripted() -> Iterator[Scripted]:
-    made = Scripted(reply)
-    yield made
-    made.close()
+    (folder / "ddi2013.jsonl").write_text("\n".join(lines))
+    return f"ddi:{folder}"
 
 
 def extract(
-    command: Cli, corpus: str, scripted: Scripted, *more: str, model: str = "m"
+    command: Cli, benchmark: str, server: Scripted, *more: str, model: str = "m"
 ) -> subprocess.CompletedProcess[str]:
     return command(
-        *("run", "--benchmark", corpus, "--agent", "direct", "--model", f"openai:{model}"),
-        *("--base-url", scripted.url, *more),
+        *("run", "--benchmark", benchmark, "--agent", "direct", "--model", f"openai:{model}"),
+        *("--base-url", server.url, *more),
         OPENAI_API_KEY="none",
     )
 
@@ -201,53 +247,13 @@ def counted(kind: str = "") -> tuple[int, int, int]:
     return seen["right"], seen["wrong"], seen["missed"]
 
 
-@pytest.mark.slow
-def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
-    command: Cli, corpus: str, scripted: Scripted, tmp_path: Path
-) -> None:
-    right, wrong, missed = counted()
-    expected = 2 * right / (2 * right + wrong + missed)
-    shown = f"{100 * expected:.2f}"
-    done = extract(command, corpus, scripted, "--display", "json", "--json")
-    assert done.returncode == 0, done.stderr
-    comparison = json.loads(done.stdout)
-    (table,) = [one for one in comparison["tables"] if one["scorer"] == "triplets"]
-    (line,) = table["lines"]
-    assert line["overall"]["value"] == pytest.approx(expected)
-    assert line["overall"]["low"] < expected < line["overall"]["high"]
-    live = json.loads([one for one in done.stderr.splitlines() if one.startswith("{")][-1])["runs"][line["run"]]
-    assert (live["average"], live["scorer"]) == (pytest.approx(expected), "triplets")
-
-    again = extract(command, corpus, scripted, "--display", "plain", "--full")
-    heads, row = table_rows(again.stdout)
-    assert row[heads.index("ddi")] == shown
-    claims = ("--assert", f"score(direct) > {expected - 1e-9} ", "--assert", "score(direct) > 0 @ 95%")
-    compared = json.loads(command("compare", line["run"], "--json", *claims).stdout)
-    claim = compared["claims"][1]["conditions"][0]
-    assert compared["claims"][0]["decision"] == "holds"
-    assert (claim["value"], claim["low"], claim["high"]) == pytest.approx(
-        tuple(line["overall"][name] for name in ("value", "low", "high"))
-    )
-    rows = list(csv.DictReader(io.StringIO(command("compare", line["run"], "--csv").stdout)))
-    kept = [one for one in rows if (one["figure"], one["scorer"], one["part"]) == ("score", "triplets", "")]
-    assert [float(one["value"]) for one in kept] == [pytest.approx(expected)]
-    assert command("report", line["run"], "--out", "report.html").returncode == 0
-    page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\xa0", " ")  # no line ends before %
-    summary = page[page.index('<section id="abstract">') :].partition("</section>")[0]
-    assert f"triplets: direct has {shown} % (95 %: " in summary
-    tables = page[page.index('<section id="results">') :].partition("</section>")[0]
-    assert f">{shown}<" in tables
-    found = rr.compare(line["run"])
-    assert found.to_pandas("figures").iloc[0]["value"] == pytest.approx(expected)
-    assert f">{shown}<" in found._repr_html_()
-
-
-@pytest.mark.slow
-def test_an_agent_that_always_finds_nothing_has_0(command: Cli, corpus: str, scripted: Scripted) -> None:
+def test_an_agent_that_always_finds_nothing_has_0(command: Cli, tmp_path: Path) -> None:
     # Texts without anything to find gave it full marks: every fifth document here.
-    extract(command, corpus, scripted, "--display", "none")
-    scripted.script = nothing
-    done = extract(command, corpus, scripted, "--display", "none", "--json", model="n")
+    benchmark = corpus(tmp_path)
+    with scripted(reply) as server:
+        extract(command, benchmark, server, "--display", "none")
+        server.script = nothing
+        done = extract(command, benchmark, server, "--display", "none", "--json", model="n")
     (line,) = next(one for one in json.loads(done.stdout)["tables"] if one["scorer"] == "triplets")["lines"]
     assert (line["overall"]["value"], line["overall"]["low"]) == (0.0, None)
     everything = json.loads(command("compare", *run_ids(command), "--json").stdout)
@@ -256,8 +262,12 @@ def test_an_agent_that_always_finds_nothing_has_0(command: Cli, corpus: str, scr
     (pair,) = table["pairs"]
     assert abs(pair["tests"]["difference"]) == pytest.approx(2 * right / (2 * right + wrong + missed))
     assert pair["tests"]["low"] < pair["tests"]["difference"] < pair["tests"]["high"]
-    watched = extract(command, corpus, scripted, "--new", "--until", "score(direct) > 0.5 @ 95%")
-    assert watched.returncode == 2
+
+
+def test_a_micro_f1_is_not_watched(command: Cli, tmp_path: Path) -> None:
+    with scripted(reply) as server:
+        watched = extract(command, corpus(tmp_path), server, "--until", "score(direct) > 0.5 @ 95%")
+    assert (watched.returncode, server.calls) == (2, 0)
     assert "not as a mean over questions" in watched.stderr
 
 
