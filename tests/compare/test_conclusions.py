@@ -80,6 +80,8 @@ def test_the_test_is_of_the_mean_over_datasets_like_the_figure_beside_it(store):
     assert pair.tests.low > 0
     assert pair.tests.p_mcnemar < 0.05
     assert named(conclusions(table)) == [("two-run", "one-run", "exact", False)]
+    equal = [runs[0], add_run(store, "equal", asked, [1] * 44 + [0] * 4 + [0] * 12)]
+    assert f"both runs have {100 * (44 / 48) / 2:.2f}" in summary(compare(store, equal), ())
 
 
 def test_of_runs_that_were_watched_the_always_valid_p_decides(store):

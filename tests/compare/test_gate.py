@@ -31,7 +31,8 @@ def policy(*rules: str, head: str = "") -> Policy:
         (CRITICAL, "needs [runs] with at least a name for each agent"),
         ("[runs]\n" + CRITICAL, "needs [runs]"),
         ("eror = 0.1\n" + RUNS + CRITICAL, "has no key 'eror'. Did you mean 'error'?"),
-        ("error = 0.7\n" + RUNS + CRITICAL, "Expected `float` < 0.5 - at `$.error`"),
+        ("error = 0.5\n" + RUNS + CRITICAL, "Expected `float` < 0.5 - at `$.error`"),
+        ("error = 0.0\n" + RUNS + CRITICAL, "Expected `float` > 0.0 - at `$.error`"),
         ("error = true\n" + RUNS + CRITICAL, "Expected `float`, got `bool`"),
         ("seed = 'x'\n" + RUNS + CRITICAL, "Expected `int`, got `str`"),
         (RUNS + "[critical]\nx = 3\n", "got `int`"),
@@ -47,6 +48,7 @@ def policy(*rules: str, head: str = "") -> Policy:
         (RUNS + "[critical]\nx = { claim = 'cost(new) < tokens(old)', most = 2 }\n", "different units"),
         (RUNS + "[critical]\nx = 'failed(new) <= 0'\n", "allow for some"),
         (RUNS + "[critical]\nx = 'accuracy(new) > 100%'\n", "end of what there can be"),
+        (RUNS + "[critical]\nx = 'accuracy(new) > 0%'\n", "end of what there can be"),
         (RUNS + "[critical]\nx = 'accuracy(new) - accuracy(new) > -5%'\n", "compares a run with itself"),
         (RUNS + 'again = "direct"\n' + CRITICAL, "two names of [runs] mean the same run"),
         (RUNS + CRITICAL + "[advisory]\ny = 'accuracy(nw) > 5%'\n", "advisory rule 'y': 'nw' is not in [runs]"),
@@ -107,6 +109,12 @@ def test_more_rules_make_it_harder_to_fail_and_not_to_hold() -> None:
     assert follow(one, WRONG).questions < follow(three, WRONG | rest).questions
 
 
+@pytest.mark.parametrize(("limit", "needs"), [("95.05%", 100), ("95.1%", None)])
+def test_a_decision_is_looked_for_in_a_hundred_times_the_questions(limit: str, needs: int | None) -> None:
+    gate = follow(policy(f"[critical]\nx = 'accuracy(new) > {limit}'"), {"accuracy(new)": [1.0]})
+    assert next(gate.verdicts()).needs == needs
+
+
 def test_what_is_not_known_never_decides() -> None:
     gate = follow(policy(), {"accuracy(new)": [None] * 60})
     (rule,) = gate.verdicts()
@@ -122,6 +130,7 @@ def test_costs_count_up_to_their_most_and_it_is_said() -> None:
     made = policy("[critical]\nx = { claim = 'cost(new) < 0.05', most = 0.1 }")
     cheap = follow(made, {"cost(new)": [0.001] * 200})
     assert cheap.verdict == "GO"
+    assert "above most" not in follow(made, {"cost(new)": [0.1]}).state.conditions[0].reason
     dear = follow(made, {"cost(new)": [5.0, None] * 100})
     (rule,) = dear.verdicts()
     assert dear.verdict == "UNDECIDED"
@@ -162,6 +171,12 @@ def test_the_capital_is_what_it_is_by_hand() -> None:
     bets = np.exp(bets_on(1.0, 0.5)) - 1  # a bet c on 1 at 1/2 makes 1 + c
     by_hand = np.mean([math.prod(1 - bet + bet * value / limit for value in values) for bet in bets])
     assert made == pytest.approx(math.log(by_hand))
+    shown = next(n for n in range(1, 60) if np.mean((1 + bets) ** n) >= 1 / 0.05)  # all right, against 1/2
+    assert follow(policy(), RIGHT).questions == shown
+    test = OneSided(0.5)
+    error = math.exp(-[test.add(1.0) for _ in range(5)][-1])
+    reached = policy(head=f"error = {error!r}")  # the capital after five questions, and no more
+    assert [follow(reached, values).questions for values in (RIGHT, WRONG)] == [5, 5]
     array = np.array(values)
     end = lower_end(array, made)
     assert end == pytest.approx(limit)
@@ -207,15 +222,8 @@ def test_a_plan_is_kept_by_the_gate() -> None:
     assert made.median is not None
     assert made.fixed is not None
     assert made.median < made.fixed * 1.3 < made.questions * 1.3
-    generator = np.random.default_rng(1)
-    held = 0
-    for _ in range(200):
-        test, found = OneSided(0.475), False
-        for value in generator.choice([0.0, 0.5, 1.0], made.questions, p=[0.1, 0.75, 0.15]):
-            if test.add(float(value)) >= reach(0.05):
-                found = True
-                break
-        held += found
+    drawn = np.random.default_rng(1).choice([0.0, 0.5, 1.0], (200, made.questions), p=[0.1, 0.75, 0.15])
+    held = (log_mean_exp(bets_on(drawn, 0.475).cumsum(axis=1)) >= reach(0.05)).any(axis=1).sum()
     assert 0.7 < held / 200 < 0.9
     none = size(design, np.full((30, 1), 0.5), 0.475, 0.525, 1.0, 0.05, 0.8, 0)
     assert (none.questions, none.fixed) == (None, None)

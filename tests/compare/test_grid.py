@@ -101,12 +101,16 @@ def test_epochs_are_shares(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         add_run(store, "one", asked, [[1, 0, 1], [0, 0, ...]], epochs=3)
         add_run(store, "two", asked, [[1, 1, 1], [0, 0, 0]], epochs=3)
+        add_run(store, "partly", asked, [[1, 0.9, 0], [0, 0, 0]], epochs=3)
         grid = grid_of(store)
-        cell = grid.cell(0, 0)
-        assert (cell.right, cell.scored, cell.epochs, cell.fractional) == (2, 3, 3, False)
-        assert cell.value == pytest.approx(2 / 3)
+        cells = [grid.cell(0, column) for column in range(3)]
+        assert [(cell.right, cell.scored, cell.epochs, cell.fractional) for cell in cells] == [
+            (2, 3, 3, False), (3, 3, 3, False), (1, 3, 3, True)
+        ]  # fmt: skip
+        assert cells[0].value == pytest.approx(2 / 3)
         assert grid.cell(1, 0).scored == 2
         assert grid.place(0, 0, 1) == grid.place(0, 0, None) == 1  # the first that is not right
+        assert (grid.place(0, 0, 2), grid.place(0, 0, 3)) == (2, None)
 
 
 def test_scores_of_two_scorers_are_in_no_mean_together(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
@@ -130,10 +131,14 @@ def test_a_lenient_judge_is_corrected_and_the_order_of_agents_with_it():
 
 def test_how_many_more_labels_make_the_interval_as_narrow():
     """Of a large run, 4 times the labels halve the interval but for what is certain."""
-    (figure,) = correct("s", {"a": rows(7, size=20_000, labelled=200)}, width=0.07).figures
+    (figure,) = correct("s", {"a": rows(7, size=4_000, labelled=50)}, width=0.14).figures
     wide = figure.corrected.high - figure.corrected.low
-    assert figure.more + 200 == pytest.approx(200 * (wide / 0.07) ** 2, rel=0.15)
-    assert correct("s", {"a": rows(7)}, width=1.0).figures[0].more == 0
+    assert figure.more + 50 == pytest.approx(50 * (wide / 0.14) ** 2, rel=0.15)
+    few = rows(7, size=90, labelled=20)
+    (figure,) = correct("s", {"a": few}).figures  # 20 labels are enough
+    wide = figure.corrected.high - figure.corrected.low
+    for width, more in ((wide, 0), (math.nextafter(wide, 0), 1)):
+        assert correct("s", {"a": few}, width=width).figures[0].more == more
 
 
 def test_unequal_chances_are_known_to_the_library():
@@ -154,7 +159,7 @@ def test_unequal_chances_are_known_to_the_library():
 @pytest.mark.parametrize(
     ("people", "said"),
     [
-        ([1.0, 0.0] * 9, "18 answers are labelled whole, 20 needed"),
+        ([1.0, 0.0] * 9 + [1.0], "19 answers are labelled whole, 20 needed"),
         ([1.0] * 30, "scored all 30 labelled answers alike"),
     ],
 )

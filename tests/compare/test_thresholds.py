@@ -1,0 +1,98 @@
+"""Thresholds of comparisons and claims at their edges: the last case on one side, and the first on the other."""
+
+import math
+
+import pytest
+from msgspec.structs import replace
+
+from ragrounds.errors import UserError
+from ragrounds.evals.compare.assertions import OpenShare, at_end
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.compare.findings import LEVEL, conclusions, finding
+from ragrounds.evals.compare.question_values import reading_notes
+from ragrounds.evals.compare.sequential_stop import ClaimStop
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Score
+from tests.compare.making import add_run, questions
+from tests.compare.test_claims_checked import checked
+
+LEAST = math.nextafter(0, 1)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table with one pair."""
+    with Store(tmp_path_factory.mktemp("store")) as opened:
+        asked = questions(4)
+        return compare(opened, [add_run(opened, name, asked, [1, 0, 0, 1]) for name in ("one", "two")]).tables[0]
+
+
+@pytest.mark.parametrize(
+    ("p", "low", "high", "significant"),
+    [
+        (math.nextafter(LEVEL, 0), 0.1, 0.5, True),
+        (LEVEL, 0.1, 0.5, False),
+        (0.01, LEAST, 0.5, True),
+        (0.01, 0.0, 0.5, False),
+        (0.01, -0.5, -LEAST, True),
+        (0.01, -0.5, 0.0, False),
+    ],
+)
+def test_a_difference_is_significant_below_5_percent_and_if_its_interval_leaves_out_0(table, p, low, high, significant):
+    (pair,) = table.pairs
+    tests = replace(pair.tests, difference=(low + high) / 2, low=low, high=high)
+    found = conclusions(replace(table, pairs=(replace(pair, p_holm=p, tests=tests),)))
+    assert len(found) == significant
+    assert tests.leaves_out_0 == (significant or p == LEVEL)
+
+
+@pytest.mark.parametrize(("left", "kind"), [(19, "ahead"), (20, "open")])
+def test_a_finding_is_open_if_open_attempts_could_make_both_equal(store, left, kind):
+    asked = questions(40)
+    better = add_run(store, "better", asked, [1] * 30 + [0] * 10)
+    worse = add_run(store, "worse", asked, [1] * 10 + [0] * (30 - left) + [...] * left)
+    assert finding(compare(store, [better, worse]).tables[0]).kind == kind
+
+
+@pytest.mark.parametrize(("apart", "count", "noted"), [(1, 20, False), (1, 19, True), (2, 40, False), (2, 39, True)])
+def test_a_note_says_that_more_than_5_percent_of_answers_are_read_differently(store, apart, count, noted):
+    run = add_run(store, "one", questions(1), [1])
+    strict, robust = (
+        [Score(question_id=str(n), epoch=0, scorer=name, value=float(value := n >= wrong), prediction="AB"[value],
+               answer_status="answered") for n in range(count)]
+        for name, wrong in (("strict", apart), ("robust", 0))
+    )  # fmt: skip
+    notes = list(reading_notes([run], {run.id: {"strict": strict, "robust": robust}}, ["strict"]))
+    assert len(notes) == noted
+    assert all(f"{apart} of {count} answers differently; by robust {apart} more are right" in note for note in notes)
+
+
+@pytest.mark.parametrize("wrong", [50, 51])
+def test_fifty_questions_that_break_a_claim_are_named_and_all_are_counted(store, wrong):
+    found = checked(
+        store, [add_run(store, "one", questions(60), [0] * wrong + [1] * (60 - wrong))], "accuracy(one) > 0.5"
+    )
+    assert (len(found.against), found.against_count) == (50, wrong)
+
+
+@pytest.mark.parametrize(("seed", "fits"), [(2**63 - 1, True), (2**63, False), (-(2**63), True), (-(2**63) - 1, False)])
+def test_a_seed_that_is_stored_has_64_bits(store, seed, fits):
+    asked = questions(2)
+    given = ("accuracy(one) > 0 @ 95%", [add_run(store, "one", asked, [1, 0])], asked)
+    if fits:
+        assert ClaimStop(*given, seed=seed, most=None).seed == seed
+    else:
+        with pytest.raises(UserError, match="has at most 64 bits"):
+            ClaimStop(*given, seed=seed, most=None)
+
+
+@pytest.mark.parametrize(("best", "open_"), [(0.3, False), (0.1 + 0.2, False), (0.3 + 1e-8, True), (None, False)])
+def test_a_figure_is_open_if_its_best_value_is_more_than_rounding_above_it(best, open_):
+    assert Figure(n=1, missing=0, value=0.3, best=best).is_open == open_
+
+
+@pytest.mark.parametrize(("factor", "up", "value"), [(1.0, True, 1.0), (1.0, False, 0.9), (-1.0, False, 1.0)])
+def test_open_attempts_take_a_share_to_1_at_most(factor, up, value):
+    open_ = OpenShare(shares={"q": 0.2}, count=1, of=5)
+    assert at_end(factor, {"q": 0.9, "missing": None}, open_, up) == {"q": value, "missing": None}
