@@ -136,20 +136,37 @@ def test_it_decides_from_a_committed_journal(
     assert found == {"GO": ("0", "0"), "NO-GO": ("1", "0"), "UNDECIDED": ("0", "1")}[verdict]
 
 
-def test_what_cannot_be_carried_out_has_no_verdict_and_no_input_is_run(tmp_path: Path) -> None:
-    for policy in ("none.toml", "$(touch made).toml", "--help"):
-        ended, summary, outputs = carried_out(DECIDE, tmp_path, {"policy": policy}, RAGROUNDS_HOME=str(tmp_path))
-        assert (ended, summary, outputs.splitlines()[0]) == (2, "", "verdict=")
-        assert "Cannot read" in outputs
+def stand_in(folder: Path, name: str, code: int = 0) -> str:
+    """A folder with a program of this name, which prints, writes its arguments to `called` and ends with this code."""
+    program = folder / "bin" / name
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/bash\necho a summary\nprintf "%s\\n" "$@" > called\nexit {code}\n')
+    program.chmod(0o755)
+    return str(program.parent)
+
+
+@pytest.mark.parametrize(
+    ("code", "undecided", "verdict", "ends"),
+    [(0, "fail", "GO", 0), (1, "pass", "NO-GO", 1), (4, "fail", "UNDECIDED", 4), (4, "pass", "UNDECIDED", 0),
+     (2, "pass", "", 2), (3, "pass", "", 3)],
+)  # fmt: skip
+def test_the_exit_code_is_a_verdict_and_inputs_are_values(
+    tmp_path: Path, code: int, undecided: str, verdict: str, ends: int
+) -> None:
+    policy = "--help $(touch made).toml"
+    inputs = {"policy": policy, "undecided": undecided}
+    ended, summary, outputs = carried_out(DECIDE, tmp_path, inputs, BEFORE=stand_in(tmp_path, "ragrounds", code))
+    assert (ended, summary, outputs) == (ends, "a summary\n", f"verdict={verdict}\n")
+    called = (tmp_path / "called").read_text().split("\n")
+    assert called[:5] == ["gate", "--journal", "", "--junit", "ragrounds-gate.xml"]
+    assert called[-3:] == ["--", policy, ""]
     assert not (tmp_path / "made").exists()
 
 
 def test_it_installs_its_own_version_or_the_one_that_is_named(tmp_path: Path) -> None:
-    """With a stand-in for Python, which writes down what it was called with: pip would need a network."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/python").write_text('#!/bin/bash\nprintf "%s\\n" "$@" > called\n')
-    (tmp_path / "bin/python").chmod(0o755)
+    """With a stand-in for Python: pip would need a network."""
+    before = stand_in(tmp_path, "python")
     for package, wanted in (("", str(ROOT)), ("ragrounds[dense]==1.0", "ragrounds[dense]==1.0")):
-        ended, *_ = carried_out(INSTALL, tmp_path, {"package": package}, BEFORE=str(tmp_path / "bin"))
+        ended, *_ = carried_out(INSTALL, tmp_path, {"package": package}, BEFORE=before)
         assert ended == 0
         assert (tmp_path / "called").read_text().split() == ["-m", "pip", "install", "--quiet", wanted]

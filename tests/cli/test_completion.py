@@ -20,9 +20,9 @@ from tests.conftest import Cli
         ("ragrounds nothing of that kind", []),
     ],
 )
-def test_commands_and_options_are_offered(cli: Cli, line: str, expected: list[str], home: Path) -> None:
+def test_commands_and_options_are_offered(command: Cli, line: str, expected: list[str], home: Path) -> None:
     place = len(shlex.split(line)) - 1
-    done = cli(_RAGROUNDS_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(place))
+    done = command(_RAGROUNDS_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(place))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == expected
     assert not home.exists()

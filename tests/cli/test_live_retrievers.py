@@ -79,8 +79,8 @@ def test_refusals_cost_a_search_and_requests_are_paid(command: Cli, tmp_path: Pa
 def test_a_plan_that_is_used_up_ends_the_run_in_one_line(command: Cli) -> None:
     with running("web_searches", "--used-up", "2") as server:
         done = command(
-            "run", "--agent", "vanilla_rag", "--retriever", tavily(server), "--concurrency", "1", "--display", "none",
-            TAVILY_API_KEY=KEY,
+            "run", "--agent", "vanilla_rag", "--retriever", tavily(server), "--concurrency", "1", "--limit", "4",
+            "--display", "none", TAVILY_API_KEY=KEY,
         )  # fmt: skip
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]

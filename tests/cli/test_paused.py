@@ -25,10 +25,10 @@ graph = builder.compile()
 
 def test_paused_attempts_are_no_success_and_name_the_cure(command: Cli, home: Path, tmp_path: Path) -> None:
     (tmp_path / "asking.py").write_text(GRAPH)
-    given = ("run", "--benchmark", "sample", "--limit", "4", "--display", "none", "--agent")
-    done = command(*given, "./asking.py:graph", "--workers", "1")
+    agent = ("--agent", "./asking.py:graph", "--workers", "1")
+    done = command("run", "--benchmark", "sample", "--limit", "2", "--display", "none", *agent)
     assert done.returncode == 3
-    assert "4 paused: the system asked a person: May the plan be sent to the ward?" in done.stderr
+    assert "2 paused: the system asked a person: May the plan be sent to the ward?" in done.stderr
     assert "on_interrupt=yes" in done.stderr
     first = " ".join(done.stdout.split())
     assert "attempts wait for a person, at best 100.00" in first
@@ -37,4 +37,3 @@ def test_paused_attempts_are_no_success_and_name_the_cure(command: Cli, home: Pa
         attempt = next(iter(store.attempts(run)))
     shown = command("show", run.id, attempt.question_id).stdout
     assert shown.count("May the plan be sent to the ward?") == 1
-    assert command(*given, "./asking.py:graph[on_interrupt=yes]", "--workers", "1").returncode == 0

@@ -14,7 +14,7 @@ from ragrounds.evals.store.store import Store
 
 @pytest.fixture
 def ran(command, home):
-    done = command("run", "--display", "none")
+    done = command("run", "--agent", "direct", "--agent", "vanilla_rag[top_k=8]", "--display", "none")
     assert done.returncode == 0, done.stderr
     return command
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import time
 
 import pytest
 
@@ -27,7 +26,6 @@ def test_forty_runs_in_six_steps_each_are_one_line(screen: io.StringIO) -> None:
         for run in range(40):
             for step in range(6):
                 tell(f"reading part {step} of run {run}", 1_500)
-        time.sleep(0.6)  # drawn four times a second
     shown = screen.getvalue()
     assert "reading part 5 of run 39 1,500" in shown
     frames = re.split(r"\r|\x1b\[\d*[A-Z]", shown)
@@ -36,5 +34,5 @@ def test_forty_runs_in_six_steps_each_are_one_line(screen: io.StringIO) -> None:
 
 def test_what_is_not_counted_has_no_zero(screen: io.StringIO) -> None:
     with at_work("comparing"):
-        time.sleep(0.6)
+        pass
     assert re.search(r"comparing +0:00:00", screen.getvalue())
