@@ -40,7 +40,7 @@ def test_its_metadata_are_those_of_a_composite_action() -> None:
         assert {"description"} <= one.keys() <= {"description", "required", "default"}
         assert isinstance(one.get("required", False), bool)
         assert one.get("required") or isinstance(one["default"], str)
-    assert all(one.keys() == {"description", "value"} for one in ACTION["outputs"].values())
+    assert [one.keys() for one in ACTION["outputs"].values()] == [{"description", "value"}]
     assert ACTION["runs"].keys() == {"using", "steps"}
     assert ACTION["runs"]["using"] == "composite"
     for step in ACTION["runs"]["steps"]:

@@ -132,9 +132,12 @@ async def test_a_clock_that_jumps_changes_neither_durations_nor_order(
             ids.append(one.run.id)
             found = attempts(store, one.run)
             assert {attempt.status for attempt in found.values()} == {"completed"}
-            assert all(0 < attempt.seconds < 60 for attempt in found.values())
-            for attempt in found.values():
-                assert all(0 <= getattr(event, "seconds", 0.0) < 60 for event in attempt.events)
+            timed = [attempt.seconds for attempt in found.values()]
+            timed += [
+                event.seconds for attempt in found.values() for event in attempt.events if hasattr(event, "seconds")
+            ]
+            assert len(timed) > len(found) == 8
+            assert 0 <= min(timed) <= max(timed) < 60
         assert [run.id for run in store.runs()] == ids
         assert [run.created for run in store.runs()] != sorted(run.created for run in store.runs())
         again = planned(store, "vanilla_rag", asked, golds, ScriptedModel())

@@ -67,7 +67,7 @@ def test_a_graph_that_is_always_right_is_right_whatever_its_words(command: Cli, 
 def test_it_is_said_where_the_scorer_in_the_table_reads_otherwise(command: Cli, tmp_path: Path) -> None:
     (tmp_path / "right.py").write_text(ALWAYS_RIGHT.format(phrase=PHRASES[0]))
     agent = str(tmp_path / "right.py:build")
-    done = command("run", "--agent", agent, "--limit", "20", "--scorer", "strict", "--display", "none")
+    done = command("run", "--agent", agent, "--limit", "8", "--scorer", "strict", "--display", "none")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("strict: ")
     assert "strict and robust read" in " ".join(done.stdout.split())
@@ -77,7 +77,7 @@ def test_it_is_said_where_the_scorer_in_the_table_reads_otherwise(command: Cli, 
     shown = command(*line.split()[1:])
     assert shown.returncode == 0, shown.stderr
     assert "I think it is" in shown.stdout
-    robust = command("run", "--agent", agent, "--limit", "20", "--display", "none")
+    robust = command("run", "--agent", agent, "--limit", "8", "--display", "none")
     assert "differently" not in robust.stdout
     unread = command("analyse", "readings", agent, "--scorer", "robust", "--json")
     assert json.loads(unread.stdout)["record"][0]["apart"] == []

@@ -138,7 +138,7 @@ async def test_grading_again_is_free(journal):
         )
     assert [grade.scores[0].epoch for grade in grades] == list(range(20))
     assert len(judge.requests) == 20
-    assert all(call.cached for grade in grades for call in grade.calls)
+    assert [call.cached for grade in grades for call in grade.calls] == [True] * 20
     assert len(seen) == 40
 
 

@@ -188,7 +188,7 @@ def test_agents_stand_in_bands_and_an_interval_stays_with_its_figure(count):
     ]
     assert all(head[2] != "95" for head in heads)
     for number in range(1, count + 1):
-        assert sum(line.startswith(f"{number} ") or f" {number} " in line[:4] for line in lines) == len(heads)
+        assert sum(line.startswith(f"{number:>{len(str(count))}} ") for line in lines) == len(heads)
     assert len(printed(agents(4), 160)) == 2 + 1 + 4  # where there is room there is one
 
 

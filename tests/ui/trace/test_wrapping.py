@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from ragrounds.ui.trace.layout import TextBlock, TextLayout, shown, wrap
 
 
-@given(st.text(max_size=300), st.integers(2, 40))
+@given(st.text(max_size=120), st.integers(2, 40))
 def test_no_line_is_wider_than_asked_and_only_spaces_and_line_ends_are_left_out(text: str, width: int) -> None:
     text = shown(text)
     spans = list(wrap(text, width))
