@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import itertools
 import re
 import tempfile
@@ -98,14 +99,23 @@ def passage(number: int, text: str = "") -> Passage:
 
 @dataclass
 class Played:
-    """What one attempt did."""
+    """What the last of some attempts did."""
 
-    attempt: Attempt
+    attempts: list[Attempt]
     model: Scripted
     reader: Scripted | None
     shelf: Shelf
     made: int
     reused: int
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.attempts[-1]
+
+    @property
+    def each(self) -> list[Played]:
+        """Return every attempt as if it were the last."""
+        return [dataclasses.replace(self, attempts=[attempt]) for attempt in self.attempts]
 
     @property
     def nodes(self) -> list[str]:
@@ -155,7 +165,7 @@ async def play(
         reading.spec = "scripted:reader"
     models: dict[str, Model] = {"model": opened or model, **({"reader": reading} if reading else {})}
     golds = {question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))}
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     play = next(_PLAYS)
     texts = [agents] if isinstance(agents, str) else list(agents)
     store = _store(play if opened or any(":" in text or "/" in text for text in texts) else -1)
@@ -180,10 +190,10 @@ async def play(
             made = opened_with(agent, models, shelf, tools)
             planned = PlannedRun(run, agent, models, made.searcher, tools=made.tools, inner=made.inner)
             await replay(store, journal, [planned], [question], golds, lambda question: ())
-            found = list(store.attempts(run))
-            assert len(found) == 1, "every attempt ends with exactly one status"
+            (attempt,) = store.attempts(run)  # every attempt ends with exactly one status
+            attempts.append(attempt)
         made, reused = journal.made, journal.reused
-    return Played(found[0], model, reading, shelf, made, reused)
+    return Played(attempts, model, reading, shelf, made, reused)
 
 
 @cache

@@ -39,6 +39,8 @@ REPLIES = st.builds(
     stopped_at=st.sampled_from(["", ASKED, "</search>", "</answer>", "<|end_of_query|>", "other"]),
     calls=CALLS,
 )
+EXAMPLES = settings().max_examples // 6
+"""Attempts of each agent. Each takes fifty times as long as other examples."""
 MOST = {
     "direct": (1, 0), "direct_cot": (1, 0), "vanilla_rag[query_generation=lamer]": (2, 2), "cot_refine_rag": (2, 1),
     # 15 turns, 10 readings, 1 answer
@@ -57,7 +59,7 @@ MOST = {
     continues=st.sampled_from(["prefix", "turns"]),
     language=st.sampled_from(["en", "zh"]),
 )
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 async def test_every_attempt_ends_within_its_limits(agent, replies, question, window, continues, language):
     from msgspec.structs import replace
 

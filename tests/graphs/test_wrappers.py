@@ -13,11 +13,10 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store.traces import steps
 from ragrounds.graphs.best_of import read_choice
 from ragrounds.graphs.cascade import read_confidence
-from ragrounds.models.faults import CallFailed
 from ragrounds.records import Question, Reply, TokenLogprob, Usage
 from tests.graphs.playing import CHOICE, LONG, play, text_of
-from tests.graphs.test_any_model import REPLIES
-from tests.graphs.test_strategies import HOSTILE, short
+from tests.graphs.test_any_model import EXAMPLES, REPLIES
+from tests.graphs.test_strategies import HostileScript, pays_for_no_call_twice, short
 
 WRAPPERS = (
     "self_consistency[samples=3]",
@@ -30,6 +29,16 @@ WRAPPERS = (
 )
 MOST = (3, 6, 4, 3, 2, 3, 4)
 """The most model calls of each."""
+NODES = (
+    "draw/answer",
+    "draw/reason draw/answer",
+    "draw/answer then/answer",
+    "draw/answer decide then/answer",
+    "draw/answer then/answer",
+    "draw/answer then/draw/answer",
+    "draw/answer judge",
+)
+"""Nodes of each that ask the model, after the nodes around them."""
 
 
 def said(letter: str) -> str:
@@ -115,7 +124,7 @@ async def test_steps_of_the_agent_inside_stand_inside_the_wrappers():
     question=st.sampled_from([CHOICE, LONG]),
     window=st.sampled_from([None, 300, 3000]),
 )
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 async def test_whatever_the_model_says_an_attempt_ends_within_its_limits(agent, most, replies, question, window):
     texts = cycle(replies)
     played = await play(agent, lambda request: next(texts), question, window=window)
@@ -124,13 +133,12 @@ async def test_whatever_the_model_says_an_attempt_ends_within_its_limits(agent, 
     assert played.attempt.text in {one if isinstance(one, str) else one.text for one in replies}
 
 
-@pytest.mark.parametrize("reply", HOSTILE, ids=lambda reply: repr(reply[:20]))
-@pytest.mark.parametrize("agent", WRAPPERS)
-async def test_hostile_replies(agent, reply):
-    for place in range(4):
-        number = iter(range(100))
-        played = await play(agent, lambda request, at=place, n=number: reply if next(n) == at else A)
-        assert played.attempt.status == "completed", played.attempt.reason
+@pytest.mark.parametrize(("agent", "nodes"), [*zip(WRAPPERS, NODES, strict=True)])
+async def test_hostile_replies_at_every_node(agent, nodes):
+    script = HostileScript("?")  # a cascade goes on to its second agent
+    async for played, replies in script.attempts(agent):
+        assert played.attempt.status == "completed", (replies, played.attempt.reason)
+    assert script.unsent == {node: [] for node in nodes.split()}
 
 
 @pytest.mark.parametrize(("cap", "calls"), [("calls=1", 1), ("tokens=15", 1), ("cost=0.001", 1), ("calls=2", 2)])
@@ -150,22 +158,9 @@ async def test_a_cap_of_calls_holds_for_samples_at_the_same_time(agent):
     assert played.attempt.model_calls + played.attempt.searches == 1
 
 
-@pytest.mark.parametrize("stop", range(3))
 @pytest.mark.parametrize("agent", WRAPPERS)
-async def test_an_attempt_that_was_killed_pays_for_no_call_twice(agent, stop):
-    number, sent = iter(range(10_000)), []
-
-    def script(request):
-        if next(number) == stop:
-            raise CallFailed("server", "gone")
-        sent.append(request)
-        return "One."
-
-    played = await play([agent, agent], script)
-    assert played.attempt.status == "completed", played.attempt.reason
-    whole = await play(agent, lambda request: "One.")
-    assert len(sent) == len(whole.model.requests), "nothing was paid twice"
-    assert played.attempt.text == whole.attempt.text
+async def test_an_attempt_that_was_killed_pays_for_no_call_twice(agent):
+    await pays_for_no_call_twice(agent, "One.")
 
 
 async def test_options_are_no_part_of_what_inner_agents_search_for():
