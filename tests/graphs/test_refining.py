@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import repeat
 from types import SimpleNamespace
 
 import pytest
@@ -50,12 +49,13 @@ async def test_notes_take_the_passages_place_and_are_a_call_of_their_own_role():
     assert "Aspirin is one." in played.shown(1)
     assert "Cats" not in played.shown(1)
     assert played.calls == ["search searching@retrieve", "model refining@retrieve", "model answering@answer"]
+    assert played.attempt.usage == Usage(input=7 + 10, output=3 + 5), "of the notes and of the answer"
     read = await play("vanilla_rag[refine=notes]", [ANSWER], reader=[NOTES], shelf=Shelf(PASSAGES))
     assert read.reader is not None
     assert "Heparin is the drug" in text_of(read.reader.requests[0])
 
 
-@pytest.mark.parametrize("way", ["notes", "extractive"])
+@pytest.mark.parametrize("way", ["notes", "extractive[sentences=2]"])
 @pytest.mark.parametrize("agent", SEARCHING)
 async def test_every_strategy_has_it_and_options_never_get_there(agent, way):
     def script(request):
@@ -64,21 +64,22 @@ async def test_every_strategy_has_it_and_options_never_get_there(agent, way):
     shelf = Shelf(PASSAGES)
     played = await play(f"{agent}[refine={way}]", script, shelf=shelf)
     assert played.attempt.status == "completed", played.attempt.reason
-    assert "refined" in played.notes or not shelf.queries
-    for request in played.model.requests:
-        shown = text_of(request)
-        assert "### Searched for" not in shown or "zq" not in shown
-        assert "### Searched for" in shown or "Cats sleep" not in shown or way == "extractive"
-    assert ("model refining" in " ".join(played.calls)) == (way == "notes" and bool(shelf.queries))
+    assert shelf.queries
+    assert "refined" in played.notes
+    texts = [text_of(request) for request in played.model.requests]
+    refining = [text for text in texts if "### Searched for" in text]
+    assert [text for text in refining if "zq" in text] == []
+    assert [text for text in texts if "Cats sleep" in text and text not in refining] == []
+    assert bool(refining) == ("model refining" in " ".join(played.calls)) == (way == "notes")
 
 
-@pytest.mark.parametrize("reply", HOSTILE, ids=lambda reply: repr(reply[:20]))
-async def test_hostile_notes(reply):
-    for said in (reply, json.dumps({"notes": [reply, 1, None, [], reply]})):
-        replies = iter([said, *repeat(ANSWER, 3)])
-        played = await play("vanilla_rag[refine=notes]", lambda request, r=replies: next(r), window=3000)
-        assert played.attempt.status == "completed", played.attempt.reason
-        assert played.attempt.text == ANSWER
+@pytest.mark.parametrize("listed", [False, True])
+async def test_hostile_notes(listed):
+    for reply in HOSTILE:
+        notes = json.dumps({"notes": [reply, 1, None, [], reply]}) if listed else reply
+        played = await play("vanilla_rag[refine=notes]", [notes, ANSWER], window=3000)
+        ended = (played.attempt.status, played.attempt.text, len(played.model.requests))
+        assert ended == ("completed", ANSWER, 2), (notes[:40], played.attempt.reason)
 
 
 @given(texts=st.lists(st.text(max_size=60), max_size=5), query=st.text(max_size=40), count=st.integers(1, 4))
