@@ -45,7 +45,8 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
         if not _main:
             _main.append(asyncio.Runner(loop_factory=_new_loop))
             atexit.register(_close, _main[0])
-        return _main[0].run(_alone(work))
+        # A runner's own context is that of its first call.
+        return _main[0].run(_alone(work), context=contextvars.copy_context())
     try:
         thread = _idle.pop()
     except IndexError:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,17 @@ async def test_plain_functions_work_where_a_loop_runs(home: Path) -> None:
     result = rr.run(agents="vanilla_rag[top_k=2]", limit=4, listener=Listener())
     assert heard == ["MainThread"]
     assert rr.compare(result).comparison.rows == result.comparison.rows
+
+
+def test_every_call_has_the_context_of_its_caller() -> None:
+    variable: ContextVar[str] = ContextVar("variable")
+
+    async def value() -> str:
+        return variable.get()
+
+    for word in ("first", "second"):
+        variable.set(word)
+        assert finish(value()) == word
 
 
 async def test_an_error_of_the_thread_is_the_callers() -> None:
