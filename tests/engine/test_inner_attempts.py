@@ -12,18 +12,21 @@ from typing import Any
 
 import pytest
 
+from ragrounds.evals.benchmarks import load, select
+from ragrounds.evals.engine.plan import Recipe, plan
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
+from ragrounds.models.providers import BASELINE
 from tests.conftest import Cli
+from tests.servers.any_form import AnyForm
 
 SYSTEM = """
-from openai import OpenAI
-
-client = OpenAI(base_url="{url}", api_key="none")
+import urllib3
 
 def answer(question: str) -> str:
-    said = client.chat.completions.create(model="a", messages=[{{"role": "user", "content": question + "{more}"}}])
-    return said.choices[0].message.content
+    asked = {{"model": "a", "messages": [{{"role": "user", "content": question + "{more}"}}]}}
+    said = urllib3.request("POST", "{url}/chat/completions", json=asked).json()
+    return said["choices"][0]["message"]["content"]
 """
 Ran = Callable[..., tuple[str, int]]
 
@@ -45,29 +48,40 @@ def ran(command: Cli, server: Any) -> Ran:
 def test_samples_that_were_drawn_are_shared(ran: Ran) -> None:
     assert ran("direct_cot", "--epochs", "2")[1] == 6
     assert ran("self_consistency[samples=3]")[1] == 3, "the third sample of three questions"
-    assert ran("best_of[samples=3]")[1] == 0, "samples that are alike are not judged"
-    assert ran("self_consistency[samples=3]", "--new", "--journal", "replay")[1] == 0
+    # Samples that are alike are not judged.
+    assert ran("best_of[samples=3]", "--journal", "replay")[1] == 0
     assert ran("direct_cot", "--epochs", "3")[1] == 0
-    cascade, asked = ran("cascade[first=direct_cot,samples=3,then=self_consistency[of=direct]]")
-    assert asked == 0, "the samples agree"
-    again, _ = ran("cascade[first=direct_cot,samples=3,then=self_consistency[of=direct,samples=4]]")
-    assert again != cascade, "another agent inside is another run"
-    assert ran("cascade[samples=3,then=self_consistency[of=direct]]") == (cascade, 0), "however it is spelled"
+    assert ran("cascade[first=direct_cot,samples=3,then=self_consistency[of=direct]]")[1] == 0, "the samples agree"
 
 
-def test_systems_of_ones_own_are_wrapped(ran: Ran, server: Any, tmp_path: Path, home: Path) -> None:
+def test_the_agent_inside_is_a_part_of_a_run_however_it_is_spelled(home: Path) -> None:
+    benchmark = select(load("sample", home), limit=3)
+    with Store(home) as store:
+        first, other, spelled = (
+            plan(store, benchmark, Recipe(agents=(f"cascade[{inside}]",), model=BASELINE), home=home)[0].run.id
+            for inside in (
+                "first=direct_cot,samples=3,then=self_consistency[of=direct]",
+                "first=direct_cot,samples=3,then=self_consistency[of=direct,samples=4]",
+                "samples=3,then=self_consistency[of=direct]",
+            )
+        )
+    assert first == spelled != other
+
+
+@pytest.mark.parametrize(
+    "mine", ["./mine.py:answer[in_process=true]", pytest.param("./mine.py:answer", marks=pytest.mark.slow)]
+)
+def test_systems_of_ones_own_are_wrapped(mine: str, ran: Ran, server: Any, tmp_path: Path, home: Path) -> None:
     (tmp_path / "mine.py").write_text(SYSTEM.format(url=server.url, more=""))
-    assert ran("./mine.py:answer")[1] == 3
-    of_two = "self_consistency[of=./mine.py:answer,samples=2]"
+    assert ran(mine)[1] == 3
+    of_two = f"self_consistency[of={mine},samples=2]"
     first, asked = ran(of_two)
     assert asked == 3, "the second sample"
-    assert ran(of_two) == (first, 0)
-    assert ran(of_two, "--new", "--journal", "replay")[1] == 0
     (tmp_path / "mine.toml").write_text(
-        'graph = "self_consistency"\nsummary = "x"\n[parameters]\nof = "./mine.py:answer"\nsamples = 2\n'
+        f'graph = "self_consistency"\nsummary = "x"\n[parameters]\nof = "{mine}"\nsamples = 2\n'
     )
-    assert ran(str(tmp_path / "mine.toml"))[1] == 0
-    mixed, asked = ran("cascade[first=./mine.py:answer,then=direct,samples=2,threshold=0]")
+    assert ran(str(tmp_path / "mine.toml"), "--journal", "replay")[1] == 0
+    mixed, asked = ran(f"cascade[first={mine},then=direct,samples=2,threshold=0]")
     assert asked == 0
     with Store(home) as store:
         one = next(iter(store.attempts(store.run(mixed))))
@@ -80,6 +94,27 @@ def test_systems_of_ones_own_are_wrapped(ran: Ran, server: Any, tmp_path: Path, 
     assert (changed != first, asked) == (True, 6), "its code is another"
 
 
+def test_samples_that_were_paid_are_not_asked_again_where_others_failed(
+    command: Cli, served: AnyForm, home: Path
+) -> None:
+    paid, outages = list[str](), [5]
+
+    def says(body: dict[str, Any]) -> str:
+        if len(paid) in outages:
+            raise ConnectionError
+        paid.append(str(body))
+        return "The answer is B"
+
+    served.says = says
+    words = ("run", "--agent", "self_consistency[of=vanilla_rag[top_k=2],samples=4]", "--model", "openai:m[tries=1]")
+    words += ("--base-url", served.url, "--limit", "3", "--display", "none", "--concurrency", "1")
+    assert command(*words).returncode == 3
+    outages.clear()
+    assert command(*words).returncode == 0
+    assert len(paid) == 12
+
+
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_pays_nothing_twice(server: Any, home: Path, ran: Ran) -> None:
     agent = "self_consistency[of=vanilla_rag[top_k=2],samples=4]"
     words = ["run", "--agent", agent, "--model", "openai:m", "--base-url", server.url, "--limit", "3"]
