@@ -8,10 +8,13 @@ import re
 import pytest
 import sqlalchemy as sa
 
+from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.models.vllm_server import free_port
-from ragrounds.records import Attempt, Gold, Question, Run
+from ragrounds.prompts import loader
+from ragrounds.records import Gold, Question
+from tests.judges.doubles import keep_run
 from tests.servers.grader_server import grader_server
 from tests.servers.process import openai_server
 
@@ -23,31 +26,9 @@ def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, mod
     meta = {"facts": "statements"} if facts else {}
     questions = [Question(id=f"og/{n}", benchmark="og", text=f"{n}?", kind="long", metadata=meta) for n in range(6)]
     golds = {question.id: Gold(question_id=question.id, answer=gold, facts=facts) for question in questions}
-    run = Run(
-        id=f"{name}-{number}",
-        agent=name,
-        benchmark="og",
-        questions=f"set {asked or name}",
-        count=6,
-        epochs=epochs,
-        fingerprint=f"{name} {number}",
-        identity={"models": {"model": model}},
-        created=float(number),
-    )
-    attempts = [
-        Attempt(
-            run=run.id,
-            question_id=question.id,
-            epoch=epoch,
-            status="failed" if text is None else "completed",
-            text=text or "",
-        )
-        for question, text in zip(questions, answers, strict=True)
-        for epoch in range(epochs)
-    ]
+    more = {"agent": name, "number": number, "epochs": epochs, "identity": {"models": {"model": model}}}
     with Store(home) as store:
-        store.add_run(run, questions, golds)
-        store.add_attempts(run, attempts)
+        keep_run(store, questions, golds, answers, questions=f"set {asked or name}", **more)
 
 
 @pytest.fixture(scope="module")
@@ -159,33 +140,16 @@ def test_statements(judge, home):
 def test_the_papers_hallucination_rate_stands_beside_our_share(judge, command, home, tmp_path):
     """One answer contradicts 1 of 1 statements, one 1 of 4, one has no text: the paper counts 2 statements over all 3
     questions (the denominator of its program), our share is the mean of 1, 1/4 and 0."""
-    golds = [("fever is common",), ("rest helps", "tea is warm", "fever is common", "aspirin works"), ("rest helps",)]
-    texts = ["Not fever is common.", "Not rest helps. Tea is warm.", ""]
+    stated = [("fever is common",), ("rest helps", "tea is warm", "fever is common", "aspirin works"), ("rest helps",)]
     meta = {"facts": "statements"}
     asked = [Question(id=f"kqa/{n}", benchmark="kqa", text=f"{n}?", kind="long", metadata=meta) for n in range(3)]
-    run = Run(
-        id="direct-1", agent="direct", benchmark="kqa", questions="set", count=3, epochs=1, fingerprint="x",
-        identity={"models": {"model": "openai:writer"}}, created=1.0,
-    )  # fmt: skip
+    golds = {
+        one.id: Gold(question_id=one.id, answer="x", facts=tuple((text,) for text in texts))
+        for one, texts in zip(asked, stated, strict=True)
+    }
     with Store(home) as store:
-        facts = [tuple((text,) for text in texts) for texts in golds]
-        store.add_run(
-            run, asked, {q.id: Gold(question_id=q.id, answer="x", facts=f) for q, f in zip(asked, facts, strict=True)}
-        )
-        store.add_attempts(
-            run,
-            [
-                Attempt(
-                    run=run.id,
-                    question_id=q.id,
-                    epoch=0,
-                    status="completed" if text else "failed",
-                    text=text,
-                    reason="",
-                )
-                for q, text in zip(asked, texts, strict=True)
-            ],
-        )
+        texts = ["Not fever is common.", "Not rest helps. Tea is warm.", None]
+        keep_run(store, asked, golds, texts, benchmark="kqa")
     done = judge("direct", "--kind", "statements", "--judge", "openai:grader")
     assert done.returncode == 0, done.stderr
     shown = command("compare", "direct", "--full")
@@ -358,8 +322,6 @@ def test_runs_on_different_questions_are_judged_apart(judge, home):
 
 def edited_prompt(monkeypatch, words):
     """The prompt of equivalence with other words, as in another release."""
-    from ragrounds.prompts import loader
-
     real = loader._text
 
     def edited(place, file):
@@ -395,10 +357,6 @@ def test_a_judge_s_changed_prompt_is_named_and_asked_anew(judge, command, grader
 
 
 def test_verdicts_that_an_older_store_cannot_vouch_for_are_read_again_for_nothing(judge, command, grader, home):
-    import sqlalchemy as sa
-
-    from ragrounds.evals.store import schema
-
     stage(home, "direct", ANSWERS)
     judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
     asked = grader.stats()["asked"]
@@ -412,11 +370,6 @@ def test_verdicts_that_an_older_store_cannot_vouch_for_are_read_again_for_nothin
 
 
 def test_a_store_that_cannot_be_written_is_read_all_the_same(judge, command, grader, home, monkeypatch):
-    import sqlalchemy as sa
-
-    from ragrounds.errors import StopRun
-    from ragrounds.evals.store import schema
-
     stage(home, "direct", ANSWERS)
     judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
     with Store(home) as store, store.engine.begin() as connection:

@@ -5,13 +5,11 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import OpenShare, at_end
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import LEVEL, conclusions, finding
 from ragrounds.evals.compare.question_values import reading_notes
-from ragrounds.evals.compare.sequential_stop import ClaimStop
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
 from tests.compare.making import add_run, questions
@@ -74,17 +72,6 @@ def test_fifty_questions_that_break_a_claim_are_named_and_all_are_counted(store,
         store, [add_run(store, "one", questions(60), [0] * wrong + [1] * (60 - wrong))], "accuracy(one) > 0.5"
     )
     assert (len(found.against), found.against_count) == (50, wrong)
-
-
-@pytest.mark.parametrize(("seed", "fits"), [(2**63 - 1, True), (2**63, False), (-(2**63), True), (-(2**63) - 1, False)])
-def test_a_seed_that_is_stored_has_64_bits(store, seed, fits):
-    asked = questions(2)
-    given = ("accuracy(one) > 0 @ 95%", [add_run(store, "one", asked, [1, 0])], asked)
-    if fits:
-        assert ClaimStop(*given, seed=seed, most=None).seed == seed
-    else:
-        with pytest.raises(UserError, match="has at most 64 bits"):
-            ClaimStop(*given, seed=seed, most=None)
 
 
 @pytest.mark.parametrize(("best", "open_"), [(0.3, False), (0.1 + 0.2, False), (0.3 + 1e-8, True), (None, False)])

@@ -1,9 +1,9 @@
-"""A judge made of Python, for tests, and many attempts put to it."""
+"""A judge made of Python, for tests, many attempts put to it, and stored runs to be judged."""
 
 from ragrounds.evals.judges.attempts import JudgeTask, judge_tasks
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Reply, Usage
+from ragrounds.records import Attempt, Reply, Run, Usage
 
 
 class Scripted:
@@ -37,3 +37,18 @@ async def judged(by, attempts, questions, golds, judge, journal, at_once=16, don
     """The judged answers of attempts, in their order."""
     tasks = [JudgeTask(each, questions[each.question_id], golds[each.question_id], judge, journal) for each in attempts]
     return await judge_tasks(by, tasks, PromptFolder(), at_once=at_once, admits=lambda task: True, done=done)
+
+
+def keep_run(store, questions, golds, texts, /, *, agent="direct", number=1, epochs=1, **more):
+    """Store a run that gave these texts; ``None`` is an attempt that failed, a list has a text for each epoch."""
+    usual = {"benchmark": "og", "questions": "set", "fingerprint": f"{agent} {number}", "created": float(number)}
+    usual["identity"] = {"models": {"model": "openai:writer"}}
+    run = Run(id=f"{agent}-{number}", agent=agent, count=len(questions), epochs=epochs, **usual | more)
+    given = {(one.id, n): text[n] if isinstance(text, list) else text
+             for one, text in zip(questions, texts, strict=True) for n in range(epochs)}  # fmt: skip
+    store.add_run(run, questions, golds)
+    ended = {None: "failed"}
+    made = [Attempt(run=run.id, question_id=id, epoch=n, status=ended.get(text, "completed"), text=text or "")
+            for (id, n), text in given.items()]  # fmt: skip
+    store.add_attempts(run, made)
+    return run

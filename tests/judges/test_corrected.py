@@ -14,10 +14,11 @@ from ragrounds.evals.judges import corrected
 from ragrounds.evals.judges.corrected import JudgedRow, correct, judged_rows
 from ragrounds.evals.judges.methods import label_method
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score
+from ragrounds.records import Gold, Question, Score
 from ragrounds.settings import Settings
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
 from tests.conftest import ROOT
+from tests.judges.doubles import keep_run
 
 GLIDE = pytest.mark.skipif(
     not corrected._installed("glide-py"), reason="glide-py is not installed: it needs Python 3.12"
@@ -303,15 +304,10 @@ def test_questions_whose_ids_look_like_items_have_their_categories(home, tmp_pat
     questions = [
         Question(id=f"case#{n}", benchmark="og", text=f"{n}?", kind="long", group=f"subject {n % 2}") for n in range(6)
     ]
-    run = Run(id="direct-1", agent="direct", benchmark="og", questions="set", count=6, epochs=1, fingerprint="f",
-              identity={}, created=1.0)  # fmt: skip
     given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
     with Store(home) as store:
-        store.add_run(run, questions, {one.id: Gold(question_id=one.id, answer="rest") for one in questions})
-        store.add_attempts(
-            run,
-            [Attempt(run=run.id, question_id=one.id, epoch=0, status="completed", text="rest") for one in questions],
-        )
+        golds = {one.id: Gold(question_id=one.id, answer="rest") for one in questions}
+        run = keep_run(store, questions, golds, ["rest"] * 6)
         store.add_scores(run, [Score(question_id=one.id, epoch=0, **given) for one in questions])
     labels = tmp_path / "labels.csv"
     labels.write_text("\n".join(["item,answer,anna", *(f"case#{n},rest,equivalent" for n in range(6))]) + "\n")

@@ -13,8 +13,8 @@ from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Gold, Question, Run
-from tests.judges.doubles import Scripted
+from ragrounds.records import Gold, Question
+from tests.judges.doubles import Scripted, keep_run
 
 COUNT = 12
 
@@ -28,20 +28,8 @@ def store(tmp_path):
 def staged(store, name, *, epochs=1, questions="set"):
     asked = [Question(id=f"og/{n:02}", benchmark="og", text=f"{n}?", kind="long") for n in range(COUNT)]
     golds = {question.id: Gold(question_id=question.id, answer="blue") for question in asked}
-    run = Run(
-        id=f"{name}-1", agent=name, benchmark="og", questions=questions, count=COUNT, epochs=epochs, fingerprint=name,
-        identity={}, created=1.0,
-    )  # fmt: skip
-    store.add_run(run, asked, golds)
-    store.add_attempts(
-        run,
-        [
-            Attempt(run=run.id, question_id=one.id, epoch=epoch, status="completed", text=f"{name} {one.id} {epoch}")
-            for one in asked
-            for epoch in range(epochs)
-        ],
-    )
-    return run
+    texts = [[f"{name} {one.id} {epoch}" for epoch in range(epochs)] for one in asked]
+    return keep_run(store, asked, golds, texts, agent=name, epochs=epochs, questions=questions, identity={})
 
 
 def judge(name="openai:judge", say=lambda prompt, occurrence: '{"grade": "equivalent"}'):

@@ -9,8 +9,8 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import FINAL, Attempt, Gold, Question, Run
-from tests.judges.doubles import Scripted
+from ragrounds.records import FINAL, Gold, Question
+from tests.judges.doubles import Scripted, keep_run
 
 
 @pytest.fixture
@@ -21,24 +21,8 @@ def store(tmp_path):
 
 @pytest.mark.parametrize("own", [False, True])
 async def test_a_stored_run_is_graded_and_billed(store, own):
-    questions = [Question(id=f"og/{i}", benchmark="og", text=f"{i}?", kind="long") for i in range(6)]
-    golds = {question.id: Gold(question_id=question.id, answer="yes") for question in questions}
-    run = Run(
-        id="run",
-        agent="direct",
-        benchmark="og",
-        questions="set",
-        count=6,
-        epochs=1,
-        fingerprint="f",
-        identity={"models": {"model": "openai:judge" if own else "openai:other"}},
-        created=1.0,
-    )
-    store.add_run(run, questions, golds)
-    made = {"run": run.id, "epoch": 0}
-    attempts = [Attempt(**made, question_id="og/0", status="failed", text="")]
-    attempts += [Attempt(**made, question_id=f"og/{i}", status="completed", text=f"Answer {i}.") for i in range(1, 6)]
-    store.add_attempts(run, attempts)
+    identity = {"models": {"model": "openai:judge" if own else "openai:other"}}
+    run = one_run(store, [None, *(f"Answer {i}." for i in range(1, 6))], identity=identity)
     judge = Scripted(
         lambda prompt, occurrence: "?" if "Answer 5." in prompt else '{"grade": "equivalent"}', name="openai:judge"
     )
@@ -92,14 +76,9 @@ async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):
     assert (graded.calls, graded.reused, graded.cost_paid) == (5, 4, pytest.approx(0.001))
 
 
-def one_run(store, texts=tuple(f"Answer {number}." for number in range(5))):
-    """A stored run of five questions; equal texts answer equal questions."""
-    told = ["?" if len(set(texts)) == 1 else f"{number}?" for number in range(5)]
-    questions = [Question(id=f"og/{i}", benchmark="og", text=told[i], kind="long") for i in range(5)]
+def one_run(store, texts=tuple(f"Answer {number}." for number in range(5)), **more):
+    """A stored run of a question for each text; equal texts answer equal questions."""
+    told = ["?" if len(set(texts)) == 1 else f"{number}?" for number in range(len(texts))]
+    questions = [Question(id=f"og/{i}", benchmark="og", text=text, kind="long") for i, text in enumerate(told)]
     golds = {question.id: Gold(question_id=question.id, answer="yes") for question in questions}
-    settings = {"agent": "direct", "benchmark": "og", "questions": "set", "fingerprint": "f", "identity": {}}
-    run = Run(id="run", count=5, epochs=1, created=1.0, **settings)
-    store.add_run(run, questions, golds)
-    made = {"run": run.id, "epoch": 0, "status": "completed"}
-    store.add_attempts(run, [Attempt(**made, question_id=f"og/{i}", text=text) for i, text in enumerate(texts)])
-    return run
+    return keep_run(store, questions, golds, texts, **more)

@@ -138,6 +138,7 @@ ONCE = {"reference": WRONG, "shuffled": RIGHT}
 )
 def test_a_judge_is_inverted_if_it_is_so_in_most_answers_and_twice(answers, count, inverted):
     assert ("inverted on subject 0" in gate("j", replies(*answers, count=count)).named) == inverted
+    assert gate("j", replies(*answers, count=count), 0.0).withheld == ""
 
 
 @pytest.mark.parametrize(
