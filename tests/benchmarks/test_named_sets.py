@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.test_missing import folder_of_the_sample, write_truth
+from tests.build.test_missing import folder_of_the_sample, truth_of
 from tests.conftest import Cli
 from tests.servers.process import running
 
@@ -26,7 +26,7 @@ def test_a_set_goes_from_add_to_build_and_back(command: Cli, tmp_path: Path, hom
     assert found[0]["nDCG@10"] == found[1]["nDCG@10"] > 0
     assert found[0]["unknown_documents"] == 0
 
-    write_truth(tmp_path / "truth.json", folder, labelled)
+    (tmp_path / "truth.json").write_text(json.dumps(truth_of(folder, labelled)))
     with running("builder_server", "--truth", str(tmp_path / "truth.json")) as server:
         built = command(
             *("build", "false-negatives", "beir/tiny", "--out", str(out), "--model", "openai:grader", "--limit", "5"),

@@ -7,29 +7,30 @@ import json
 from pathlib import Path
 
 from tests.build.annotating import counted, read_lines
-from tests.build.casing import CALLS, COUNTS, MADE, PLAN, drawn, write_script
+from tests.build.casing import CALLS, COUNTS, MADE, PLAN, drawn, script_of
+from tests.build.conftest import Builder
 from tests.conftest import Cli
-from tests.servers.process import Running, running
+from tests.servers.process import Running
 
 LIMIT, SEED = len(PLAN), 5
 
 
-def options(server: Running, out: Path) -> list[str]:
+def options(server: Running, out: Path, limit: int = LIMIT) -> list[str]:
     models = ["--model", "openai:writer", "--rewriter", "openai:rewriter", "--checker", "openai:checker"]
-    return [*models, "--base-url", server.url, "--out", str(out), "--limit", str(LIMIT), "--seed", str(SEED)]
+    return [*models, "--base-url", server.url, "--out", str(out), "--limit", str(limit), "--seed", str(SEED)]
 
 
-def test_from_reports_to_a_benchmark_that_runs(command: Cli, tmp_path: Path) -> None:
-    fates = write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
-    out = tmp_path / "rare"
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        done = command("build", "case-questions", "sample", *options(server, out), "--json", "--display", "json")
-        stats = server.stats()
-        assert done.returncode == 0, done.stderr
-        assert stats["by_model"] == CALLS
-        again = command("build", "case-questions", "sample", *options(server, out), "--json", "--display", "none")
-        assert server.stats() == stats, "nothing is asked twice"
-        assert again.stdout == done.stdout
+def test_from_reports_to_a_benchmark_that_runs(command: Cli, builder: Builder, tmp_path: Path) -> None:
+    reports = drawn("sample", LIMIT, SEED)
+    fates = {report.id: fate for report, fate in zip(reports, PLAN, strict=True)}
+    server, out = builder(script_of(reports, PLAN)), tmp_path / "rare"
+    done = command("build", "case-questions", "sample", *options(server, out), "--json", "--display", "json")
+    stats = server.stats()
+    assert done.returncode == 0, done.stderr
+    assert stats["by_model"] == CALLS
+    again = command("build", "case-questions", "sample", *options(server, out), "--json", "--display", "none")
+    assert server.stats() == stats, "nothing is asked twice"
+    assert again.stdout == done.stdout
     card = json.loads(done.stdout)
     assert card == {"version": 2, **json.loads((out / "card.json").read_text())}
     lines = counted(card)
@@ -81,39 +82,37 @@ def test_from_reports_to_a_benchmark_that_runs(command: Cli, tmp_path: Path) -> 
     assert found["unknown_documents"] == 0
 
 
-def test_experts_keep_what_they_rate_four_or_five(command: Cli, tmp_path: Path) -> None:
-    write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
-    out = tmp_path / "rare"
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        ordered = ["build", "case-questions", "sample", *options(server, out), "--experts", "2", "--display", "none"]
-        assert command(*ordered).returncode == 0
-        asked = server.stats()["asked"]
-        with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-        assert list(rows[0]) == ["id", "question", "answer", "rating_1", "rating_2", "comment", "digest"]
-        assert len(rows) == MADE
-        # 14 pairs: 5/4, 4/-, 3/5, 5/2, -/-, and the other nine 4/4.
-        said = [("5", "4"), ("4", ""), ("3", "5"), ("5", "2"), ("", ""), *[("4", "4")] * 9]
-        for row, (one, two) in zip(rows, said, strict=True):
-            row["rating_1"], row["rating_2"] = one, two
-        filled = tmp_path / "filled.csv"
-        with filled.open("w", encoding="utf-8-sig", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(reversed(rows))
-        mine = (out / "sheet.csv").read_text(encoding="utf-8-sig").replace(",,\n", ",5,mine\n")
-        (out / "sheet.csv").write_text(mine, encoding="utf-8")
-        again = command(*ordered)
-        assert again.returncode == 0, again.stderr
-        assert (out / "sheet.csv").read_text(encoding="utf-8") == mine, "a sheet with ratings is not written over"
-        assert (out / "sheet-2.csv").is_file()
-        rated = command(*ordered, "--ratings", str(filled), "--json")
-        assert rated.returncode == 0, rated.stderr
-        assert server.stats()["asked"] == asked
+def test_experts_keep_what_they_rate_four_or_five(command: Cli, builder: Builder, tmp_path: Path) -> None:
+    ratings = [("5", "4"), ("4", ""), ("3", "5"), ("5", "2"), ("", ""), ("4", "4")]
+    pairs = len(ratings)
+    server, out = builder(script_of(drawn("sample", pairs, SEED), ["kept"] * pairs)), tmp_path / "rare"
+    ordered = ["build", "case-questions", "sample", *options(server, out, pairs), "--experts", "2"]
+    ordered += ["--display", "none"]
+    assert command(*ordered).returncode == 0
+    asked = server.stats()["asked"]
+    with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["id", "question", "answer", "rating_1", "rating_2", "comment", "digest"]
+    for row, (first, second) in zip(rows, ratings, strict=True):
+        row["rating_1"], row["rating_2"] = first, second
+    filled = tmp_path / "filled.csv"
+    with filled.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(reversed(rows))
+    mine = (out / "sheet.csv").read_text(encoding="utf-8-sig").replace(",,\n", ",5,mine\n")
+    (out / "sheet.csv").write_text(mine, encoding="utf-8")
+    again = command(*ordered)
+    assert again.returncode == 0, again.stderr
+    assert (out / "sheet.csv").read_text(encoding="utf-8") == mine, "a sheet with ratings is not written over"
+    assert (out / "sheet-2.csv").is_file()
+    rated = command(*ordered, "--ratings", str(filled), "--json")
+    assert rated.returncode == 0, rated.stderr
+    assert server.stats()["asked"] == asked
     card = json.loads(rated.stdout)
-    assert counted(card)["experts"] == (14, 11, {"rated below 4": 2, "not rated": 1})
-    assert card["benchmark"]["size"] == 11
-    assert len(read_lines(out / "ogcarebench.jsonl")) == 11
+    assert counted(card)["experts"] == (6, 3, {"rated below 4": 2, "not rated": 1})
+    assert card["benchmark"]["size"] == 3
+    assert len(read_lines(out / "ogcarebench.jsonl")) == 3
     assert {
         (row["reason"], row["detail"]) for row in read_lines(out / "rejected.jsonl") if row["stage"] == "experts"
     } == {

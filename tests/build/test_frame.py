@@ -27,8 +27,9 @@ from ragrounds.evals.benchmarks import Card, load
 from ragrounds.evals.judges.bill import Bill
 from tests.build.annotating import counted, read_lines
 from tests.build.casing import drawn as drawn_reports
+from tests.build.casing import script_of
+from tests.build.conftest import Builder
 from tests.conftest import Cli
-from tests.servers.process import running
 
 
 class Said(Struct):
@@ -123,30 +124,27 @@ def test_a_smaller_draw_is_a_part_of_a_larger_one() -> None:
     assert drawn_ids(ids, 5, 3) < drawn_ids(ids, 20, 3) < drawn_ids(ids, None, 3) == frozenset(ids)
 
 
-def test_refused_and_failed_items(command: Cli, tmp_path: Path) -> None:
+def test_refused_and_failed_items(command: Cli, builder: Builder, tmp_path: Path) -> None:
     """Six reports: one is refused by the provider in the fourth stage, one meets an error there once."""
     fates = ["kept", "refused follows", "broken follows", "none", "kept", "refused significance"]
     questions = drawn_reports("sample", len(fates), 0)
-    script = {question.text[:80]: fate for question, fate in zip(questions, fates, strict=True)}
-    (tmp_path / "script.json").write_text(json.dumps(script))
-    out = tmp_path / "rare"
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        ordered = ["build", "case-questions", "sample", "--out", str(out), "--model", "openai:one", "--limit", "6"]
-        ordered += ["--base-url", server.url, "--display", "none", "--json"]
-        first = command(*ordered)
-        assert first.returncode == 3, first.stderr
-        lines = counted(json.loads(first.stdout))
-        assert lines["run"] == (6, 5, {"failed": 1})
-        refused = {"refused by the provider": 1}
-        assert lines["significance"] == (5, 3, {"no novel contribution": 1} | refused)
-        assert lines["follows"] == (3, 2, refused)
-        rejected = read_lines(out / "rejected.jsonl")
-        assert [row["reason"] for row in rejected if row["stage"] == "run"] == ["failed"]
-        assert "bad luck" in next(row["detail"] for row in rejected if row["stage"] == "run")
-        asked = server.stats()["asked"]
-        second = command(*ordered)
-        assert second.returncode == 0, second.stderr
-        assert server.stats()["asked"] == asked + 3, "the failed item goes on with the stage in which it failed"
+    server, out = builder(script_of(questions, fates)), tmp_path / "rare"
+    ordered = ["build", "case-questions", "sample", "--out", str(out), "--model", "openai:one", "--limit", "6"]
+    ordered += ["--base-url", server.url, "--display", "none", "--json"]
+    first = command(*ordered)
+    assert first.returncode == 3, first.stderr
+    lines = counted(json.loads(first.stdout))
+    assert lines["run"] == (6, 5, {"failed": 1})
+    refused = {"refused by the provider": 1}
+    assert lines["significance"] == (5, 3, {"no novel contribution": 1} | refused)
+    assert lines["follows"] == (3, 2, refused)
+    rejected = read_lines(out / "rejected.jsonl")
+    assert [row["reason"] for row in rejected if row["stage"] == "run"] == ["failed"]
+    assert "bad luck" in next(row["detail"] for row in rejected if row["stage"] == "run")
+    asked = server.stats()["asked"]
+    second = command(*ordered)
+    assert second.returncode == 0, second.stderr
+    assert server.stats()["asked"] == asked + 3, "the failed item goes on with the stage in which it failed"
     card = json.loads(second.stdout)
     assert counted(card)["run"] == (6, 6, {})
     assert card["benchmark"]["size"] == 3
@@ -154,55 +152,53 @@ def test_refused_and_failed_items(command: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fresh_asks_everything_anew_and_what_is_broken_off_only_once(command: Cli, tmp_path: Path) -> None:
+def test_fresh_asks_everything_anew_and_what_is_broken_off_only_once(
+    command: Cli, builder: Builder, tmp_path: Path
+) -> None:
     questions = drawn_reports("sample", 3, 0)
     fates = ("kept", "none", "broken follows")
-    script = {question.text[:80]: fate for question, fate in zip(questions, fates, strict=True)}
-    (tmp_path / "script.json").write_text(json.dumps(script))
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        ordered = ["build", "case-questions", "sample", "--out", str(tmp_path / "rare"), "--model", "openai:one"]
-        ordered += ["--limit", "3", "--base-url", server.url, "--display", "none", "--json"]
-        assert command(*ordered).returncode == 3, "one item meets an error"
-        assert command(*ordered).returncode == 0
-        whole = json.loads(command(*ordered).stdout)["made"]
-        asked = server.stats()["asked"]
-        part = command(*ordered, "--journal", "fresh", "--max-total-tokens", "1", "--concurrency", "1")
-        assert "Ended early" in part.stderr
-        assert asked < server.stats()["asked"] < asked + whole["bill"]["calls"]
-        again = json.loads(command(*ordered, "--journal", "fresh").stdout)["made"]
-        assert server.stats()["asked"] == asked + again["bill"]["calls"], (
-            "what the first half was answered is not paid twice"
-        )
-        assert again["bill"]["calls"] == whole["bill"]["calls"]
-        assert again["stages"] == whole["stages"]
-        third = command(*ordered)
-        assert "0 model calls made" in third.stderr
-        assert server.stats()["asked"] == asked + again["bill"]["calls"], "the newest run is the one that is resumed"
+    server = builder(script_of(questions, fates))
+    ordered = ["build", "case-questions", "sample", "--out", str(tmp_path / "rare"), "--model", "openai:one"]
+    ordered += ["--limit", "3", "--base-url", server.url, "--display", "none", "--json"]
+    assert command(*ordered).returncode == 3, "one item meets an error"
+    assert command(*ordered).returncode == 0
+    whole = json.loads(command(*ordered).stdout)["made"]
+    asked = server.stats()["asked"]
+    part = command(*ordered, "--journal", "fresh", "--max-total-tokens", "1", "--concurrency", "1")
+    assert "Ended early" in part.stderr
+    assert asked < server.stats()["asked"] < asked + whole["bill"]["calls"]
+    again = json.loads(command(*ordered, "--journal", "fresh").stdout)["made"]
+    assert server.stats()["asked"] == asked + again["bill"]["calls"], (
+        "what the first half was answered is not paid twice"
+    )
+    assert again["bill"]["calls"] == whole["bill"]["calls"]
+    assert again["stages"] == whole["stages"]
+    third = command(*ordered)
+    assert "0 model calls made" in third.stderr
+    assert server.stats()["asked"] == asked + again["bill"]["calls"], "the newest run is the one that is resumed"
 
 
-def test_dollars_are_counted_by_model_and_end_it(command: Cli, tmp_path: Path, home: Path) -> None:
+def test_dollars_are_counted_by_model_and_end_it(command: Cli, builder: Builder, tmp_path: Path, home: Path) -> None:
     home.mkdir()
     (home / "prices.toml").write_text('["openai:writer"]\ninput = 1000\noutput = 1000\n')
-    questions = drawn_reports("sample", 4, 0)
-    (tmp_path / "script.json").write_text(json.dumps({question.text[:80]: "kept" for question in questions}))
-    out = tmp_path / "rare"
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        ordered = ["build", "case-questions", "sample", "--out", str(out), "--model", "openai:writer", "--limit", "4"]
-        ordered += ["--base-url", server.url, "--display", "none", "--json", "--concurrency", "1"]
-        ended = command(*ordered, "--max-cost", "0.01")
-        assert "the budget of $0.01 is used up" in ended.stderr
-        assert counted(json.loads(ended.stdout))["run"][1] == 1
-        rows = read_lines(out / "rejected.jsonl")
-        assert [row["reason"] for row in rows] == ["not run"] * 3
-        assert all("the budget of $0.01 is used up" in row["detail"] for row in rows)
-        said = json.loads(ended.stdout)["made"]["notes"]
-        assert any("not drawn are only counted: rejected.jsonl does not list them" in note for note in said)
-        card = json.loads(command(*ordered).stdout)
-        offline = json.loads(command(*ordered, "--new", "--journal", "replay").stdout)
+    reports = drawn_reports("sample", 3, 0)
+    server, out = builder(script_of(reports, ["kept"] * 3)), tmp_path / "rare"
+    ordered = ["build", "case-questions", "sample", "--out", str(out), "--model", "openai:writer", "--limit", "3"]
+    ordered += ["--base-url", server.url, "--display", "none", "--json", "--concurrency", "1"]
+    ended = command(*ordered, "--max-cost", "0.01")
+    assert "the budget of $0.01 is used up" in ended.stderr
+    assert counted(json.loads(ended.stdout))["run"][1] == 1
+    rows = read_lines(out / "rejected.jsonl")
+    assert [row["reason"] for row in rows] == ["not run"] * 2
+    assert all("the budget of $0.01 is used up" in row["detail"] for row in rows)
+    said = json.loads(ended.stdout)["made"]["notes"]
+    assert any("not drawn are only counted: rejected.jsonl does not list them" in note for note in said)
+    card = json.loads(command(*ordered).stdout)
+    offline = json.loads(command(*ordered, "--new", "--journal", "replay").stdout)
     bill = card["made"]["bill"]
     tokens = bill["usage"]["input"] + bill["usage"]["output"]
     assert bill["cost_uncached"] == pytest.approx(tokens * 1000 / 1e6)
-    assert bill["calls"] == 24
+    assert bill["calls"] == 18
     assert offline["made"]["bill"]["cost_paid"] == 0
     assert offline["made"]["bill"]["cost_uncached"] == pytest.approx(bill["cost_uncached"])
     assert offline["made"]["stages"] == card["made"]["stages"]

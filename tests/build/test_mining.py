@@ -132,7 +132,7 @@ def test_grades_that_were_paid_for_are_kept_where_nothing_qualifies(
     command: Cli, server: Running, tmp_path: Path
 ) -> None:
     out = tmp_path / "mined"
-    done = command(*mining(server, Source("sample", "sample", 8, 10, 0), out))
+    done = command(*mining(server, Source("sample", "sample", 4, 10, 0), out))
     assert done.returncode == 2, "no document has 10 on both axes"
     assert f"No item was kept, so {out} contains no benchmark" in done.stderr.replace("\n", " ")
     assert "grades.jsonl has every grade that was given" in done.stderr.replace("\n", " ")
@@ -140,7 +140,7 @@ def test_grades_that_were_paid_for_are_kept_where_nothing_qualifies(
     assert len(grades) > 10
     assert not (out / "corpus.jsonl").exists()
     asked = server.stats()
-    assert command(*mining(server, Source("sample", "sample", 8, 4, 3), out)).returncode == 0
+    assert command(*mining(server, Source("sample", "sample", 4, 4, 3), out)).returncode == 0
     assert server.stats() == asked, "with other bounds no model is asked again"
     assert len(read_lines(out / "grades.jsonl")) == len(grades)
 

@@ -11,8 +11,9 @@ from ragrounds.build.case_reports import ReportFacts, ReportFilters, open_report
 from ragrounds.errors import UserError
 from ragrounds.tools.documents.jats import read_article
 from tests.build.annotating import counted, read_lines
+from tests.build.casing import script_of
+from tests.build.conftest import Builder
 from tests.conftest import Cli
-from tests.servers.process import running
 
 pytest.importorskip("defusedxml", reason="reading NXML needs ragrounds[files]")
 
@@ -215,7 +216,7 @@ def test_nothing_left_and_ids_that_stand_twice(tmp_path: Path) -> None:
         report_items(open_reports(str(file), None), ReportFilters(), limit=None, seed=0)
 
 
-def test_from_a_folder_of_articles_to_a_benchmark(command: Cli, tmp_path: Path) -> None:
+def test_from_a_folder_of_articles_to_a_benchmark(command: Cli, builder: Builder, tmp_path: Path) -> None:
     folder = tmp_path / "reports"
     folder.mkdir()
     for number, year in enumerate((2021, 2023, 2023, 2024), 1):
@@ -229,23 +230,12 @@ def test_from_a_folder_of_articles_to_a_benchmark(command: Cli, tmp_path: Path) 
     items = report_items(open_reports(str(folder), None), filters, limit=None, seed=0).items.questions
     fates = dict(zip((item.id for item in items), ("kept", "none", "kept"), strict=True))
     assert fates == {"PMC2": "kept", "PMC3": "none", "PMC4": "kept"}
-    (tmp_path / "script.json").write_text(json.dumps({item.text[:80]: fates[item.id] for item in items}))
-    out = tmp_path / "rare"
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        done = command(
-            *["build", "case-questions", f"files:{folder}", "--out", str(out), "--after", "2022"],
-            *[
-                "--type",
-                "case-report",
-                "--license",
-                "CC BY 4.0",
-                "--model",
-                "openai:writer",
-                "--checker",
-                "openai:other",
-            ],
-            *["--base-url", server.url, "--display", "none", "--json"],
-        )
+    server, out = builder(script_of(items, list(fates.values()))), tmp_path / "rare"
+    done = command(
+        *["build", "case-questions", f"files:{folder}", "--out", str(out), "--after", "2022"],
+        *["--type", "case-report", "--license", "CC BY 4.0", "--model", "openai:writer", "--checker", "openai:other"],
+        *["--base-url", server.url, "--display", "none", "--json"],
+    )
     assert done.returncode == 0, done.stderr
     card = json.loads(done.stdout)
     dropped = {"another type": 1, "cannot be read": 1, "published in 2022 or before": 1}

@@ -54,15 +54,21 @@ _KEY = re.compile(r"\bk\d+\b")
 class Server:
     """State of one server process."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        script = json.loads(options.script.read_text(encoding="utf-8")) if options.script else {}
-        self.truth = json.loads(options.truth.read_text(encoding="utf-8")) if options.truth else {}
+    def __init__(self, latency: float) -> None:
+        self.latency = latency
+
+    def play(self, script: dict[str, str], truth: dict[str, list[str]]) -> None:
+        """Follow a script from now on, and count from 0."""
+        self.truth = truth
         self.keys: dict[str, str] = {start: f"k{number}" for number, start in enumerate(script)}
         self.fates: dict[str, str] = {self.keys[start]: fate for start, fate in script.items()}
-        self.latency: float = options.latency
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.models: Counter[str] = Counter()
+
+    async def take_script(self, request: web.Request) -> web.Response:
+        self.play(**await request.json())
+        return web.json_response({})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -190,8 +196,12 @@ def main() -> None:
     parser.add_argument("--script", type=Path)
     parser.add_argument("--truth", type=Path)
     parser.add_argument("--latency", type=float, default=0.0)
-    server = Server(parser.parse_args())
-    serve({"POST /v1/chat/completions": server.complete, "GET /stats": server.stats})
+    options = parser.parse_args()
+    files = (options.script, options.truth)
+    server = Server(options.latency)
+    server.play(*(json.loads(file.read_text(encoding="utf-8")) if file else {} for file in files))
+    routes = {"POST /script": server.take_script, "GET /stats": server.stats}
+    serve({"POST /v1/chat/completions": server.complete, **routes})
 
 
 if __name__ == "__main__":
