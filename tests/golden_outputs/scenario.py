@@ -15,6 +15,8 @@ import contextlib
 import csv
 import gzip
 import hashlib
+import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -94,6 +96,11 @@ class Scenario:
         return (self.folder / name).read_text(encoding="utf-8")
 
 
+PACKAGES = {
+    **dict.fromkeys(("chromadb", "faiss", "httpx", "llama_index"), True),
+    **dict.fromkeys(("lancedb", "psycopg_pool", "qdrant_client", "sentence_transformers"), False),
+}
+"""Optional packages that the outputs name: True if they count as installed."""
 BASELINE = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
 SERVED = ("direct_cot", "search_o1", "cot_refine", "i_medrag", "tool_agent")
 
@@ -327,7 +334,7 @@ def outputs(folder: Path) -> dict[str, dict[str, Any]]:
     os.environ.update(environment)
     os.chdir(folder)
     try:
-        with stand_in() as url:
+        with _fixed_packages(), stand_in() as url:
             scenario = Scenario(folder, url)
             data: dict[str, Any] = {}
             for name, make in DATA_OUTPUTS.items():
@@ -356,6 +363,23 @@ def _asked() -> list[str]:
 
     frame = rr.load("direct").to_pandas("attempts")
     return sorted(frame["question_id"])[:2]
+
+
+@contextlib.contextmanager
+def _fixed_packages() -> Iterator[None]:
+    """Let lists of what is installed show the same optional packages on every machine."""
+    find_spec = importlib.util.find_spec
+
+    def fixed(name: str, package: str | None = None) -> Any:
+        if name in PACKAGES:
+            return importlib.machinery.ModuleSpec(name, None) if PACKAGES[name] else None
+        return find_spec(name, package)
+
+    importlib.util.find_spec = fixed
+    try:
+        yield
+    finally:
+        importlib.util.find_spec = find_spec
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from tests.servers.postgresql import restartable
 @pytest.fixture(scope="session")
 def chroma_server(tmp_path_factory):
     """A Chroma server."""
-    pytest.importorskip("chromadb", reason="chromadb is not installed: the extra `dense`")
+    pytest.importorskip("chromadb", reason="chromadb is not installed: the extra `chroma`")
     with chroma(tmp_path_factory.mktemp("chroma")) as server:
         yield server
 

@@ -242,6 +242,7 @@ async def test_a_postgresql_server_that_crashes_and_comes_back(home, pgvector_se
 
 
 async def test_with_a_version_of_its_own_nothing_is_asked_before_a_search(home, monkeypatch):
+    pytest.importorskip("chromadb", reason="chromadb is not installed: the extra `chroma`")
     monkeypatch.setattr(external_index, "OUTAGE", 0.1)
     monkeypatch.setattr(external_index, "FIRST_WAIT", 0.05)
     spec = parse("chroma[collection=x,version=3]").having(url=f"http://127.0.0.1:{free_port()}", embed=EMBED)

@@ -102,7 +102,9 @@ def test_a_part_has_none(tmp_path: Path, agent: str) -> None:
 def test_the_judge_and_the_questions_are_the_papers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, study: str, judge: str, value: float | None
 ) -> None:
-    monkeypatch.setattr(printed, "_studies", lambda: [open_study(study)])
+    chosen = [entry for entry in printed._studies() if entry[0] == open_study(study)]
+    assert len(chosen) == 1
+    monkeypatch.setattr(printed, "_studies", lambda: chosen)
     figure = Figure(value=0.5, n=3, missing=0)
     with Store(tmp_path) as store:
         agent = open_agent("direct[profile=ogcarebench]", model="openai:gpt-5").spec
