@@ -56,13 +56,12 @@ def test_a_shared_object_is_noticed_and_its_attempts_are_made_one_after_the_othe
 
     served.says = says
     result = run("ask", concurrency=3)
-    said = notes(result)
-    assert "--concurrency 1 --new" in said or "concurrency=1" in said
+    assert "`--concurrency 1 --new` repeats them" in notes(result)
     last = texts[-8:]  # of the last four attempts, made one after the other
     assert [last[n] == last[n + 1] for n in range(0, 8, 2)] == [True] * 4
     assert len(set(last)) == 4
-    assert not notes(run("ask", concurrency=1, new=True, journal="fresh"))
+    assert not notes(run("ask", concurrency=1, new=True, journal="fresh", in_process=True))
 
 
 def test_a_system_that_keeps_nothing_is_made_at_once(run) -> None:
-    assert not notes(run("ask_apart", concurrency=4))
+    assert not notes(run("ask_apart", concurrency=4, in_process=True))

@@ -25,7 +25,7 @@ import os
 import random
 from datetime import UTC, date, datetime
 
-import httpx
+import urllib3
 
 from clocked_names import name
 
@@ -35,7 +35,7 @@ PROMPT = f"Begun {STARTED.isoformat()}. System time: {{system_time}}"
 
 def asked(*messages):
     body = {"model": "m", "messages": [{"role": "system", "content": one} for one in messages]}
-    answer = httpx.post(f"{os.environ['SERVED_AT']}/chat/completions", json=body, timeout=60)
+    answer = urllib3.request("POST", f"{os.environ['SERVED_AT']}/chat/completions", json=body, timeout=60)
     return answer.json()["choices"][0]["message"]["content"]
 
 

@@ -57,7 +57,8 @@ def recipe(tmp_path, monkeypatch):
         yield server, f"{file}:graph"
 
 
-def test_a_recipe_that_embeds_while_it_is_imported_is_recorded_whole(recipe, home):
+@pytest.mark.parametrize("in_process", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_recipe_that_embeds_while_it_is_imported_is_recorded_whole(in_process, recipe, home):
     server, agent = recipe
     told: list[str] = []
 
@@ -65,7 +66,7 @@ def test_a_recipe_that_embeds_while_it_is_imported_is_recorded_whole(recipe, hom
         def message(self, text: str) -> None:
             told.append(text)
 
-    first = rr.run(agents=[agent], limit=2, listener=Telling())
+    first = rr.run(agents=[agent], limit=2, listener=Telling(), in_process=in_process)
     assert any("Model calls made while systems were opened: 1 (" in words for words in told), told
     asked = len(server.asked)
     assert asked == 1 + 2 * 2, "the documents' vectors, and for each question a query's vector and a model's reply"
@@ -80,8 +81,11 @@ def test_a_recipe_that_embeds_while_it_is_imported_is_recorded_whole(recipe, hom
     assert all(one.call.node == "look" for one in searches)
 
 
-def test_what_a_replay_does_not_hold_of_an_opening_is_refused(recipe, home):
-    server, agent = recipe
-    with pytest.raises(UserError, match="not in the journal"):
-        rr.run(agents=[agent], limit=1, journal="replay")
-    assert not server.asked
+def test_what_a_replay_does_not_hold_of_an_opening_is_refused(tmp_path, home):
+    file = tmp_path / "asks.py"
+    with any_form() as server:
+        asked = f"urllib3.request('POST', '{server.url}/chat/completions', json={{'model': 'm', 'messages': []}})"
+        file.write_text(f"import urllib3\n{asked}\ndef ask(question): return 'A'\n")
+        with pytest.raises(UserError, match="not in the journal"):
+            rr.run(agents=[f"{file}:ask"], limit=1, journal="replay")
+        assert not server.asked

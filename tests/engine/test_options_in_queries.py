@@ -29,18 +29,18 @@ def without(question: Question):
 """
 
 
-@pytest.mark.parametrize(("name", "reported"), [("with_options", True), ("without", False)])
-def test_a_query_that_holds_options_is_reported(
-    name: str, reported: bool, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_that_holds_options_is_reported(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "searching.py").write_text(SYSTEM)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGROUNDS_HOME", str(home))
-    run = rr.run("sample", f"./searching.py:{name}", limit=2, progress=False)
-    said = [note for note in run.comparison.notes if "its own queries contained options of the question" in note]
-    assert bool(said) is reported
-    with Store(home) as store:
-        attempt = store.attempt(store.runs()[0], "sample/c22", 0)
-    assert attempt is not None
-    assert attempt.status == "completed"
-    assert any(isinstance(one, Noted) and one.what == "options_in_query" for one in attempt.events) is reported
+    agents = ["./searching.py:with_options", "./searching.py:without"]
+    made = rr.run("sample", agents, limit=2, progress=False, home=home, in_process=True)
+    with_options, without = made.runs
+    said = [note for note in made.comparison.notes if "its own queries contained options of the question" in note]
+    assert [note.partition(":")[0] for note in said] == [with_options.id]
+    for run, reported in ((with_options, True), (without, False)):
+        with Store(home) as store:
+            attempt = store.attempt(run, "sample/c22", 0)
+        assert attempt is not None
+        assert attempt.status == "completed"
+        notes = [event.what for event in attempt.events if isinstance(event, Noted)]
+        assert ("options_in_query" in notes) is reported
