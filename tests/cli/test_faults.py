@@ -64,18 +64,18 @@ def test_what_a_server_says_is_told_apart(
 
 
 @pytest.mark.parametrize(("fault", "said"), [("401", "refused the key"), ("404", "does not know the model")])
-def test_a_wrong_key_or_model_stops_the_run_at_once(command: Cli, home: Path, fault: str, said: str) -> None:
+def test_a_wrong_key_or_model_stops_the_run_at_once(
+    command: Cli, home: Path, server: Running, fault: str, said: str
+) -> None:
     options = ["--agent", "direct", "--limit", "40", "--concurrency", "3", "--model", f"openai:fault-{fault}-always"]
-    with openai_server() as server:
-        done = command(
-            "run", *options, "--base-url", server.url, "--display", "none", OPENAI_API_KEY="sk-wrong-0123456789"
-        )
-        assert done.returncode == 2
-        assert [said in line for line in lines(done)] == [True]
-        if fault == "404":
-            assert " It lists " in done.stderr
-            assert f"`ragrounds doctor --model openai:NAME --base-url {server.url}` asks it." in done.stderr
-        assert server.stats()["asked"] <= 3  # what was in flight, and nothing after it
+    before = server.stats()["asked"]
+    done = command("run", *options, "--base-url", server.url, "--display", "none", OPENAI_API_KEY="sk-wrong-0123456789")
+    assert done.returncode == 2
+    assert [said in line for line in lines(done)] == [True]
+    if fault == "404":
+        assert " It lists " in done.stderr
+        assert f"`ragrounds doctor --model openai:NAME --base-url {server.url}` asks it." in done.stderr
+    assert server.stats()["asked"] - before <= 3  # what was in flight, and nothing after it
     assert kept(home) == []
 
 
