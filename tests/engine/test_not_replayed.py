@@ -11,13 +11,14 @@ from ragrounds.errors import StopRun
 from tests.servers.process import Running
 
 ASKS = """
-import json, os, socket, urllib.request
-import httpx
+import os, urllib.request
+import urllib3
 
 def ask(question):
     said = f"Answer this, as {os.environ.get('NOW', 'then')} is: {question}"
     body = {"model": "gpt", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": said}]}
-    return httpx.post(URL + "/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+    answer = urllib3.request("POST", URL + "/chat/completions", json=body)
+    return answer.json()["choices"][0]["message"]["content"]
 
 def other(question):
     return urllib.request.urlopen(URL.replace("/v1", "/stats")).read().decode()[:1]
@@ -56,7 +57,8 @@ def test_what_an_older_run_had_not_recorded_refuses_no_replay(
     server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = server.url.replace("/v1", "/stats")
-    (tmp_path / "page.py").write_text(f"import httpx\ndef ask(question):\n    return httpx.get({address!r}).text[:1]\n")
+    asks = f"def ask(question):\n    return urllib3.request('GET', {address!r}).data.decode()[:1]\n"
+    (tmp_path / "page.py").write_text(f"import urllib3\n{asks}")
     (tmp_path / "mine.toml").write_text('graph = "page.py:ask"\nsummary = "a page"\n')
     monkeypatch.chdir(tmp_path)
     how = {"limit": 1, "home": home, "progress": False}
@@ -70,17 +72,17 @@ def test_what_an_older_run_had_not_recorded_refuses_no_replay(
 
 
 OPENS = """
-import json, os
-import httpx
+import os
+import urllib3
 
 def asked(said):
     body = {"model": "gpt", "messages": [{"role": "user", "content": said}]}
-    return httpx.post(URL + "/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+    return urllib3.request("POST", URL + "/chat/completions", json=body).json()["choices"][0]["message"]["content"]
 
 """
 
 
-@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize("in_process", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("hides", [False, True])
 def test_one_that_cannot_be_opened_in_a_replay_does_not_refuse_the_others(
     in_process: bool, hides: bool, server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
