@@ -226,7 +226,7 @@ def check_readme(run: Runner) -> None:
     run.part(
         "README's test command",
         ["bash", "-euo", "pipefail", "-c", readme_command(run.clone)],
-        aim=330,
+        aim=420,
         tests=True,
     )
     long = []
@@ -244,7 +244,7 @@ def check_readme(run: Runner) -> None:
 def check_tests(run: Runner, everything_ready: threading.Event) -> None:
     """Run the slow tests, four at a time since they wait for servers, then those that need more packages."""
     python = run.clone / ".venv-test" / "bin" / "python"
-    run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow"], aim=480, tests=True)
+    run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow"], aim=720, tests=True)
     everything_ready.wait()
     files = modules_to_repeat(run.reports)
     everything = run.work / "everything" / "bin" / "python"

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,6 @@ settings.load_profile("thorough" if EXAMPLES else "quick")
 
 ROOT = Path(__file__).resolve().parents[1]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
-CPU_SECONDS = pytest.StashKey[float]()
-"""Processor time of this process and its ended children when a test began."""
 
 
 def pytest_xdist_setupnodes() -> None:
@@ -50,15 +48,14 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    item.stash[CPU_SECONDS] = sum(os.times()[:4])
-
-
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Give the report each test's processor time, its ended children's included: `.ci/run` holds it against a limit."""
-    if call.when == "teardown" and CPU_SECONDS in item.stash:
-        item.user_properties.append(("cpu_seconds", f"{sum(os.times()[:4]) - item.stash[CPU_SECONDS]:.2f}"))
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Report each test's processor time, its ended children's included and without fixtures, which tests share."""
+    before = sum(os.times()[:4])
+    try:
+        yield
+    finally:
+        item.user_properties.append(("cpu_seconds", f"{sum(os.times()[:4]) - before:.2f}"))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -146,7 +146,8 @@ async def test_where_confidences_are_read_from(store):
         confidences(store, few, "stat")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
 def test_figures_equal_those_of_libraries(seed, store):
     """scikit-learn's Brier score and reliability curve, MAPIE's ECE (it counts the edges of bins, not the bins);
     AURC as the mean over orders of equal answers."""
@@ -218,6 +219,7 @@ def test_the_bound_of_the_risk_is_exact_and_corrected():
     assert risk_bounds(np.full(5, -1.0), np.zeros(5)) == [None, None, None]
 
 
+@pytest.mark.slow
 def test_the_bound_is_that_of_libraries():
     """MAPIE's p values of right and wrong, statsmodels' Holm."""
     mapie = pytest.importorskip("mapie.risk_control.methods", reason="MAPIE is not installed")

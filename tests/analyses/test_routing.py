@@ -207,6 +207,7 @@ def written(path, start, count):
     return f"jsonl:{path}"
 
 
+@pytest.mark.slow
 def test_a_saved_router_runs_and_asks_what_its_agents_asked(models: AnyForm, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = {"home": tmp_path / "home", "base_url": models.url, "progress": False}

@@ -68,9 +68,8 @@ def test_the_agent_inside_is_a_part_of_a_run_however_it_is_spelled(home: Path) -
     assert first == spelled != other
 
 
-@pytest.mark.parametrize(
-    "mine", ["./mine.py:answer[in_process=true]", pytest.param("./mine.py:answer", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mine", ["./mine.py:answer[in_process=true]", "./mine.py:answer"])
 def test_systems_of_ones_own_are_wrapped(mine: str, ran: Ran, server: Any, tmp_path: Path, home: Path) -> None:
     (tmp_path / "mine.py").write_text(SYSTEM.format(url=server.url, more=""))
     assert ran(mine)[1] == 3

@@ -58,6 +58,7 @@ def expected(data: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_the_published_pairs_come_out(medagents: tuple[ImportedFiles, Path], data: Path) -> None:
     for name in ("expected_pairs_pooled8.csv", "expected_pairs_by_dataset24.csv"):
         rows, p = expected(data, name), list[float]()
@@ -72,6 +73,7 @@ def test_the_published_pairs_come_out(medagents: tuple[ImportedFiles, Path], dat
         assert holm(p) == pytest.approx([float(row["holm"]) for row in rows], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_renumbered_files_are_matched_by_text(medagents: tuple[ImportedFiles, Path], data: Path) -> None:
     for row in expected(data, "expected_medagents_by_text.csv"):
         dataset = "" if row["datasets"] == "shared3" else row["datasets"]
@@ -89,6 +91,7 @@ def longer(data: Path, row: dict[str, str]) -> int:
     return sum(isinstance(answer, str) and len(answer.strip()) > 1 for answer in first.values())
 
 
+@pytest.mark.slow
 def test_every_known_defect_is_named_unasked(medagents: tuple[ImportedFiles, Path], data: Path) -> None:
     made, home = medagents
     agents = {one.run.id: one.run.identity["agent"] for one in made.runs}
@@ -132,6 +135,7 @@ def test_every_known_defect_is_named_unasked(medagents: tuple[ImportedFiles, Pat
     assert {one.kind for one in audit_run(run, home=home)} >= {"doubled", "one letter", "outside"}
 
 
+@pytest.mark.slow
 def test_tokens_are_the_files_own_and_unknown_where_there_are_none(medagents: tuple[ImportedFiles, Path]) -> None:
     rows = {row.run: row for row in medagents[0].comparison.rows}
     by_agent = {one.run.identity["agent"]: rows[one.run.id] for one in medagents[0].runs}

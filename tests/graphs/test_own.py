@@ -200,6 +200,7 @@ def test_the_tier_is_a_part_of_the_identity():
     assert takes_context(read_card("search_o1"))
 
 
+@pytest.mark.slow
 def test_a_graph_of_one_s_own_needs_no_model(command):
     done = command(
         "run", "--benchmark", "sample", "--agent", f"{EXAMPLE}:own_client", "--limit", "1", "--display", "none"

@@ -473,7 +473,8 @@ async def pays_for_no_call_twice(agent, look):
     assert (statuses[0], statuses[-1]) == ("failed", "completed"), played.attempt.reason
     assert len(paid) == len(whole.model.requests), "nothing was paid twice"
     assert played.attempt.text == whole.attempt.text
-    assert played.nodes == whole.nodes
+    in_order = sorted if "samples=" in agent else list  # samples run at the same time
+    assert in_order(played.nodes) == in_order(whole.nodes)
 
 
 @pytest.mark.parametrize("agent", LOOKS)
