@@ -1,4 +1,5 @@
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -60,7 +61,7 @@ async def test_votes_are_cast_with_keys_and_kept_one_by_one(staged):
     votes = staged.keeper.votes(staged.keeper.add(staged.arena))
     assert count == len(votes) == 4
     assert sorted(v.outcome for v in votes if v.axis == "knowledge") == ["skip", "tie"]
-    assert "strength=3" in out.getvalue()  # an answer is shown
+    assert re.search(r"strength=\d", out.getvalue())  # an answer is shown; which one depends on the order
     assert not any(name in out.getvalue() for name in ("strong-1", "openai"))
 
 

@@ -82,8 +82,9 @@ def asked(said):
 """
 
 
-@pytest.mark.parametrize("in_process", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("hides", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize("hides", [False, True])
 def test_one_that_cannot_be_opened_in_a_replay_does_not_refuse_the_others(
     in_process: bool, hides: bool, server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
