@@ -13,6 +13,7 @@ from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_protocol import read_reply
 from ragrounds.models.providers import open_model
 from ragrounds.records import Fault, Message, Reply, Usage
+from ragrounds.request_pace import SLEEPING
 from tests.servers.process import Running
 
 KEY = "sk-test-0123456789abcdefghijkl"
@@ -30,6 +31,17 @@ async def ask(server: Running, model: str, faults: list[Fault] | None = None, **
         await opened.close()
 
 
+def count_waits() -> list[float]:
+    """Let this test's calls wait no time between tries; returns the seconds that each would have waited."""
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    SLEEPING.set(wait)
+    return waits
+
+
 async def test_a_reply_has_text_usage_and_model(server: Running) -> None:
     reply = await ask(server, "plain")
     assert "answer_choice" in reply.text
@@ -40,10 +52,11 @@ async def test_a_reply_has_text_usage_and_model(server: Running) -> None:
 
 @pytest.mark.parametrize("fault", ["429", "429-retry-after", "500", "503", "malformed", "array", "html", "cut", "drop"])
 async def test_a_passing_fault_is_tried_again(server: Running, fault: str) -> None:
+    waits = count_waits()
     faults: list[Fault] = []
     reply = await ask(server, f"fault-{fault}", faults)
     assert "After a fault" in reply.text
-    assert len(faults) == 1
+    assert len(faults) == len(waits) == 1
 
 
 async def test_retry_after_is_obeyed(server: Running) -> None:
@@ -73,12 +86,15 @@ async def test_a_retry_after_beyond_the_patience_ends_the_call_at_once(server: R
     ],
 )
 async def test_a_lasting_fault_fails_the_call(server: Running, fault: str, kind: str) -> None:
+    waits = count_waits()
     faults: list[Fault] = []
     with pytest.raises(CallFailed) as failed:
         await ask(server, f"fault-{fault}-always", faults)
     assert failed.value.kind == kind
     assert len(faults) == 3
     assert "3 tries" in failed.value.message
+    assert waits == pytest.approx([fault.waited for fault in faults[:2]], abs=1e-3)
+    assert waits[0] < waits[1]
 
 
 @pytest.mark.parametrize("fault", ["hang", "trickle"])

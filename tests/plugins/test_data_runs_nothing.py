@@ -89,8 +89,7 @@ def test_no_command_imports_what_a_store_names(command: Cli, ran: Path, other: P
         ("ledger", *names),
         ("show", "run-0", "planted:FAMILY/0"),
         ("trace", "run-0", "--json"),
-        ("report", *names, "--analysis", "grid", "--out", str(tmp_path / "r.html")),
-        ("report", *names, "--analysis", "flips", "--out", str(tmp_path / "f.html")),
+        ("report", *names, "--analysis", "grid", "--analysis", "flips", "--out", str(tmp_path / "r.html")),
         ("analyse", "flips", "run-0"),
         ("analyse", "epochs", "run-0"),
         ("analyse", "success", "run-2"),
@@ -108,14 +107,14 @@ def test_no_command_imports_what_a_store_names(command: Cli, ran: Path, other: P
     assert "unit not known" in text
 
 
-@pytest.mark.parametrize("run", ["run-0", "run-1", "run-2", "run-3"])
-def test_resuming_runs_no_code_that_only_a_store_names(command: Cli, ran: Path, other: Path, run: str) -> None:
+def test_resuming_runs_no_code_that_only_a_store_names(command: Cli, ran: Path, other: Path) -> None:
     assert command("import", "--format", "store", str(other)).returncode == 0
-    done = command("runs", "resume", run)
-    assert done.returncode == 2
-    assert "which is code, and a store never starts code" in done.stderr
-    assert "ragrounds run --benchmark planted:FAMILY:x --agent" in done.stderr
-    assert not ran.exists()
+    for run in ("run-0", "run-1", "run-2", "run-3"):
+        done = command("runs", "resume", run)
+        assert done.returncode == 2, run
+        assert "which is code, and a store never starts code" in done.stderr, run
+        assert "ragrounds run --benchmark planted:FAMILY:x --agent" in done.stderr, run
+        assert not ran.exists(), run
 
 
 def test_a_benchmark_that_names_code_is_read_as_text(command: Cli, ran: Path, tmp_path: Path) -> None:

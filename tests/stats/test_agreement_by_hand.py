@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.stats import bootstrap
-from sklearn.metrics import cohen_kappa_score
 
 from ragrounds.evals.stats import agreement as module
 from ragrounds.evals.stats.agreement import (
@@ -90,8 +89,8 @@ def test_the_interval_of_kappa_is_scipys_bootstrap():
     labels = [f"label {number}" for number in range(3)]
     ours = kappa_interval([labels[n] for n in first], [labels[n] for n in second])
     theirs = bootstrap(
-        (first, second), cohen_kappa_score, paired=True, vectorized=False, n_resamples=500, method="percentile",
-        rng=random,
+        (first, second), lambda one, other: cohen_kappa(one.tolist(), other.tolist()),
+        paired=True, vectorized=False, n_resamples=500, method="percentile", rng=random,
     )  # fmt: skip
     assert ours == pytest.approx(tuple(theirs.confidence_interval), abs=0.025)
 

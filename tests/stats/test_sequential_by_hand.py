@@ -92,11 +92,11 @@ def test_rounding_beyond_the_bounds_is_the_bound():
 
 
 def test_values_that_change_their_mean_leave_one_point():
-    found = heard([1.0] * 40 + [-1.0] * 200)
+    found = heard([1.0] * 20 + [-1.0] * 100)
     assert found.low == found.high
-    before = heard([1.0] * 40)
+    before = heard([1.0] * 20)
     assert found.low == pytest.approx(before.low)  # what was refuted stays refuted
-    turned = heard([-1.0] * 40 + [1.0] * 200)
+    turned = heard([-1.0] * 20 + [1.0] * 100)
     assert turned.high == turned.low == pytest.approx(-before.low)
 
 

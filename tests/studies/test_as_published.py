@@ -80,8 +80,8 @@ def test_a_retriever_that_a_row_names_has_the_bm25_of_its_profile(name: str) -> 
             continue
         named = parse(mine.card.retriever)
         found = list(bm25s(named))
-        assert all(one == wanted for one in found), cell.name
-        assert found or named.name == "joined", cell.name
+        alone = str(named.parameters.get("of")) in ("contriever", "specter", "medcpt")  # vectors without BM25
+        assert set(found) == (set() if alone else {wanted}), cell.name
         assert named.name in ("joined", "rrf2", "rrf4"), cell.name  # hits of several corpora as the program joins them
         searching += 1
     assert searching

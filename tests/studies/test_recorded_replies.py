@@ -169,7 +169,7 @@ def test_the_document_has_every_digit_that_the_replies_carry(tmp_path: Path) -> 
         printed = study_.published("GPT-3.5, MedRAG", column.name)
         assert printed is not None
         assert cell.startswith(f"{printed.value:.2f}")
-        assert printed.spread is None or cell.endswith(f"±{printed.spread:.2f}")
+        assert cell.endswith("" if printed.spread is None else f"±{printed.spread:.2f}")
     # Right as printed, less those by the replies, beside the replies that are missing.
     open_ = {
         tuple(line.split(" | ")[-2:])

@@ -257,7 +257,7 @@ def test_several_processes_count_what_one_does(beir, tmp_path, monkeypatch):
     monkeypatch.setattr(builder, "processors", lambda: 2)
     told = []
     several = open_bm25(
-        open_collection(beir(rows), tmp_path / "other"), module.Bm25Parameters(), shard=25, progress=told.append
+        open_collection(beir(rows), tmp_path / "other"), module.Bm25Parameters(), shard=40, progress=told.append
     )
     assert told[-1] == 60
     assert told == sorted(told)

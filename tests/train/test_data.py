@@ -94,15 +94,15 @@ def _slowly(vectors, threshold, seeds, neighbours, most):
     return index
 
 
-@pytest.mark.parametrize("seeds", [0, 10, 700, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [0, 10, 300, pytest.param(2000, marks=pytest.mark.slow)])
 def test_the_diversity_filter_does_what_the_paper_says(seeds):
     draw = np.random.default_rng(seeds)
     centres = draw.normal(size=(40, 8))
-    vectors = centres[draw.integers(40, size=1300)] + 0.15 * draw.normal(size=(1300, 8))
+    vectors = centres[draw.integers(40, size=600)] + 0.15 * draw.normal(size=(600, 8))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     kept = diverse(vectors, 0.9, seeds=seeds)
     assert kept.tolist() == _slowly(vectors, 0.9, seeds, 5, 1)
-    assert len(kept) < 1300 or seeds == 2000
+    assert (len(kept) == 600) == (seeds == 2000)
 
 
 def test_what_lies_beyond_the_neighbours_is_not_counted():
