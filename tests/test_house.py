@@ -178,12 +178,14 @@ def test_evals_has_only_rooms_and_the_contract_names_every_room() -> None:
 
 
 def imported_by(path: Path) -> set[str]:
-    """The modules of the package that a file imports, also inside functions and for types alone."""
-    found: set[str] = set()
+    """Return the modules of the package that a file imports, also inside functions, for types alone and relatively."""
+    imported: set[str] = set()
     for node in statements()[path]:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ragrounds"):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys() or {node.module}
-    return found & MODULES.keys()
+        if isinstance(node, ast.ImportFrom):
+            above = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
+            module = ".".join((*above, *([node.module] if node.module else [])))
+            imported |= {f"{module}.{alias.name}" for alias in node.names} & MODULES.keys() or {module}
+    return imported & MODULES.keys()
 
 
 def matching(lines: str) -> set[str]:
