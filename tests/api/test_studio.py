@@ -62,7 +62,5 @@ async def test_the_server_finds_every_graph_and_runs_it(
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("langgraph_api") is None, reason="needs langgraph-cli[inmem]")
 def test_langgraphs_own_server_answers_with_every_graph() -> None:
-    ran = subprocess.run(
-        [sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=280
-    )
+    ran = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=280)
     assert ran.returncode == 0, ran.stdout + ran.stderr
