@@ -268,10 +268,11 @@ DATABASE = Hook(noun="kind of database", expected="a Dialect, and `open_url`", f
 CLUSTER = Hook(noun="engine", expected="`executor`", folder="ragrounds.evals.engine.distributed.clusters")
 """Workers that share a run's questions: the module of the folder that has the name of ``--engine``, with::
 
-    def executor(workers: int | None, in_flight: int, recipe: Recipe, settings: Settings, held: ExitStack,
-                 say: Callable[[str], None]) -> Callable[..., Awaitable[str]]: ...
+    def executor(*, workers: int | None, in_flight: int, held: ExitStack, recipe: Recipe, home: Path, url: str | None,
+                 say: Callable[[str], None], worker_timeout: float, store_timeout: float) -> Executor: ...
 
-It returns what replays, with the parameters of :func:`ragrounds.evals.engine.scheduler.replay`.
+It returns a function with the parameters of :func:`ragrounds.evals.engine.scheduler.replay`. ``local`` also has
+``leader``, for workers that join a process at work.
 """
 
 COMMAND = Hook(

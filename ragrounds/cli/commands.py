@@ -204,8 +204,7 @@ def _dressed(app: Any) -> dict[str, Any]:
     _dress(app)
     part = typer.Typer(rich_markup_mode=None)
     part.registered_commands, part.registered_groups = app.registered_commands, app.registered_groups
-    commands: dict[str, Any] = typer.main.get_group(part).commands
-    return commands
+    return dict(typer.main.get_group(part).commands)
 
 
 def _dress(app: typer.Typer) -> None:

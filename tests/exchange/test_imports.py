@@ -126,7 +126,7 @@ def test_every_known_defect_is_named_unasked(medagents: tuple[ImportedFiles, Pat
     assert has("gpt-4o-medagents", "never given", "mmlu-pro", "I")
     assert any(kind == "repeated" for _, kind, _ in said)
     run = next(id for id, agent in agents.items() if agent == "gpt-4o-mdagents")
-    from ragrounds.api.imports import audit_run
+    from ragrounds.api.data import audit_run
 
     assert {one.kind for one in audit_run(run, home=home)} >= {"doubled", "one letter", "outside"}
 
