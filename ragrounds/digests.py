@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ FILE_MODULE = "ragrounds_own_"
 Import: TypeAlias = tuple[int, str, tuple[str, ...]]
 """An import: dots before the module's name, the name, and the names that are taken from it."""
 _OWN = "ragrounds"
+_EXTEND = "ragrounds.extend"
 _PARTS_OF_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _homes: dict[int, tuple[object, dict[str, str]]] = {}
 
@@ -214,7 +216,11 @@ def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[Impo
 def _write(node: ast.AST, words: list[str], imports: list[Import], own: bool) -> None:
     """Write a tree as words: kinds of nodes and their fields, without places and without what is empty, so that
     versions of Python that know more fields write the same."""
-    if isinstance(node, ast.ImportFrom):
+    if isinstance(node, ast.ImportFrom) and node.module == _EXTEND and not node.level:
+        places = importlib.import_module(_EXTEND).places()  # what is imported there is defined elsewhere
+        found = (places[alias.name].partition(":") for alias in node.names if alias.name in places)
+        imports += [(0, module, (name,)) for module, _, name in found]
+    elif isinstance(node, ast.ImportFrom):
         imports.append((node.level, node.module or "", tuple(alias.name for alias in node.names)))
     elif isinstance(node, ast.Import):
         imports += [(0, alias.name, ()) for alias in node.names]
