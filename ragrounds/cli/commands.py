@@ -3,9 +3,7 @@ the command is called."""
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -13,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ragrounds import hooks
+from ragrounds.cli.command_files import command_files
 from ragrounds.cli.help_text import (
     COMMON,
     FEW,
@@ -27,7 +26,6 @@ from ragrounds.cli.help_text import (
 from ragrounds.errors import UserError
 
 _MORE = "ragrounds.more"
-_HEAD = re.compile(r"`ragrounds ([a-z-]+)`: ([^`]+?)\.? ?(?=`|$)")
 
 
 class Command(TyperCommand):
@@ -115,22 +113,6 @@ class ListGroup(Group):
     """A noun whose list is meant where nothing else is said: `ragrounds runs` is `ragrounds runs ls`."""
 
     default = "ls"
-
-
-@cache
-def command_files() -> dict[str, tuple[str, str]]:
-    """Return the module of each command that ships and what the command does, by subject.
-
-    Both are in the first sentences of the module's file, so that ``--help`` and a shell that completes import none; a
-    new command is a new file, and nothing else names it.
-    """
-    found: dict[str, tuple[str, str]] = {}
-    for module, path in hooks.COMMAND.modules().items():
-        with path.open(encoding="utf-8") as file:
-            head = " ".join(file.read(500).strip().strip('"').partition("\n\n")[0].partition('"""')[0].split())
-        found |= {command: (module, f"{about[0].upper()}{about[1:]}") for command, about in _HEAD.findall(head)}
-    known = [name for names in SECTIONS.values() for name in names if name in found]
-    return {name: found[name] for name in (*known, *sorted(found.keys() - {*known}))}
 
 
 def _installed_commands() -> list[str]:

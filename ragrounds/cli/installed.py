@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ragrounds import hooks
-from ragrounds.cli.commands import command_files
+from ragrounds.cli.command_files import command_files
 from ragrounds.plugins import ExtensionPoint
 
 COMMANDS: ExtensionPoint[object] = ExtensionPoint(hooks.COMMAND, typer.Typer, ships=lambda: dict(command_files()))

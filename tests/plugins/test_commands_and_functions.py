@@ -12,7 +12,7 @@ import ragrounds as rr
 import ragrounds.extensions
 from ragrounds import hooks, plugins
 from ragrounds.api.functions import FUNCTIONS, public_names
-from ragrounds.cli.commands import command_files
+from ragrounds.cli.command_files import command_files
 from ragrounds.cli.installed import COMMANDS
 from ragrounds.digests import code_digest
 from ragrounds.errors import UserError
