@@ -59,7 +59,7 @@ ROOMS = {
     ),
     "cells": Room(("ragrounds/api/study_cells.py",), ("tests/studies",)),
     "claims": Room(
-        tuple(f"ragrounds/evals/compare/{name}.py" for name in ("claims", "assertions", "sequential_stop")),
+        tuple(f"ragrounds/evals/compare/{name}.py" for name in ("claims", "assertions", "sequential_stop", "stopped_runs")),
         ("tests/compare/test_expressions.py", "tests/compare/test_claims_*.py", "tests/engine/test_until.py"),
     ),
     "fusion": Room(("ragrounds/tools/retrievers/fusion.py",), ("tests/tools/test_combining.py",)),

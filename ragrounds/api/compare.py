@@ -34,11 +34,12 @@ from ragrounds.api.workspace import (
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
 from ragrounds.evals.compare.assertions import check_claims
-from ragrounds.evals.compare.claims import ClaimVerdict, Decision, all_hold
+from ragrounds.evals.compare.claims import all_hold
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.comparison import compare as compare_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, Decision
 from ragrounds.evals.scorers import scorer_name
 from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, Unfinished, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
