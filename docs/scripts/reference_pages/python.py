@@ -159,7 +159,7 @@ def _more(targets: dict[str, str]) -> str:
     """Functions of `ragrounds.api` that the package's root does not have."""
     parts = [
         "# Further functions",
-        "What commands call and the root of the package does not have: `from ragrounds.api.MODULE import NAME`.",
+        "What commands call and the root of the package does not have: `from ragrounds.api.… import NAME`.",
     ]
     public = {name for name, _, _ in _public()}
     for file in sorted((ROOT / "ragrounds" / "api").glob("*.py")):
