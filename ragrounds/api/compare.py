@@ -49,9 +49,9 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import collection_sizes
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.analysis_tables import analysis_table, print_analysis, with_names
 from ragrounds.ui.columns import Column
-from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.run_tables import ledger_table
