@@ -156,8 +156,9 @@ def test_figures_equal_those_of_libraries(seed, store):
     sure = draw.random(count) if seed else draw.integers(0, 5, count) / 4
     right = (draw.random(count) < sure**1.5).astype(float)
     run = add(store, count, lambda i, e: (f"Confidence: {sure[i]:.17f}", right[i], "A"), name=f"r{seed}")
-    made = calibrated(run, *confidences(store, run, "stated"))
-    read = np.array([confidences(store, run, "stated")[1][f"x/{i}", 0] for i in range(count)])
+    source, stated_shares = confidences(store, run, "stated")
+    made = calibrated(run, source, stated_shares)
+    read = np.array([stated_shares[f"x/{i}", 0] for i in range(count)])
     assert made.brier.value == pytest.approx(brier_score_loss(right, read), abs=1e-9)
     if seed:  # MAPIE has a bin of its own for 0
         expected = mapie.expected_calibration_error(right.astype(int), read, BINS + 1, "uniform")

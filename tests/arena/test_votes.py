@@ -60,6 +60,7 @@ async def test_votes_are_cast_with_keys_and_kept_one_by_one(staged):
     votes = staged.keeper.votes(staged.keeper.add(staged.arena))
     assert count == len(votes) == 4
     assert sorted(v.outcome for v in votes if v.axis == "knowledge") == ["skip", "tie"]
+    assert "strength=3" in out.getvalue()  # an answer is shown
     assert not any(name in out.getvalue() for name in ("strong-1", "openai"))
 
 

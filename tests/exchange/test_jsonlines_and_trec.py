@@ -28,7 +28,7 @@ def test_json_lines_hold_everything_and_no_key(store, run):
     assert asked["asked"]["messages"][1]["content"] == "My key: [key]"
     assert SECRET not in b"".join(lines).decode()
     assert found[2]["attempt"]["status"] == "failed"
-    assert all(line.count(b"\n") == 1 for line in lines)
+    assert [line.count(b"\n") for line in lines] == [1, 1, 1]
 
 
 def test_trec_runs_are_read_again_with_the_same_order(store, run, tmp_path):

@@ -36,7 +36,7 @@ def test_attempts_are_traces_of_steps_and_calls(spans):
     assert retrieve["parentSpanId"] == answer["parentSpanId"] == root["spanId"]
     assert (search["parentSpanId"], model["parentSpanId"]) == (retrieve["spanId"], answer["spanId"])
     assert len({span["traceId"] for span in spans}) == 3
-    assert all(len(span["traceId"]) == 32 and len(span["spanId"]) == 16 for span in spans)
+    assert {(len(span["traceId"]), len(span["spanId"])) for span in spans} == {(32, 16)}
     assert int(model["endTimeUnixNano"]) - int(model["startTimeUnixNano"]) == 1_500_000_000
     assert int(model["startTimeUnixNano"]) == 1_000_600_000_000
 

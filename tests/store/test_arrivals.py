@@ -56,9 +56,10 @@ def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: P
         with Store(home) as store:
             kept = attempts(store, store.runs()[0])
         assert {attempt.status for attempt in kept.values()} == {"completed"}
-        assert all(
-            attempt.cost_paid == attempt.cost_uncached and attempt.cost_uncached for attempt in kept.values()
-        )  # paid once, by them
+        full_prices = [attempt.cost_uncached for attempt in kept.values()]
+        assert len(full_prices) == 5
+        assert min(full_prices) > 0
+        assert [attempt.cost_paid for attempt in kept.values()] == full_prices  # paid once, by them
         assert len(files(home)) == 1  # the dead one's, which this process did not know to be done with
         assert command(*options, "--new").returncode == 0
         assert files(home) == []
@@ -138,7 +139,7 @@ def test_a_record_that_was_cut_ends_the_file(tmp_path: Path) -> None:
     data = path.read_bytes()
     for size in range(len(data)):
         path.write_bytes(data[:size])
-        assert left(tmp_path) == {f"{number:064x}" for number in range(size * 3 // len(data))} or size == 0
+        assert left(tmp_path) == {f"{number:064x}" for number in range(size * 3 // len(data))}
         path.write_bytes(data)
     path.write_bytes(os.urandom(len(data)))
     assert left(tmp_path) == set()

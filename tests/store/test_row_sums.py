@@ -165,6 +165,18 @@ def test_a_damaged_attempt_is_named_and_made_again(place: Path, store: Store, da
     assert attempt_totals(store, run) == whole
 
 
+@pytest.mark.parametrize("table", SUMMED, ids=lambda table: table.name)
+def test_the_sum_is_of_every_column_but_the_runs_number_and_the_codes_digest(table: sa.Table) -> None:
+    columns = [one for one in table.c if one.name != CHECKSUM]
+    row = {one.name: other(one, None) for one in columns}
+    checksum = summed(table, row)[CHECKSUM]
+    changed = {one.name: summed(table, row | {one.name: other(one, row[one.name])})[CHECKSUM] for one in columns}
+    assert len(columns) >= 3
+    assert [name for name, sum_of in changed.items() if sum_of == checksum] == [
+        one.name for one in columns if one.foreign_keys or one.name == "code"
+    ]
+
+
 @pytest.mark.parametrize("value", [0, 1, 7, -0.0, 0.1, 1e300, None, 2**53])
 def test_sums_are_of_values_as_databases_keep_them(tmp_path: Path, value: float | None) -> None:
     row = {"run": 1, "scorer": "s", "question_id": "q", "epoch": 0, "value": value, "answer_status": "answered"}
