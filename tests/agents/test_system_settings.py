@@ -3,15 +3,18 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 import ragrounds as rr
 from ragrounds.agents.agent import code_named, open_agent, read_card
 from ragrounds.agents.systems import place
 from ragrounds.agents.systems.place import app_of, give, named_object
+from ragrounds.agents.systems.process_choice import hosts_held
 from ragrounds.agents.systems.settings import flat, read_table, with_model, with_tables
 from ragrounds.errors import UserError
 from tests.servers.process import Running
@@ -47,17 +50,18 @@ asking = made(ask).compile()
 """
 
 
-@pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An application in the layout that LangGraph's own template has."""
-    parts, library = tmp_path / "src" / "parts", tmp_path / "library"
+@pytest.fixture(scope="module")
+def app_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An application in the layout of LangGraph's own template, whose host lives until the last test."""
+    folder = tmp_path_factory.mktemp("app")
+    parts, library = folder / "src" / "parts", folder / "library"
     parts.mkdir(parents=True)
     library.mkdir()
     (parts / "__init__.py").write_text("")
     (parts / "words.py").write_text("WORD = 'word'\n")
     (parts / "graph.py").write_text(GRAPH)
     (library / "library.py").write_text("WORD = 'of the library'\n")
-    (tmp_path / ".env").write_text("export APP_WORD='from the file'\nAPP_OTHER=other\n")
+    (folder / ".env").write_text("export APP_WORD='from the file'\nAPP_OTHER=other\n")
     says = {
         "dependencies": [".", "./library", "langchain_openai"],
         "graphs": {
@@ -66,15 +70,22 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         },
         "env": ".env",
     }
-    (tmp_path / "langgraph.json").write_text(json.dumps(says))
-    (tmp_path / "person.py").write_text("def choose(asked):\n    return asked['choices'][0]\n")
+    (folder / "langgraph.json").write_text(json.dumps(says))
+    (folder / "person.py").write_text("def choose(asked):\n    return asked['choices'][0]\n")
+    (folder / "other.json").write_text("[]")
+    with hosts_held():
+        yield folder
+
+
+@pytest.fixture
+def app(app_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("APP_WORD", "APP_OTHER"):
         monkeypatch.setenv(name, "")  # to be as it was afterwards
         monkeypatch.delenv(name)
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.setattr(place, "_shared", {})
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    monkeypatch.chdir(app_folder)
+    return app_folder
 
 
 def texts(result: rr.RunResult) -> set[str]:
@@ -115,14 +126,13 @@ def test_an_app_runs_with_its_dependencies_and_its_environment(app: Path) -> Non
     ],
 )
 def test_an_app_without_that_graph_tells_what_it_has(app: Path, name: str, message: str) -> None:
-    (app / "other.json").write_text("[]")
     with pytest.raises(UserError) as told:
         run(name)
     assert message in str(told.value)
 
 
-def test_an_agent_s_file_names_a_system_and_who_answers(app: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "agents"
+def test_an_agent_s_file_names_a_system_and_who_answers(app: Path) -> None:
+    folder = app / "agents"
     folder.mkdir()
     file = folder / "mine.toml"
     file.write_text('system = "../langgraph.json:asking"\non_interrupt = "../person.py:choose"\nas = "Mine"\n')
@@ -242,22 +252,20 @@ def open_agent_card(text: str) -> dict[str, object]:
 
 def three_lines(question: str) -> str:
     """A function as somebody writes it in a notebook."""
-    import openai
-
-    said = openai.OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
-    return str(said.choices[0].message.content)
+    body = {"model": "m", "messages": [{"role": "user", "content": question}]}
+    reply = httpx.post(f"{os.environ['OPENAI_BASE_URL']}/chat/completions", json=body).json()
+    return str(reply["choices"][0]["message"]["content"])
 
 
 def test_objects_are_agents(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
     before = server.account().calls
     inside = lambda question: "B"  # noqa: E731 - as it is given
     result = run({"Three lines": three_lines, "Always B": inside, "Ours": "direct"}, model="baseline:extractive")
     assert [run.agent for run in result.runs] == [f"{__name__}:three_lines", "__main__:lambda", "direct"]
     assert server.account().calls - before == 2
-    rows = {row.agent: row.name for row in result.comparison.rows} if hasattr(result.comparison.rows[0], "name") else {}
-    assert not rows or rows["__main__:lambda"] == "Always B"
+    rows = {row.agent: row.name for row in result.comparison.rows}
+    assert rows["__main__:lambda"] == "Always B"
     again = run([inside])
     assert again.runs[0].id == result.runs[1].id, "the same function is the same run"
     with pytest.raises(UserError, match="an object of this process"):

@@ -127,12 +127,18 @@ output = "result"
 """
 
 
-@pytest.fixture
-def mine(tmp_path):
-    (tmp_path / "mine.py").write_text(OBSERVED)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with a user's graphs: systems of one folder share a host."""
+    folder = tmp_path_factory.mktemp("graphs")
+    (folder / "mine.py").write_text(OBSERVED)
+    return folder
 
+
+@pytest.fixture
+def mine(folder):
     def card(function):
-        file = tmp_path / f"{function}.toml"
+        file = folder / f"{function}.toml"
         file.write_text(CARD.format(function=function))
         return str(file)
 
@@ -179,14 +185,13 @@ async def test_the_cap_on_seconds_ends_a_waiting_graph(mine):
     ("agent", "message"),
     [
         ("./nowhere.py:build", "There is no file"),
-        ("{mine}:failing", "no such thing"),
-        ("{mine}:pair", "which key holds the answer"),
+        ("{folder}/mine.py:failing", "no such thing"),
+        ("{folder}/mine.py:pair", "which key holds the answer"),
     ],
 )
-async def test_what_cannot_be_loaded_is_told(agent, message, mine, tmp_path):
-    mine("build")
+async def test_what_cannot_be_loaded_is_reported(agent, message, folder):
     with pytest.raises(UserError, match=message):
-        await play(agent.format(mine=tmp_path / "mine.py"), [])
+        await play(agent.format(folder=folder), [])
 
 
 def test_the_tier_is_a_part_of_the_identity():
@@ -197,7 +202,7 @@ def test_the_tier_is_a_part_of_the_identity():
 
 def test_a_graph_of_one_s_own_needs_no_model(command):
     done = command(
-        "run", "--benchmark", "sample", "--agent", f"{EXAMPLE}:own_client", "--limit", "3", "--display", "none"
+        "run", "--benchmark", "sample", "--agent", f"{EXAMPLE}:own_client", "--limit", "1", "--display", "none"
     )
     assert done.returncode == 0, done.stderr
     assert "unknown" in done.stdout, "its cost"

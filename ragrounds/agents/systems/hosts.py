@@ -68,7 +68,8 @@ class HostPlace(NamedTuple):
 def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The variables of a host: those of this process without our own settings, and `variables` where they are not
     set. No traces are uploaded."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("RAGROUNDS_")}
+    ours = ("RAGROUNDS_", "PYTEST_CURRENT_TEST")  # pytest sets it for each test: none could use the host of another
+    own = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return tuple(sorted({**variables, **own, **NO_UPLOADS}.items()))
 
 
