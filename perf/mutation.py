@@ -59,7 +59,12 @@ ROOMS = {
     ),
     "cells": Room(("ragrounds/api/study_cells.py",), ("tests/studies",)),
     "claims": Room(
-        tuple(f"ragrounds/evals/compare/{name}.py" for name in ("claims", "assertions", "sequential_stop")),
+        (
+            "ragrounds/evals/compare/claims.py",
+            "ragrounds/evals/compare/assertions.py",
+            "ragrounds/evals/compare/sequential_stop.py",
+            "ragrounds/evals/compare/stopped_runs.py",
+        ),
         ("tests/compare/test_expressions.py", "tests/compare/test_claims_*.py", "tests/engine/test_until.py"),
     ),
     "fusion": Room(("ragrounds/tools/retrievers/fusion.py",), ("tests/tools/test_combining.py",)),

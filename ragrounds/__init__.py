@@ -54,40 +54,39 @@ if TYPE_CHECKING:
 _PLACES = {
     "run": "api.run", "arun": "api.run", "RunResult": "api.run",
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
-    "publish": "api.publish", "verify": "api.verify",
     "score": "api.score", "judge": "api.score",
-    "counterfactual": "api.counterfactual",
     "doctor": "api.doctor", "gate": "api.gate",
-    "export": "api.exchange", "import_store": "api.exchange",
-    "import_runs": "api.imports",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",
-    "study": "api.study", "StudyResult": "api.study", "StudyListener": "api.study_call",
     "Result": "api.results",
     "RunListener": "api.progress", "TerminalListener": "api.progress", "NotebookListener": "api.progress",
     "UserError": "errors", "StopRun": "errors", "Interrupted": "errors",
     "Settings": "settings",
 }  # fmt: skip
-"""Public name → the module that has it."""
-
-__all__ = ["__version__", *_PLACES]
+"""Public names of the core and their modules. :data:`ragrounds.hooks.FUNCTION` says how others are added."""
 
 
-if not TYPE_CHECKING:  # a name that is not there is an error for who checks types
+if not TYPE_CHECKING:  # type checkers report a name that does not exist
 
     def __getattr__(name: str) -> object:
         """Import a public name at its first use."""
-        import sys
         from importlib import import_module
+        from importlib.util import find_spec
 
-        if name not in _PLACES:
-            module = sys.modules[__name__]
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
-        found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-        globals()[name] = found
-        return found
+        if name in _PLACES:
+            value = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+        elif name != "__all__" and (name.startswith("_") or find_spec(f"{__name__}.{name}")):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")  # or a module not yet imported
+        else:
+            from ragrounds.api.functions import added_function, public_modules
+
+            value = ["__version__", *public_modules()] if name == "__all__" else added_function(name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PLACES])
+    from ragrounds.api.functions import public_names
+
+    return sorted({*globals(), *public_names()})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,9 @@ FILE_MODULE = "ragrounds_own_"
 Import: TypeAlias = tuple[int, str, tuple[str, ...]]
 """An import: dots before the module's name, the name, and the names that are taken from it."""
 _OWN = "ragrounds"
+_EXTEND = "ragrounds.extend"
+_EXTENSIONS = "ragrounds.extensions"
+"""Followed wherever it is imported: only an extension imports it, and its code determines answers like the core's."""
 _PARTS_OF_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _homes: dict[int, tuple[object, dict[str, str]]] = {}
 
@@ -51,8 +55,9 @@ def code_digest(module: str, *, within: Sequence[str] = (), without: Sequence[st
     """Hash what a module does, with what it imports from its own package and from the packages `within`.
 
     Args:
-        module: Dotted name. Of a module of this package only imports from `within` are followed; of any other, those
-            from its top-level package too, or, where it lies in a folder of the user's, from that folder.
+        module: Dotted name. Of a module of this package only imports from `within` and from extensions are followed; of
+            any other, those from its top-level package too, or, where it lies in a folder of the user's, from that
+            folder.
         within: Dotted names of packages.
         without: Modules of these that are left out, with what they import.
 
@@ -152,7 +157,7 @@ def _closure(
     left += [(path.stem, path) for path in paths]
     folder = paths[0].parent if paths else next((path.parent for name, path in left if _lies_alone(name, path)), None)
     beside = cache(partial(module_file, folder)) if folder is not None else None
-    roots = tuple(root for name in modules if (root := name.partition(".")[0]) != _OWN)
+    roots = (_EXTENSIONS, *(root for name in modules if (root := name.partition(".")[0]) != _OWN))
     while left:
         name, path = left.pop()
         if (name, path) in done or name in without:
@@ -214,7 +219,11 @@ def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[Impo
 def _write(node: ast.AST, words: list[str], imports: list[Import], own: bool) -> None:
     """Write a tree as words: kinds of nodes and their fields, without places and without what is empty, so that
     versions of Python that know more fields write the same."""
-    if isinstance(node, ast.ImportFrom):
+    if isinstance(node, ast.ImportFrom) and node.module == _EXTEND and not node.level:
+        places = importlib.import_module(_EXTEND).places()  # what is imported there is defined elsewhere
+        found = (places[alias.name].partition(":") for alias in node.names if alias.name in places)
+        imports += [(0, module, (name,)) for module, _, name in found]
+    elif isinstance(node, ast.ImportFrom):
         imports.append((node.level, node.module or "", tuple(alias.name for alias in node.names)))
     elif isinstance(node, ast.Import):
         imports += [(0, alias.name, ()) for alias in node.names]

@@ -1,15 +1,35 @@
 """Every way to add to ragrounds, on one page.
 
-A hook says what one kind of addition is, and where such objects are looked for. Those that ship are objects at the top
-level of the modules of a folder: a new file adds one, without a list. A package adds one by an entry point of the
-hook's group, whose name is the object's, and a user names one as ``package.module:NAME`` or ``./file.py:NAME``. All
-three are found by :class:`ragrounds.plugins.ExtensionPoint` and held to the same checks; nothing in the core imports
-an object that is found so (``.importlinter``). docs/how-to/plugins.md has an example of each.
+A hook says what one kind of addition is, and where its objects are found:
+
+- in the modules of the core's folder: a new file there adds an object, and no list names it;
+- in the folder or module of the same name of each extension: beside ``ragrounds/tools/retrievers/`` there is
+  ``ragrounds/extensions/NAME/retrievers/``, beside ``ragrounds/cli/`` ``ragrounds/extensions/NAME/cli.py``;
+- in installed packages, by an entry point of the hook's group, whose name is the object's;
+- where a user names one, as ``package.module:NAME`` or ``./file.py:NAME``.
+
+All are found by :class:`ragrounds.plugins.ExtensionPoint` and pass the same checks. docs/how-to/plugins.md has an
+example of each. Agents and graphs ship in the core alone.
+
+An extension is a folder ``ragrounds/extensions/NAME/`` that can be deleted; no module of the core imports it. Its
+``__init__.py`` is imported to list what it has, so it holds constants alone: ``BASES``, the extensions that it imports
+(it is left out where one of them is missing), and ``FUNCTIONS``, its public functions, each as ``module:NAME``.
 """
 
 from __future__ import annotations
 
+import os
+import pkgutil
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
+
+EXTENSIONS = "ragrounds.extensions"
 
 
 class Hook(NamedTuple):
@@ -20,13 +40,83 @@ class Hook(NamedTuple):
     expected: str
     """What an object must be, in words."""
     folder: str
-    """The package whose modules hold those that ship."""
+    """The package whose modules hold the core's objects; its last part names that of extensions."""
     listing: str = ""
     """The command that lists all."""
     group: str = ""
-    """The group of entry points; empty: only what ships is found."""
+    """The group of entry points; empty: no installed package adds any."""
     point: str = ""
     """``module:NAME`` of its extension point, which has the objects' class and the check."""
+
+    @property
+    def folders(self) -> list[str]:
+        """The core's folder, then those that extensions may have."""
+        name = self.folder.rpartition(".")[2]
+        return list(dict.fromkeys((self.folder, *(f"{EXTENSIONS}.{extension}.{name}" for extension in extensions()))))
+
+    def modules(self) -> dict[str, Path]:
+        """Return the modules of all folders by dotted name, each with its file. None is imported."""
+        modules: dict[str, Path] = {}
+        for folder in self.folders:
+            spec = module_spec(folder)
+            if spec is None:
+                continue
+            if spec.submodule_search_locations is None:
+                modules[folder] = Path(spec.origin or "")
+            for module in pkgutil.iter_modules(spec.submodule_search_locations or ()):
+                file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
+                modules[f"{folder}.{module.name}"] = Path(module.module_finder.path, file)  # type: ignore[union-attr]
+        return modules
+
+    def module(self, name: str) -> str | None:
+        """Return the dotted name of the module that is called so; ``None``: no folder has one."""
+        names = (f"{folder}.{name}" for folder in self.folders)
+        return next((full for full in names if name.isidentifier() and module_spec(full) is not None), None)
+
+    def is_extended(self) -> bool:
+        """Return whether installed packages have entry points of the group, by their files alone.
+
+        It takes some milliseconds, a tenth of what importlib.metadata takes: ``ragrounds --help`` asks for it.
+        """
+        for folder in sys.path:
+            try:
+                names = os.listdir(folder or ".")  # noqa: PTH208 - half the time of Path.iterdir
+            except OSError:
+                continue
+            for name in names:
+                if name.endswith((".dist-info", ".egg-info")):
+                    try:
+                        with open(f"{folder or '.'}/{name}/entry_points.txt", "rb") as file:  # noqa: PTH123
+                            if f"[{self.group}]".encode() in file.read():
+                                return True
+                    except OSError:
+                        pass
+        return False
+
+
+def module_spec(name: str) -> ModuleSpec | None:
+    """Return where a module is; ``None``: it, or a package that it would be in, is not there."""
+    try:
+        return find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+@cache
+def extensions() -> dict[str, ModuleType]:
+    """Return the extensions by name, without those that lack one of their bases."""
+    spec = module_spec(EXTENSIONS)
+    places = spec.submodule_search_locations if spec else None
+    found = {place.name: import_module(f"{EXTENSIONS}.{place.name}") for place in pkgutil.iter_modules(places or ())}
+    while incomplete := [name for name, it in found.items() if not found.keys() >= {*getattr(it, "BASES", ())}]:
+        found = {name: package for name, package in found.items() if name not in incomplete}
+    return found
+
+
+def extension_functions() -> dict[str, str]:
+    """Return the module of each public function of the extensions, by the function's name."""
+    listed = (place for package in extensions().values() for place in getattr(package, "FUNCTIONS", ()))
+    return {name: module for module, _, name in (place.partition(":") for place in listed)}
 
 
 SCORER = Hook(
@@ -37,7 +127,7 @@ SCORER = Hook(
     group="ragrounds.scorers",
     point="ragrounds.evals.scorers.catalogue:SCORERS",
 )
-"""Reads a stored attempt against its gold, by rules. An object of a class of one's own::
+"""Reads a stored attempt against its gold, by rules: an object of a custom class::
 
     class Mine(ScorerRecord):
         def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score: ...
@@ -175,12 +265,43 @@ DATABASE = Hook(noun="kind of database", expected="a Dialect, and `open_url`", f
     def open_url(url: sa.URL) -> sa.Engine: ...
 """
 
-CLUSTER = Hook(noun="engine", expected="`open_cluster`", folder="ragrounds.evals.engine.distributed")
-"""What a run's questions are distributed to (``--engine ray``); each link is a worker::
+CLUSTER = Hook(noun="engine", expected="`executor`", folder="ragrounds.evals.engine.distributed.clusters")
+"""Workers that share a run's questions: the module of the folder that has the name of ``--engine``, with::
 
-    async def open_cluster(workers: int | None, concurrency: int, shared_store: bool, held: ExitStack,
-                           say: Callable[[str], None]) -> Sequence[Link]: ...
+    def executor(*, workers: int | None, in_flight: int, held: ExitStack, recipe: Recipe, home: Path, url: str | None,
+                 say: Callable[[str], None], worker_timeout: float, store_timeout: float) -> Executor: ...
+
+It returns a function with the parameters of :func:`ragrounds.evals.engine.scheduler.replay`. ``local`` also has
+``leader``, for workers that join a process at work.
 """
+
+COMMAND = Hook(
+    noun="command",
+    expected="a typer.Typer that has a command or a group of this name",
+    folder="ragrounds.cli",
+    listing="ragrounds --help",
+    group="ragrounds.commands",
+    point="ragrounds.cli.installed:COMMANDS",
+)
+"""A command or a group of commands. The docstring of a module that ships begins with what ``--help`` shows, so that
+nothing is imported for it::
+
+    \"\"\"`ragrounds mine`: what it does.\"\"\"
+    app = typer.Typer()
+
+    @app.command("mine")
+    def mine() -> None: ...
+"""
+
+FUNCTION = Hook(
+    noun="public function",
+    expected="a function or a class",
+    folder="ragrounds.api",
+    group="ragrounds.functions",
+    point="ragrounds.api.functions:FUNCTIONS",
+)
+"""``rr.NAME``: a function, or a class that is used with one. ``ragrounds/__init__.py`` names those of the core, the
+``FUNCTIONS`` of an extension its own, so that ``import ragrounds`` imports none of them."""
 
 HOOKS = (
     SCORER,
@@ -193,7 +314,10 @@ HOOKS = (
     ANALYSIS,
     EXPORT,
     IMPORT,
+    PRINTED,
     VIEW,
     DATABASE,
     CLUSTER,
+    COMMAND,
+    FUNCTION,
 )

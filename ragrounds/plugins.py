@@ -15,7 +15,6 @@ import importlib
 import importlib.util
 import inspect
 import logging
-import pkgutil
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -29,7 +28,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ragrounds import hooks
-from ragrounds.digests import FILE_MODULE, files_behind, note_home
+from ragrounds.digests import FILE_MODULE, files_behind, home_of, note_home
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.recorder.errors import failure
 
@@ -51,44 +50,39 @@ N = TypeVar("N", bound=Named)
 T = TypeVar("T")
 
 
-def discover(package: str, kind: type[N]) -> dict[str, N]:
-    """The objects of a kind that the modules of a package hold at their top level, by name, in alphabetical order.
+def discover(hook: hooks.Hook, kind: type[N]) -> dict[str, N]:
+    """Return the objects of a kind at the top level of the modules of a hook's folders, by name, in alphabetical order.
 
-    Args:
-        package: Dotted name; every module directly in it is imported, so modules import slow libraries where they use
-            them.
-        kind: The class of the objects.
+    Every module is imported, so modules import slow libraries where they use them.
 
     Raises:
-        TypeError: two objects have the same name.
+        UserError: two objects have the same name.
     """
-    return dict(_discovered(package, kind))
+    return dict(_discovered(hook, kind))
 
 
 @cache
-def _discovered(package: str, kind: type[T]) -> Mapping[str, T]:
-    found: dict[str, T] = {}
-    for entry in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        module = importlib.import_module(f"{package}.{entry.name}")
-        for name, value in vars(module).items():
+def _discovered(hook: hooks.Hook, kind: type[T]) -> Mapping[str, T]:
+    objects: dict[str, T] = {}
+    for module in hook.modules():
+        for attribute, value in vars(importlib.import_module(module)).items():
             if not isinstance(value, kind):
                 continue
-            own: str = value.name  # type: ignore[attr-defined]
-            if found.setdefault(own, value) is not value:
-                raise TypeError(f"{module.__name__} has another {kind.__name__} of the name {own!r}.")
-            note_home(value, module.__name__, name)
-    return MappingProxyType(dict(sorted(found.items())))
+            name: str = value.name  # type: ignore[attr-defined]
+            if objects.setdefault(name, value) is not value:
+                other = home_of(objects[name])
+                raise UserError(f"The {hook.noun} {name!r} is in {other} and in {module}: give one another name.")
+            note_home(value, module, attribute)
+    return MappingProxyType(dict(sorted(objects.items())))
 
 
 @cache
-def _of_own_module(package: str, kind: type[T], name: str) -> T | None:
-    """The object of a name in the module of that name: those beside it need not be imported for it."""
-    module = f"{package}.{name}"
-    if not name.isidentifier() or name.startswith("_") or importlib.util.find_spec(module) is None:
-        return None
-    for own, value in vars(importlib.import_module(module)).items():
+def _of_own_module(hook: hooks.Hook, kind: type[T], name: str) -> T | None:
+    """Return the object of a name from the module of that name; no other module is imported for it."""
+    module = None if name.startswith("_") else hook.module(name)
+    for attribute, value in vars(importlib.import_module(module)).items() if module else ():
         if isinstance(value, kind) and value.name == name:  # type: ignore[attr-defined]
-            note_home(value, module, own)
+            note_home(value, module or "", attribute)
             return value
     return None
 
@@ -133,15 +127,15 @@ class ExtensionPoint(Generic[T]):
     check: Callable[[T], str] = lambda value: ""
     """Says what else an object lacks; empty: nothing."""
     ships: Callable[[], Mapping[str, T]] | None = None
-    """What comes with ragrounds, by name, where it is not objects in the modules of the hook's folder."""
+    """What comes with ragrounds, by name, where it is not objects in the modules of the hook's folders."""
 
     def shipped(self) -> Mapping[str, T]:
         """What comes with ragrounds, by name. No package and no user can take one of these names."""
-        return self.ships() if self.ships else _discovered(self.hook.folder, self.kinds)  # type: ignore[arg-type]
+        return self.ships() if self.ships else _discovered(self.hook, self.kinds)  # type: ignore[arg-type]
 
     def ours(self, name: str) -> T | None:
         """What comes with ragrounds under a name; ``None``: nothing does."""
-        alone = None if self.ships else _of_own_module(self.hook.folder, self.kinds, name)  # type: ignore[arg-type]
+        alone = None if self.ships else _of_own_module(self.hook, self.kinds, name)  # type: ignore[arg-type]
         return alone or self.shipped().get(name)
 
     def installed(self) -> dict[str, T]:
@@ -261,9 +255,11 @@ def _a(noun: str) -> str:
 
 
 def extension_points() -> dict[str, ExtensionPoint[Any]]:
-    """Where additions are looked for, by group of entry points. The rooms that use them are imported."""
-    found = [hook.point.partition(":") for hook in hooks.HOOKS if hook.point]
-    points: list[ExtensionPoint[Any]] = [getattr(importlib.import_module(place), name) for place, _, name in found]
+    """Return where additions are looked for, by group of entry points. The packages that use them are imported."""
+    places = [hook.point.partition(":") for hook in hooks.HOOKS if hook.point]
+    points: list[ExtensionPoint[Any]] = [
+        getattr(importlib.import_module(module), name) for module, _, name in places if hooks.module_spec(module)
+    ]
     return {point.hook.group: point for point in points}
 
 
@@ -325,7 +321,8 @@ def _load(entry: EntryPoint, point: ExtensionPoint[T]) -> _Loaded[T]:
         try:
             with _running(f"the package {_addition(entry).origin}"):
                 value = _instance(entry.load(), point.kinds, point.hook.expected, entry.value)
-                named, lacks = getattr(value, "name", entry.name), point.check(value)
+                named = entry.name if isinstance(value, type) else getattr(value, "name", entry.name)
+                lacks = point.check(value)
             if named != entry.name:
                 raise UserError(f"the entry point's name is {entry.name!r}, the object's {named!r}; call both alike.")
             if lacks:

@@ -221,11 +221,11 @@ def test_the_reference_has_every_command_and_option(scripts: None) -> None:
 def test_the_reference_has_every_public_name_and_record(scripts: None) -> None:
     from reference_pages import python_pages
 
-    import ragrounds
     from ragrounds import contracts, records
+    from ragrounds.api.functions import public_modules
 
     pages, targets = python_pages()
-    assert [name for name in ragrounds._PLACES if f"rr.{name}" not in targets and name != "Settings"] == []
+    assert [name for name in public_modules() if f"rr.{name}" not in targets and name != "Settings"] == []
     for module in (records, contracts):
         page = pages[f"reference/python/{module.__name__.partition('.')[2]}.md"]
         own = [name for name, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__]

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds import hooks
+
 ROOT = Path(__file__).resolve().parents[1]
 LINKS = ("agents", "graphs", "tools", "evals", "prompts")
 
@@ -178,12 +180,14 @@ def test_evals_has_only_rooms_and_the_contract_names_every_room() -> None:
 
 
 def imported_by(path: Path) -> set[str]:
-    """The modules of the package that a file imports, also inside functions and for types alone."""
-    found: set[str] = set()
+    """Return the modules of the package that a file imports, also inside functions, for types alone and relatively."""
+    imported: set[str] = set()
     for node in statements()[path]:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ragrounds"):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys() or {node.module}
-    return found & MODULES.keys()
+        if isinstance(node, ast.ImportFrom):
+            above = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
+            module = ".".join((*above, *([node.module] if node.module else [])))
+            imported |= {f"{module}.{alias.name}" for alias in node.names} & MODULES.keys() or {module}
+    return imported & MODULES.keys()
 
 
 def matching(lines: str) -> set[str]:
@@ -222,6 +226,26 @@ def test_nothing_in_the_core_imports_a_leaf() -> None:
     }
     assert arrows == set()
     assert core_lines() <= 65_000
+
+
+def test_the_core_imports_no_extension_and_an_extension_only_its_bases() -> None:
+    """Types alone may be imported from extensions, by the two modules that give names to users and to authors."""
+    bases = {name: {name, *getattr(package, "BASES", ())} for name, package in hooks.extensions().items()}
+    for _ in bases:  # bases of bases
+        bases = {name: known.union(*(bases[base] for base in known)) for name, known in bases.items()}
+    extension = {name: name.split(".")[2] for name in MODULES if name.startswith(f"{hooks.EXTENSIONS}.")}
+    wrong = {
+        f"{name} -> {one}"
+        for name, path in MODULES.items()
+        if name not in ("ragrounds", "ragrounds.extend")
+        for one in imported_by(path) & extension.keys()
+        if extension[one] not in bases.get(extension.get(name, ""), ())
+    }
+    assert wrong == set()
+    for name in ("ragrounds", "ragrounds.extend"):
+        for node in ast.parse(sources()[MODULES[name]]).body:
+            if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+                assert hooks.EXTENSIONS not in ast.unparse(node)
 
 
 def test_no_module_imports_itself_through_others() -> None:

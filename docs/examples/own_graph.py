@@ -5,11 +5,7 @@ from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from ragrounds.contracts import Context
-from ragrounds.graphs.answer_prompts import answer_prompt
-from ragrounds.graphs.documents import written
-from ragrounds.graphs.user_graph import agent
-from ragrounds.records import Message, Query
+from ragrounds.extend import Context, Message, Query, agent, answer_prompt, format_passages
 
 
 class State(TypedDict, total=False):
@@ -37,7 +33,7 @@ def build():
     async def answer(state: State, runtime: Runtime[Context]) -> State:
         # The options are seen here for the first time: nothing may be searched for after this.
         passages = [runtime.context.passage(id) for id in state["passages"]]
-        reply = await runtime.context.ask(answer_prompt(runtime.context, written(passages)))
+        reply = await runtime.context.ask(answer_prompt(runtime.context, format_passages(passages)))
         return {"answer": reply.text}
 
     graph = StateGraph(State, context_schema=Context)
@@ -61,9 +57,9 @@ def langchain_agent():
     """It takes the context too: `create_agent` with our model and our search tool, whose calls are journaled."""
     from langchain.agents import create_agent
 
-    from ragrounds.graphs.langchain import ContextModel, search
+    from ragrounds.extend import ContextModel, search_tool
 
-    return create_agent(ContextModel(), [search], context_schema=Context, system_prompt="Search, then answer.")
+    return create_agent(ContextModel(), [search_tool], context_schema=Context, system_prompt="Search, then answer.")
 
 
 @agent(summary="One plain function, whose answer has a form.", input={"question": "question", "options": "options"})
@@ -71,7 +67,7 @@ def structured():
     """Without a coroutine: LangGraph runs the node in a thread, and its call is journaled all the same."""
     from pydantic import BaseModel
 
-    from ragrounds.graphs.langchain import ContextModel
+    from ragrounds.extend import ContextModel
 
     class Choice(BaseModel):
         """The letter of the right option, and why it is right."""

@@ -1,9 +1,7 @@
 """A scorer of one's own: how many words an answer takes. No model is asked again."""
 
 import ragrounds as rr
-from ragrounds.evals.scorers.answer_status import read_long
-from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.extend import Attempt, Gold, Kind, Question, Score, ScorerRecord, read_long
 
 
 class Words(ScorerRecord):

@@ -1,6 +1,7 @@
 """LangGraph's own server on our langgraph.json: every graph is opened, and run against a server of this command's.
 
 python docs/scripts/langgraph_dev.py
+python docs/scripts/langgraph_dev.py --write  # langgraph.json alone, after a graph was added
 
 Needs `pip install 'langgraph-cli[inmem]'` beside ragrounds. It starts `langgraph dev`, runs each graph as Studio does
 (`POST /runs/stream`), and prints which nodes were seen and how many requests the model's server counted. The exit code
@@ -33,8 +34,19 @@ QUESTION = {
 }
 
 
+def graphs_file() -> str:
+    """Return the text of langgraph.json, which names every built-in graph."""
+    from ragrounds.graphs import catalogue
+
+    graphs = {name: f"./ragrounds/api/studio.py:{name}" for name in catalogue.names()}
+    return json.dumps({"dependencies": ["."], "graphs": graphs}, indent=2) + "\n"
+
+
 def main() -> int:
     """Run every graph; the exit code."""
+    if sys.argv[1:] == ["--write"]:
+        (ROOT / "langgraph.json").write_text(graphs_file())
+        return 0
     command = shutil.which("langgraph", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if command is None:
         print("There is no `langgraph` here: pip install 'langgraph-cli[inmem]'")

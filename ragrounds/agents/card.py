@@ -47,6 +47,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What it is called in tables and pictures, ``as = "GPT-3.5 + RAG"``; empty: by its text. No part of its
     identity."""
     source: str = ""
+    paper: str = ""
+    """Reference that a report cites: ``AUTHORS (YEAR). TITLE. arXiv ID``. No part of the agent's identity."""
     searches: bool = False
     question_only: bool = True
     """The options are hidden from everything that searches (MIRAGE, Section 3.1). ``false`` is a departure from it."""

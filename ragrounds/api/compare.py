@@ -34,11 +34,12 @@ from ragrounds.api.workspace import (
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
 from ragrounds.evals.compare.assertions import check_claims
-from ragrounds.evals.compare.claims import ClaimVerdict, Decision, all_hold
+from ragrounds.evals.compare.claims import all_hold
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.comparison import compare as compare_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, Decision
 from ragrounds.evals.scorers import scorer_name
 from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, Unfinished, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
@@ -48,9 +49,9 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import collection_sizes
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.analysis_tables import analysis_table, print_analysis, with_names
 from ragrounds.ui.columns import Column
-from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.run_tables import ledger_table

@@ -12,8 +12,9 @@ from ragrounds.api.results import RunsResult
 from ragrounds.api.workspace import opened_runs
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES
-from ragrounds.ui.comparison_tables import agent_names, print_comparison
+from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import text_of
 from ragrounds.ui.plot import PictureMaker
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ragrounds.api.workspace import Progress, chosen_settings, open_store, unheard
+from ragrounds.api.workspace import Progress, RunsGiven, chosen_settings, open_store, opened_runs, unheard
 from ragrounds.evals.benchmarks import (
     Benchmark,
     Card,
@@ -32,12 +32,14 @@ from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
 from ragrounds.evals.benchmarks.family import FAMILIES, installed_cards
 from ragrounds.evals.benchmarks.registry import unregister
 from ragrounds.evals.compare.question_values import answered_with
+from ragrounds.evals.compare.run_audit import RunFinding, audit_runs
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.records import Gold, Question
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
+from ragrounds.ui.text import one_line
 
 
 def list_cards() -> list[Card]:
@@ -144,6 +146,24 @@ def is_run(reference: str, *, home: str | Path | None = None, settings: Settings
         return reference in called or any(
             run.id.startswith(reference) or run.agent == reference for run in store.runs()
         )
+
+
+def audit_run(
+    runs: RunsGiven, *, home: str | Path | None = None, settings: Settings | None = None
+) -> tuple[RunFinding, ...]:
+    """What makes the figures of runs doubtful: doubled, missing or renumbered rows, blank answers, one letter far too
+    often, tokens that cannot be true, answers that are another run's. Nothing is found where there is nothing.
+
+    Raises:
+        UserError: an unknown run.
+    """
+    with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
+        return tuple(audit_runs(store, found))
+
+
+def finding_line(finding: RunFinding) -> str:
+    """What the audit of a run found, in a line."""
+    return one_line(f"Audit: {f'{finding.run}: ' if finding.run else ''}{finding.text}.", 400)
 
 
 def _read(question: Question, text: str) -> str:

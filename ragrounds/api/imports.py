@@ -1,4 +1,4 @@
-"""Answers of other systems become runs, and runs are audited."""
+"""Answers of other systems become runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.api.workspace import RunsGiven, chosen_settings, open_store, opened_runs
+from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.compare.run_audit import RunFinding, audit_runs
 from ragrounds.evals.exchange.imported_runs import RowFile, RunOfRows, benchmark_of, store_rows
 from ragrounds.evals.exchange.importers.importer import IMPORTERS, BadRow, Importer, ImportFile, recognised
 from ragrounds.evals.exchange.importers.records import looked_at
-from ragrounds.evals.exchange.run_audit import RunFinding, audit_runs
 from ragrounds.settings import Settings
 from ragrounds.ui.text import one_line
 
@@ -151,24 +151,6 @@ def import_files(
     if len(forms) > 1:
         raise UserError(f"These files have several forms ({', '.join(forms)}); import them one form at a time.")
     return found, left
-
-
-def audit_run(
-    runs: RunsGiven, *, home: str | Path | None = None, settings: Settings | None = None
-) -> tuple[RunFinding, ...]:
-    """What makes the figures of runs doubtful: doubled, missing or renumbered rows, blank answers, one letter far too
-    often, tokens that cannot be true, answers that are another run's. Nothing is found where there is nothing.
-
-    Raises:
-        UserError: an unknown run.
-    """
-    with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
-        return tuple(audit_runs(store, found))
-
-
-def finding_line(finding: RunFinding) -> str:
-    """What the audit of a run found, in a line."""
-    return one_line(f"Audit: {f'{finding.run}: ' if finding.run else ''}{finding.text}.", 400)
 
 
 def import_lines(found: ImportedFiles) -> Iterator[str]:

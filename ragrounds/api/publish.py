@@ -40,7 +40,8 @@ from ragrounds.evals.exchange.published_traces import TextMode, published_traces
 from ragrounds.evals.store.store import Store
 from ragrounds.settings import Settings
 from ragrounds.text import file_name
-from ragrounds.ui.comparison_tables import agent_names, printed_figures
+from ragrounds.ui.agent_names import agent_names
+from ragrounds.ui.comparison_tables import printed_figures
 from ragrounds.ui.leaderboard.board import (
     Board,
     BoardRanking,

@@ -1,4 +1,4 @@
-"""What replays a run's questions: this process, several processes that share the work, or a Ray cluster."""
+"""What replays a run's questions: this process, or workers that share the work."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
+from ragrounds import hooks
 from ragrounds.api.run_request import RunArguments
 from ragrounds.errors import UserError
-from ragrounds.evals.engine.plan import Recipe, needs_servers, with_servers
+from ragrounds.evals.engine.plan import Recipe, needs_servers
 from ragrounds.settings import Settings
 
 
@@ -22,11 +22,6 @@ async def _replay_here(*given: Any, **named: Any) -> str:
     return await replay(*given, **named)
 
 
-def _distributed(part: str) -> Any:
-    """A module of the distributed replay. It is found by its name here alone: a run in one process loads none of it."""
-    return import_module(f"ragrounds.evals.engine.distributed.{part}")
-
-
 def replayer(
     execution: RunArguments,
     in_flight: int,
@@ -35,23 +30,25 @@ def replayer(
     held: ExitStack,
     message: Callable[[str], None],
 ) -> Callable[..., Awaitable[str]]:
-    """What replays: :func:`ragrounds.evals.engine.scheduler.replay` itself, or a function of the same parameters that
-    distributes the work. What it needs until the run's end is put into `held`.
+    """Return what replays: :func:`ragrounds.evals.engine.scheduler.replay` itself, or a function of the same parameters
+    that distributes the work (:data:`ragrounds.hooks.CLUSTER`). What it needs until the run's end is put into `held`.
 
     Raises:
-        UserError: more workers than attempts in flight; Ray is not installed, or would have to start servers, or is on
-            more than one machine without PostgreSQL.
+        UserError: more workers than attempts in flight; workers are not installed, or cannot be there.
     """
     engine, workers = execution.engine, None if execution.workers == "auto" else execution.workers
-    may_grow = workers is None and execution.until is None and not execution.scorers
+    cluster = hooks.CLUSTER.module(engine)
+    may_grow = cluster is not None and workers is None and execution.until is None and not execution.scorers
     if execution.alone and (not may_grow or needs_servers(recipe)):
         return _replay_here
+    if cluster is None:
+        raise UserError(f"--workers and --engine {engine} need ragrounds/extensions/cluster, which is not there.")
     if workers is not None and workers > in_flight:
         raise UserError(
             f"--workers {workers} with --concurrency {in_flight}: a worker has at least one attempt in flight. Raise "
             "--concurrency, which is for all workers together, or use fewer workers."
         )
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "recipe": recipe,
         "home": settings.home,
         "url": settings.store,
@@ -62,21 +59,12 @@ def replayer(
     if execution.alone:
 
         def lead(*at: Any) -> Any:
-            """The leader of workers that join this process; nothing of it is loaded before."""
+            """Return the leader of workers that join this process; nothing of it is imported before."""
             *given, count = at
-            opening = partial(_distributed("worker").open_pipes, count)
-            return _distributed("leader").Leader(*given, open_links=opening, **told)
+            return import_module(cluster).leader(*given, workers=count, **options)
 
         return partial(_replay_here, lead=lead)
-    distributed = partial(_distributed("leader").replay_distributed, **told)
-    if engine == "local":
-        serve = partial(with_servers, tell=message, held=held)
-        return partial(distributed, open_links=partial(_distributed("worker").open_pipes, workers or 1), serve=serve)
-    if find_spec("ray") is None:
-        raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
-    if needs_servers(recipe):
-        raise UserError("--engine ray starts no servers: start them yourself, and give them with --base-url.")
-    joining = partial(
-        _distributed("ray_cluster").open_cluster, workers, in_flight, settings.store is not None, held, message
+    executor: Callable[..., Awaitable[str]] = import_module(cluster).executor(
+        workers=workers, in_flight=in_flight, held=held, **options
     )
-    return partial(distributed, open_links=joining)
+    return executor

@@ -36,7 +36,8 @@ from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
+from ragrounds.evals.compare.sequential_stop import ClaimStop
+from ragrounds.evals.compare.stopped_runs import StopRecord
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
 from ragrounds.evals.engine.opening import opening_recorded

@@ -5,9 +5,13 @@ Importing this package imports nothing more: pytest imports `ragrounds.cli.pytes
 
 from __future__ import annotations
 
+import gc
+
 
 def main(*, own_process: bool = True) -> None:
     """The console script; without `own_process` for who goes on in this process."""
+    if own_process:  # imports, and a table of 40,000 attempts, make millions of objects and hardly a cycle
+        gc.set_threshold(100_000, 20, 50)
     from ragrounds.cli.entry import main as started
 
     started(own_process=own_process)

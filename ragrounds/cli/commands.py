@@ -3,17 +3,15 @@ the command is called."""
 
 from __future__ import annotations
 
-import re
-from functools import cache
+from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-import ragrounds.cli
+from ragrounds import hooks
+from ragrounds.cli.command_files import command_files
 from ragrounds.cli.help_text import (
     COMMON,
     FEW,
@@ -25,9 +23,9 @@ from ragrounds.cli.help_text import (
     write_more,
     write_options,
 )
+from ragrounds.errors import UserError
 
 _MORE = "ragrounds.more"
-_HEAD = re.compile(r"`ragrounds ([a-z-]+)`: ([^`]+?)\.? ?(?=`|$)")
 
 
 class Command(TyperCommand):
@@ -117,59 +115,78 @@ class ListGroup(Group):
     default = "ls"
 
 
-@cache
-def command_files() -> dict[str, tuple[str, str]]:
-    """Command → its file and what it does, by subject. Both are in the first sentences of the file, so that ``--help``
-    and a shell that completes import none; a new command is a new file, and nothing else has to know of it."""
-    found: dict[str, tuple[str, str]] = {}
-    for finder, name, _ in iter_modules(ragrounds.cli.__path__):
-        with (Path(finder.path) / f"{name}.py").open(encoding="utf-8") as file:  # type: ignore[union-attr]
-            head = " ".join(file.read(500).strip().strip('"').partition("\n\n")[0].partition('"""')[0].split())
-        found |= {command: (name, f"{about[0].upper()}{about[1:]}") for command, about in _HEAD.findall(head)}
-    known = [name for names in SECTIONS.values() for name in names if name in found]
-    return {name: found[name] for name in (*known, *(name for name in found if name not in known))}
+def _installed_commands() -> list[str]:
+    """Return the names of the commands that installed packages add; none is imported."""
+    if not hooks.COMMAND.is_extended():
+        return []
+    from ragrounds.plugins import declared  # it takes as long as all else that `--help` needs
+
+    return [addition.name for addition in declared(hooks.COMMAND.group) if addition.name not in command_files()]
 
 
 class Commands(Group):
-    """`ragrounds` with the commands of every file of this folder that has an `app` (a :class:`typer.Typer`)."""
+    """`ragrounds`: the commands of every module that has an `app` (:data:`ragrounds.hooks.COMMAND`)."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands by subject."""
-        return list(command_files())
+        """List the commands by subject, then those of installed packages."""
+        return [*command_files(), *_installed_commands()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command, whose file is imported."""
-        if cmd_name in command_files() and cmd_name not in self.commands:
-            family = import_module(f"ragrounds.cli.{command_files()[cmd_name][0]}").app
-            _dress(family)
-            part = typer.Typer(rich_markup_mode=None)
-            part.registered_commands, part.registered_groups = family.registered_commands, family.registered_groups
-            self.commands.update(typer.main.get_group(part).commands)
-        return self.commands.get(cmd_name)
+        """Return a command, whose module is imported.
+
+        Raises:
+            UserError: the installed package that adds it cannot be used.
+        """
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        if cmd_name in command_files():
+            commands = _dressed(import_module(command_files()[cmd_name][0]).app)
+        elif cmd_name in _installed_commands():
+            from ragrounds.cli.installed import COMMANDS
+
+            app = COMMANDS.find(cmd_name)
+            commands = {cmd_name: _dressed(app).get(cmd_name)}
+            if commands[cmd_name] is None:
+                raise UserError(f"The package {COMMANDS.origin(cmd_name)} adds {cmd_name!r}, but has no such command.")
+        else:
+            return None
+        self.commands.update(commands)
+        return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is named; of another word the nearest is offered, of all there are."""
-        if args[0] not in command_files():
+        """Return the command that is named; for another word the nearest of all is offered."""
+        if self.get_command(ctx, args[0]) is None:
             self.load()
         return super().resolve_command(ctx, args)
 
     def load(self) -> None:
-        """Import every command."""
-        for name in command_files():
-            self.get_command(None, name)
+        """Import every command that can be used."""
+        for name in self.list_commands(None):
+            with suppress(UserError):
+                self.get_command(None, name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by subject."""
-        write_commands([(name, about) for name, (_, about) in command_files().items()], formatter, SECTIONS)
+        about = {name: about for name, (_, about) in command_files().items()}
+        write_commands([(name, about.get(name, "")) for name in self.list_commands(ctx)], formatter, SECTIONS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """The commands that begin so; no file is imported."""
+        """Return the commands that begin so; no module of theirs is imported."""
         from typer._click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        files = command_files().items()
-        return [CompletionItem(name, help=about) for name, (_, about) in files if name.startswith(incomplete)]
+        about = {name: about for name, (_, about) in command_files().items()}
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [CompletionItem(name, help=about.get(name)) for name in names]
+
+
+def _dressed(app: Any) -> dict[str, Any]:
+    """Return the commands of an app by name, as Click has them."""
+    _dress(app)
+    part = typer.Typer(rich_markup_mode=None)
+    part.registered_commands, part.registered_groups = app.registered_commands, app.registered_groups
+    return dict(typer.main.get_group(part).commands)
 
 
 def _dress(app: typer.Typer) -> None:

@@ -10,7 +10,6 @@ import msgspec
 import typer
 
 from ragrounds.api import data as benchmarks
-from ragrounds.api.imports import audit_run, finding_line
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import counting, print_fields, print_json, say, tell
@@ -128,11 +127,11 @@ def audit_benchmark(
     """Find duplicates, option bias, replies that would not be read, and what a corpus holds of the questions. Of a run:
     doubled, missing and renumbered rows, blank answers, one letter too often, tokens that cannot be true."""
     if benchmarks.is_run(reference):
-        findings = audit_run(reference)
+        findings = benchmarks.audit_run(reference)
         if as_json:
             print_json({"findings": findings})
         for finding in () if as_json else findings:
-            tell(finding_line(finding))
+            tell(benchmarks.finding_line(finding))
         return
     audited = benchmarks.audit(reference, corpus)
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import signal
 import sys
@@ -72,8 +71,6 @@ def main(*, own_process: bool = True) -> None:
             attempts were interrupted or capped in the middle of something, are still at it. Otherwise SIGTERM is left
             to whoever handles it.
     """
-    if own_process:  # a table of 40,000 attempts has millions of objects and no cycles: looking costs a fifth of it
-        gc.set_threshold(100_000, 20, 50)
     with options_named(), _sigterm_as_ctrl_c() if own_process else nullcontext(list[int]()) as terminated:
         try:
             command_line()(prog_name="ragrounds")

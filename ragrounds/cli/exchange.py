@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import typer
 
+from ragrounds.api.data import finding_line
 from ragrounds.api.exchange import (
     export,
     export_runs,
@@ -20,7 +21,7 @@ from ragrounds.api.exchange import (
     list_formats,
     typed_format,
 )
-from ragrounds.api.imports import finding_line, import_lines, import_runs
+from ragrounds.api.imports import import_lines, import_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Command, Group
 from ragrounds.cli.output import counting, print_json, say, tell

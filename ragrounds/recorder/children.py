@@ -283,6 +283,14 @@ def way() -> ChildWatcher | None:
         return ChildWatcher(_listening[0].path, _tokens[found], found.closed)
 
 
+def watcher_of(child: ChildWatcher) -> Watcher | None:
+    """Return what watches work handed in by an attempt: in the process that listens the attempt's own watcher, in any
+    other the way to it."""
+    if _listening and _listening[0].process == os.getpid():  # in a pool of threads
+        return _watchers.get(child.token)
+    return child
+
+
 class Forks:
     """Forks of attempts that go on at the same time in threads. A lock that another of them holds just then would be
     held in the child for good: so an attempt forks once each of the others has ended, waits for an answer, or wants to
@@ -386,71 +394,6 @@ def joined() -> bool:
 def _end_with(pipe: int) -> None:
     os.read(pipe, 1)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Carried:
-    """Work that another process does, as a part of the attempt that handed it in."""
-
-    def __init__(self, work: Callable[..., Any], path: ChildWatcher, whole: bool) -> None:
-        self._work, self._way, self._whole = work, path, whole
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        """Do it."""
-        from .watch import watched  # which brings this module in
-
-        here = bool(_listening) and _listening[0].process == os.getpid()  # in a pool of threads
-        if not here:
-            watched()
-        before = WATCHER.set(_watchers.get(self._way.token) if here else self._way)
-        try:
-            return self._work(*given, **named)
-        except Unsent as refused:
-            if self._whole:
-                raise SystemExit(1) from None
-            raise RuntimeError(f"a call was refused: {refused}") from None  # pools pass on no other kind
-        finally:
-            WATCHER.reset(before)
-
-
-def _carried(work: Any, whole: bool = False) -> Any:
-    found = way() if callable(work) and not isinstance(work, Carried) and _reads_variables() else None
-    return work if found is None else Carried(work, found, whole)
-
-
-def _reads_variables() -> bool:
-    """Whether programs that this interpreter starts like itself hear of their parent."""
-    return not (sys.flags.ignore_environment or sys.flags.no_site)
-
-
-def of_processes(module: Any) -> Iterator[Callable[[], None]]:
-    """Have a process of multiprocessing belong to who starts it. Gives what undoes it."""
-    start = module.BaseProcess.start
-
-    def started(self: Any) -> None:
-        self._target = _carried(self._target, whole=True)
-        start(self)
-
-    module.BaseProcess.start = started
-    yield partial(setattr, module.BaseProcess, "start", start)
-
-
-def of_pools(module: Any) -> Iterator[Callable[[], None]]:
-    """Have the work of a pool of processes belong to who hands it in. Gives what undoes it."""
-
-    def handed_in(method: Callable[..., Any]) -> Callable[..., Any]:
-        def handing(self: Any, *given: Any, **named: Any) -> Any:
-            if given:
-                return method(self, _carried(given[0]), *given[1:], **named)
-            return method(self, **{name: _carried(one) if name == "func" else one for name, one in named.items()})
-
-        return handing
-
-    kinds = {"Pool": ("apply_async", "_map_async", "imap", "imap_unordered"), "ProcessPoolExecutor": ("submit",)}
-    for kind, names in kinds.items():
-        for name in names if hasattr(module, kind) else ():
-            method = getattr(getattr(module, kind), name)
-            setattr(getattr(module, kind), name, handed_in(method))
-            yield partial(setattr, getattr(module, kind), name, method)
 
 
 def of_programs(module: Any) -> Iterator[Callable[[], None]]:

@@ -21,7 +21,7 @@ from . import aiohttp_client, children, httpx_clients, lm15_client, threads, url
 from . import closed as closing
 from .loading import when_loaded
 from .observer import STEP
-from .wire import GATE, hearer, passing
+from .wire import GATE, WATCHER, Unsent, hearer, passing
 
 _lock = threading.RLock()
 _users = 0
@@ -138,6 +138,69 @@ def _of_http_client(module: Any) -> Iterator[Callable[[], None]]:
     yield partial(setattr, kind, "connect", connect)
 
 
+class Carried:
+    """Work that another process does, as a part of the attempt that handed it in."""
+
+    def __init__(self, work: Callable[..., Any], path: children.ChildWatcher, whole: bool) -> None:
+        self._work, self._way, self._whole = work, path, whole
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Do it."""
+        watcher = children.watcher_of(self._way)
+        if watcher is self._way:
+            watched()
+        before = WATCHER.set(watcher)
+        try:
+            return self._work(*given, **named)
+        except Unsent as refused:
+            if self._whole:
+                raise SystemExit(1) from None
+            raise RuntimeError(f"a call was refused: {refused}") from None  # pools pass on no other kind
+        finally:
+            WATCHER.reset(before)
+
+
+def _carried(work: Any, whole: bool = False) -> Any:
+    found = children.way() if callable(work) and not isinstance(work, Carried) and _reads_variables() else None
+    return work if found is None else Carried(work, found, whole)
+
+
+def _reads_variables() -> bool:
+    """Whether programs that this interpreter starts like itself hear of their parent."""
+    return not (sys.flags.ignore_environment or sys.flags.no_site)
+
+
+def _of_processes(module: Any) -> Iterator[Callable[[], None]]:
+    """Have a process of multiprocessing belong to who starts it. Gives what undoes it."""
+    start = module.BaseProcess.start
+
+    def started(self: Any) -> None:
+        self._target = _carried(self._target, whole=True)
+        start(self)
+
+    module.BaseProcess.start = started
+    yield partial(setattr, module.BaseProcess, "start", start)
+
+
+def _of_pools(module: Any) -> Iterator[Callable[[], None]]:
+    """Have the work of a pool of processes belong to who hands it in. Gives what undoes it."""
+
+    def handed_in(method: Callable[..., Any]) -> Callable[..., Any]:
+        def handing(self: Any, *given: Any, **named: Any) -> Any:
+            if given:
+                return method(self, _carried(given[0]), *given[1:], **named)
+            return method(self, **{name: _carried(one) if name == "func" else one for name, one in named.items()})
+
+        return handing
+
+    kinds = {"Pool": ("apply_async", "_map_async", "imap", "imap_unordered"), "ProcessPoolExecutor": ("submit",)}
+    for kind, names in kinds.items():
+        for name in names if hasattr(module, kind) else ():
+            method = getattr(getattr(module, kind), name)
+            setattr(getattr(module, kind), name, handed_in(method))
+            yield partial(setattr, getattr(module, kind), name, method)
+
+
 def _install(install: Callable[[Any], Iterator[Callable[[], None]]], module: ModuleType) -> None:
     with _lock:
         if _users:
@@ -154,9 +217,9 @@ _LIBRARIES: dict[str, Callable[[ModuleType], None]] = {
         (lm15_client.PLACE, lm15_client.install),
         ("http.client", _of_http_client),
         ("subprocess", children.of_programs),
-        ("multiprocessing.process", children.of_processes),
-        ("multiprocessing.pool", children.of_pools),
-        ("concurrent.futures.process", children.of_pools),
+        ("multiprocessing.process", _of_processes),
+        ("multiprocessing.pool", _of_pools),
+        ("concurrent.futures.process", _of_pools),
     )
 }
 """What is replaced in which module, once it is loaded: nobody has to wait for those that are not used. Each function

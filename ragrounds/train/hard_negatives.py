@@ -142,7 +142,7 @@ class MarginVerifier:
         self._share = share
 
     def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """See :class:`.mining.Verifier`."""
+        """See :class:`Verifier`."""
         return [[one.score < self._share * each.positive for one in each.candidates] for each in asked]
 
 
@@ -192,7 +192,7 @@ class ModelVerifier:
         self._home = home
 
     def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """See :class:`.mining.Verifier`.
+        """See :class:`Verifier`.
 
         Raises:
             StopRun: the model cannot be asked at all.

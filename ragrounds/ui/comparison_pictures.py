@@ -12,7 +12,7 @@ from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import by_interval, conclusions, untested
 from ragrounds.evals.scorers import figure_word
-from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.frontier import frontier_picture, titled_by
 
 _MOST = 40

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
+from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
-from ragrounds.specs import without_addresses
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_columns import TOTALS
-from ragrounds.ui.comparison_words import corpora_apart, verdict_lines
+from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.one_screen import print_one_screen
 from ragrounds.ui.tables import print_table, results_console
@@ -213,40 +213,3 @@ def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
     if tests.low is None and (tests.difference is None or tests.draws is not None):
         return UNKNOWN
     return ends(tests.low, tests.high, unit, signed=True)
-
-
-def agent_names(comparison: Comparison) -> dict[str, str]:
-    """Run id → its name, else its agent's text. Runs that are called alike are distinguished by their agents, else by
-    models, corpora and retrievers, as ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; where that is not enough,
-    by their ids. Safe to show; no server's address is in one."""
-    alike: dict[str, list[RunTotals]] = {}
-    for row in comparison.rows:
-        alike.setdefault(row.name or without_addresses(row.agent), []).append(row)
-    return {
-        row.run: safe(f"{called} ({apart})" if apart else called)
-        for called, rows in alike.items()
-        for row, apart in zip(rows, _apart(rows), strict=True)
-    }
-
-
-def _apart(rows: Sequence[RunTotals]) -> list[str]:
-    if len(rows) == 1:
-        return [""]
-    agents = [without_addresses(row.agent) for row in rows]
-    if len(set(agents)) == len(rows):
-        return agents
-    searched = corpora_apart([row.corpus for row in rows])
-    roles = dict.fromkeys(role for row in rows for role in row.models)
-    said = list[list[str]]()
-    for read in (lambda spec: spec.partition("[")[0], str):
-        facts = [[_model(row, role, read) for row in rows] for role in roles]
-        facts += [searched, [read(row.retriever) for row in rows]]
-        differing = [fact for fact in facts if len(set(fact)) > 1]
-        said.append([", ".join(fact[place] for fact in differing if fact[place]) for place in range(len(rows))])
-        if len(set(said[-1])) == len(rows):
-            return said[-1]
-    return [", ".join(filter(None, (short, row.run))) for short, row in zip(said[0], rows, strict=True)]
-
-
-def _model(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
-    return ("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-"))

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 import ragrounds as rr
+from ragrounds.api.functions import public_modules
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 from tests.arena.staging import stage
@@ -165,17 +166,17 @@ def test_run_and_arun_take_the_same() -> None:
 def test_types_are_told_of_the_names_that_are_imported_lazily() -> None:
     tree = ast.parse((ROOT / "ragrounds" / "__init__.py").read_text(encoding="utf-8"))
     typed = {
-        alias.name: (node.module or "").removeprefix("ragrounds.")
+        alias.name: node.module
         for block in tree.body
         if isinstance(block, ast.If) and isinstance(block.test, ast.Name)
         for node in ast.walk(block)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert typed == rr._PLACES
+    assert typed == public_modules()
     assert set(rr.__all__) == {*typed, "__version__"}
     for name in typed:
-        assert getattr(rr, name).__module__ == f"ragrounds.{typed[name]}"
+        assert getattr(rr, name).__module__ == typed[name]
 
 
 LOADED = """
@@ -183,13 +184,13 @@ import sys
 import ragrounds as rr
 heavy = [name for name in sys.modules if name.startswith("ragrounds.")]
 print(sorted(heavy), "msgspec" in sys.modules, "asyncio" in sys.modules)
+rr.UserError
+print(sorted(name for name in sys.modules if name.startswith("ragrounds.")))
 assert "run" in dir(rr) and "arena" in rr.__all__
 try:
     rr.rnu
 except AttributeError as error:
     print(error)
-rr.UserError
-print(sorted(name for name in sys.modules if name.startswith("ragrounds.")))
 import ragrounds
 exec("from ragrounds import *")
 print(run is rr.run)
@@ -200,7 +201,7 @@ print(run is rr.run)
 def test_importing_the_package_loads_nothing_else() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
-    first, wrong, later, everything = done.stdout.splitlines()
+    first, later, wrong, everything = done.stdout.splitlines()
     assert first == "['ragrounds.version'] False False"
     assert "has no attribute 'rnu'" in wrong
     assert later == "['ragrounds.errors', 'ragrounds.recorder', 'ragrounds.recorder.errors', 'ragrounds.version']"

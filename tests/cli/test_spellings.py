@@ -11,7 +11,7 @@ import pytest
 
 import ragrounds.cli
 from ragrounds.api.resume import code_in_options
-from ragrounds.cli.commands import command_files
+from ragrounds.cli.command_files import command_files
 from ragrounds.cli.entry import command_tree
 from ragrounds.cli.options import age, duration
 from ragrounds.errors import UserError
@@ -89,19 +89,20 @@ def test_the_age_of_what_is_removed_has_a_unit() -> None:
             age(text)
 
 
-def test_a_new_command_is_one_file(command: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_command_is_one_file(command: Cli, tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(
         '"""`ragrounds hello`: greet somebody."""\n\nimport typer\n\napp = typer.Typer()\n\n\n'
         '@app.command("hello")\ndef hello(name: str = typer.Option("you", help="Whom.")) -> None:\n'
         '    """Greet somebody."""\n    typer.echo(f"Hello {name}")\n'
     )
-    monkeypatch.setattr(ragrounds.cli, "__path__", [*ragrounds.cli.__path__, str(tmp_path)])
+    ragrounds.cli.__path__.append(str(tmp_path))
     command_files.cache_clear()
     try:
         assert "hello" in command("--help").stdout.partition("More (")[2]
         assert command("hello", "--name", "Ada").stdout == "Hello Ada\n"
         assert command("hello", "--nme", "Ada").returncode == 2
     finally:
+        ragrounds.cli.__path__.remove(str(tmp_path))
         command_files.cache_clear()
         sys.modules.pop("ragrounds.cli.hello", None)
 

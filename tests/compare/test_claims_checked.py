@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import check_claims
-from ragrounds.evals.compare.claims import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
 from ragrounds.records import Score, Usage
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table

@@ -10,15 +10,8 @@ from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.claims import LiveClaim, parse_claim
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.sequential_stop import (
-    ClaimStop,
-    StopRecord,
-    earlier_record,
-    early_stops,
-    measured_value,
-    save_stop,
-    stop_records,
-)
+from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, measured_value, save_stop
+from ragrounds.evals.compare.stopped_runs import StopRecord, early_stops, stop_records
 from ragrounds.evals.engine.question_order import draw_rounds
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.records import Attempt, Score

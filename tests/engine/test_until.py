@@ -12,7 +12,8 @@ from ragrounds.contracts import FinishedAttempt, Request
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord, earlier_record, save_stop, stop_records
+from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, save_stop
+from ragrounds.evals.compare.stopped_runs import StopRecord, stop_records
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.question_order import draw_rounds, rounds_within
 from ragrounds.evals.engine.scheduler import replay

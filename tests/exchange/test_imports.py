@@ -14,7 +14,7 @@ import ragrounds as rr
 from ragrounds.api.imports import ImportedFiles
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.importers.importer import BadRow
-from ragrounds.evals.exchange.importers.records import records
+from ragrounds.evals.exchange.importers.records import read_records
 from ragrounds.evals.stats.paired import binomial_p, holm
 
 QUESTIONS = [
@@ -130,7 +130,7 @@ def test_every_known_defect_is_named_unasked(medagents: tuple[ImportedFiles, Pat
     assert has("gpt-4o-medagents", "never given", "mmlu-pro", "I")
     assert any(kind == "repeated" for _, kind, _ in said)
     run = next(id for id, agent in agents.items() if agent == "gpt-4o-mdagents")
-    from ragrounds.api.imports import audit_run
+    from ragrounds.api.data import audit_run
 
     assert {one.kind for one in audit_run(run, home=home)} >= {"doubled", "one letter", "outside"}
 
@@ -281,6 +281,6 @@ def test_a_large_file_is_read_in_bounded_memory(tmp_path: Path, form: str) -> No
             )
         file.write("]" if form == "json" else "")
     tracemalloc.start()
-    assert sum(not isinstance(one, BadRow) for one in records(path)) == count
+    assert sum(not isinstance(one, BadRow) for one in read_records(path)) == count
     assert tracemalloc.get_traced_memory()[1] < 10e6
     tracemalloc.stop()

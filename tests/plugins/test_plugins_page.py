@@ -14,7 +14,7 @@ def test_the_page_shows_the_packages_files() -> None:
     page = (ROOT / "docs" / "how-to" / "plugins.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", page, re.DOTALL))
     modules = {file.name: file.read_text(encoding="utf-8") for file in PACKAGES.glob("*/*.py")}
-    assert len(modules) == 8
+    assert len(modules) == 9
     assert shown.pop("pyproject.toml") == (PACKAGES / "scorer" / "pyproject.toml").read_text(encoding="utf-8")
     assert shown.items() <= modules.items()
     folder = "../../tests/plugins/packages"

@@ -27,6 +27,8 @@ ADDED = {
     ("analysis", "answer_length", "ragrounds-answer-length"),
     ("export format", "answer_sheet", "ragrounds-answer-sheet"),
     ("import format", "votes", "ragrounds-votes"),
+    ("command", "tally", "ragrounds-tally"),
+    ("public function", "tally", "ragrounds-tally"),
 }
 CARDS = (
     "Which electrolyte is given first in severe hyperkalaemia?\tCalcium\tSodium\tMagnesium\n"
@@ -58,7 +60,7 @@ def checked(*command: str) -> None:
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Ragrounds:
-    """Ragrounds in an environment in which the eight wheels are installed, over two runs of the sample."""
+    """Ragrounds in an environment in which the wheels are installed, over two runs of the sample."""
     pytest.importorskip("setuptools", reason="builds the wheels")
     pytest.importorskip("pip", reason="builds and installs the wheels")
     folder = tmp_path_factory.mktemp("wheels")
@@ -68,7 +70,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Ragrounds:
     built = sorted(str(source) for source in sources.iterdir())
     checked(*pip, "wheel", "-q", "--no-build-isolation", *where, "-w", str(folder / "wheels"), *built)
     wheels = sorted(map(str, (folder / "wheels").glob("*.whl")))
-    assert len(wheels) == len(ADDED)
+    assert len(wheels) == len({package for _, _, package in ADDED})
     checked(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"))
     python = folder / "venv" / "bin" / "python"
     # What ragrounds needs is borrowed from the environment of the tests.
@@ -169,6 +171,8 @@ def test_lists_name_the_package(beside: Ragrounds) -> None:
     scorers = {one["name"]: one["package"] for one in json.loads(beside("list", "scorers", "--json").stdout)["scorers"]}
     assert (scorers["brevity"], scorers["strict"]) == ("ragrounds-brevity 1.0", "")
     assert "answer_sheet" in beside("export", "--help").stdout
+    assert "tally" in beside("--help").stdout
+    assert beside("tally", "direct").stdout == "completed 6\n"
 
 
 @pytest.fixture(scope="module")

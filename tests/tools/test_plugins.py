@@ -4,11 +4,12 @@ import sys
 
 import pytest
 
-from ragrounds import plugins
+from ragrounds import hooks, plugins
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, analyses, find_analysis
 from ragrounds.plugins import discover, imported
 
+PLUGGED = hooks.ANALYSIS._replace(folder="plugged")
 _ANALYSIS = """
 from ragrounds.evals.analyses.analysis import Analysis
 {name} = Analysis(name="{value}", summary="s", needs="n", measure=len, table=len, picture=len)
@@ -35,7 +36,7 @@ def package(tmp_path, monkeypatch):
 
 def test_one_more_file_is_one_more_object(package):
     package(one=_ANALYSIS.format(name="ONE", value="one"), two=_ANALYSIS.format(name="TWO", value="two"))
-    found = discover("plugged", Analysis)
+    found = discover(PLUGGED, Analysis)
     assert list(found) == ["one", "two"]
     assert find_analysis("plugged.one:ONE") is found["one"]
     with pytest.raises(UserError, match="expected an Analysis"):
@@ -44,13 +45,13 @@ def test_one_more_file_is_one_more_object(package):
 
 def test_two_of_one_name_are_a_mistake(package):
     package(a=_ANALYSIS.format(name="A", value="same"), b=_ANALYSIS.format(name="B", value="same"))
-    with pytest.raises(TypeError, match="another Analysis of the name 'same'"):
-        discover("plugged", Analysis)
+    with pytest.raises(UserError, match=r"^The analysis 'same' is in plugged\.a and in plugged\.b: give"):
+        discover(PLUGGED, Analysis)
 
 
 def test_an_object_that_another_module_imports_is_the_same(package):
     package(a=_ANALYSIS.format(name="A", value="one"), b="from plugged.a import A\n")
-    assert list(discover("plugged", Analysis)) == ["one"]
+    assert list(discover(PLUGGED, Analysis)) == ["one"]
 
 
 def test_every_analysis_says_what_it_needs():

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import ragrounds
 from ragrounds.api import frames
+from ragrounds.api.functions import public_modules
 from reference_pages.markdown import (
     ROOT,
     ClassFacts,
@@ -71,8 +71,7 @@ def _index(pages: dict[str, str]) -> str:
 
 def _public() -> Iterator[tuple[str, str, ast.stmt]]:
     """Public name, its module, and its definition."""
-    for name, place in ragrounds._PLACES.items():
-        module = f"ragrounds.{place}"
+    for name, module in public_modules().items():
         node = next((one for one in tree_of(module).body if getattr(one, "name", "") == name), None)
         if node is not None:
             yield name, module, node
@@ -105,8 +104,8 @@ def _results(targets: dict[str, str]) -> str:
         "What the functions return. Each shows itself in a notebook and when it is printed, and gives data frames: "
         f"`to_pandas()`. [Frames]({FRAMES_PAGE}) has the columns of each frame.",
     ]
-    for file in sorted((ROOT / "ragrounds" / "api").glob("*.py")):
-        module = f"ragrounds.api.{file.stem}"
+    files = [file for folder in ("api", "extensions") for file in sorted((ROOT / "ragrounds" / folder).glob("**/*.py"))]
+    for module in (".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files):
         for facts in public_classes(module):
             if facts.name == "Result" or any(base.endswith("Result") for base in facts.bases):
                 parts += _class(facts, f"{FOLDER}/results", targets)
@@ -160,7 +159,7 @@ def _more(targets: dict[str, str]) -> str:
     """Functions of `ragrounds.api` that the package's root does not have."""
     parts = [
         "# Further functions",
-        "What commands call and the root of the package does not have: `from ragrounds.api.MODULE import NAME`.",
+        "What commands call and the root of the package does not have: `from ragrounds.api.… import NAME`.",
     ]
     public = {name for name, _, _ in _public()}
     for file in sorted((ROOT / "ragrounds" / "api").glob("*.py")):

@@ -22,10 +22,7 @@ from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.claims import (
     Claim,
     ClaimedSum,
-    ClaimVerdict,
     Condition,
-    ConditionVerdict,
-    Decision,
     LiveClaim,
     Term,
     all_hold,
@@ -40,7 +37,7 @@ from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_ba
 from ragrounds.evals.compare.figures import design, outcomes_in, ratio_estimate
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, costs_of
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
-from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision, StoppedRuns, early_stops
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.stats import Estimate, combined_mean

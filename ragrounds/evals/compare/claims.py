@@ -27,13 +27,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.run_names import run_among
 from ragrounds.records import Run
 
-Decision = Literal["holds", "fails", "undecided"]
 Relation = Literal[">", ">=", "<", "<="]
 MEASURES = (
     "accuracy",
@@ -341,49 +341,6 @@ def resolved(claim: Claim, runs: Sequence[Run], names: Mapping[str, str] | None 
         return replace(condition, terms=terms)
 
     return replace(claim, conditions=tuple(named(condition) for condition in claim.conditions))
-
-
-class ConditionVerdict(Struct, frozen=True, kw_only=True):
-    """How a condition stands: what was measured, with the interval that decides it, and what was claimed of it."""
-
-    decision: Decision
-    measured: str = ""
-    """``accuracy(a) - accuracy(b)``."""
-    claimed: str = ""
-    """``> 0.02``."""
-    value: float | None = None
-    """Of what was measured."""
-    low: float | None = None
-    high: float | None = None
-    level: float | None
-    questions: int = 0
-    reason: str = ""
-    """Why nothing can be told, where that is not the width of the interval."""
-    against: tuple[str, ...] = ()
-    """Where it does not hold: questions that break it each by itself, those that break it most first; none with an open
-    attempt."""
-    against_count: int = 0
-    """How many there are; so many stand in `against` at most as are worth naming."""
-    alike: int = 0
-    """Of a claimed difference: questions beside these without any difference, which do not carry it either."""
-    p: float | None = None
-    """Of a claim that was followed: always-valid p value of: the two sides are equal."""
-    rounds: int = 0
-    """Likewise the draws that it rests on: questions, where there is one dataset and no duplicate."""
-    missing: int = 0
-    """Likewise draws without a score, which it leaves out."""
-
-
-class ClaimVerdict(Struct, frozen=True, kw_only=True):
-    """How a claim stands."""
-
-    claim: str
-    decision: Decision
-    scorer: str = ""
-    """That scores are by; empty while it is followed."""
-    questions: int = 0
-    """Of a claim that is followed: answered by all agents, and counted in the order in which they were drawn."""
-    conditions: tuple[ConditionVerdict, ...]
 
 
 class LiveClaim:

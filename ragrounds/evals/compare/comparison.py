@@ -32,7 +32,7 @@ from ragrounds.evals.compare.figures import (
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, ScoredRuns, frontiers
 from ragrounds.evals.compare.question_values import QuestionValues, reading_notes
-from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
+from ragrounds.evals.compare.stopped_runs import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.judges.gate import withheld_notes
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
 from ragrounds.evals.judges.rescoring import stale_scores

@@ -43,10 +43,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.claims import (
     BOUNDED_MEASURES,
     Claim,
-    ClaimVerdict,
     Condition,
-    ConditionVerdict,
-    Decision,
     MeasureValue,
     all_hold,
     cancels,
@@ -56,6 +53,7 @@ from ragrounds.evals.compare.claims import (
 )
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, attempt_cost
 from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, measured_value, save_stop
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.one_sided import OneSided, lower_end, questions_to, reach

@@ -20,7 +20,7 @@ from ragrounds.evals.benchmarks.cards import TextLicence, text_licence
 from ragrounds.evals.compare.abstract import Abstract, abstract, selection_words
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.findings import ScorerFinding, conclusions, untested
-from ragrounds.evals.compare.sequential_stop import early_stops
+from ragrounds.evals.compare.stopped_runs import early_stops
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import comparison_basis
 from ragrounds.evals.compare.figures import design, figure
-from ragrounds.evals.compare.sequential_stop import early_stops
+from ragrounds.evals.compare.stopped_runs import early_stops
 from ragrounds.evals.engine.live_score import pooled_yet
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store import schema

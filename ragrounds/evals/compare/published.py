@@ -38,7 +38,7 @@ def printed_figures(
     made = {row.run: row.made for row in comparison.rows}
     kept = {line.run: line for line in table.lines if not line.overall.missing}
     models = {one.run: one.models for one in systems}
-    known = plugins.discover(hooks.PRINTED.folder, PrintedTables).values()
+    known = plugins.discover(hooks.PRINTED, PrintedTables).values()
     replayed = [run for run in runs if run.id in kept and run.origin == "replayed" and not selection_words(run)]
     whole = [run for run in replayed if made[run.id] == run.count * run.epochs]
     asked = ((run, one.find(run, models[run.id], kept[run.id], table.scorer)) for run in whole for one in known)

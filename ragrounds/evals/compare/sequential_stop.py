@@ -1,4 +1,4 @@
-"""Ending runs when a claim about them is decided, and what may be said of such runs afterwards.
+"""Ending runs when a claim about them is decided.
 
 :class:`ClaimStop` is the engine's contract :class:`ragrounds.contracts.Stop` for a claim. Attempts end in any
 order; what counts are rounds of questions that all agents have answered in every epoch, in the order in which they were
@@ -6,10 +6,7 @@ drawn. A round whose slowest answer is still out holds back those behind it: wer
 would depend on the answers, and the interval would hold nothing. An attempt that failed is not correct, as in the
 tables. The same command asks it again, and what it then brings replaces it; a claim that was decided stays decided.
 
-How many questions such a run has depends on its own results, so an interval or a test for a number of questions that
-was fixed beforehand does not hold for it. :class:`StoppedRuns` puts the interval by which it was followed in their
-place: valid at every number of questions at once, whatever made the run end. A run that went on to its last question is
-like any other.
+What holds for runs that were ended so: :mod:`ragrounds.evals.compare.stopped_runs`.
 """
 
 from __future__ import annotations
@@ -18,39 +15,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.claims import Claim, ClaimVerdict, LiveClaim, check_measures, parse_claim, resolved
-from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions
-from ragrounds.evals.compare.figures import PairedFigure
-from ragrounds.evals.compare.question_values import Values
+from ragrounds.evals.compare.claims import Claim, LiveClaim, check_measures, parse_claim, resolved
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, StopRecord, stop_records
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
-from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Score, outcome
 
 _SEED_BITS = 63
-
-
-class StopRecord(Struct, frozen=True, kw_only=True):
-    """What is kept with each run that was followed for a claim."""
-
-    runs: tuple[str, ...]
-    """All that were followed together."""
-    seed: int
-    """Of the order in which questions were asked."""
-    scorer: str
-    """That scores are by."""
-    state: ClaimVerdict
-    """How the claim stood when the command ended; before that: at its beginning."""
-    reason: str = ""
-    """Why no further question was begun; empty: the claim was decided, or the command did not end by itself."""
-    every: bool = False
-    """Whether every kind of question was drawn, not only those of the scorer: the claim is about how attempts end."""
 
 
 def save_stop(store: Store, record: StopRecord) -> None:
@@ -60,11 +35,6 @@ def save_stop(store: Store, record: StopRecord) -> None:
         StopRun: the store cannot be written.
     """
     store.write_stop(record.runs, record.state.claim, record.seed, msgspec.msgpack.encode(record))
-
-
-def stop_records(store: Store, run: Run) -> list[StopRecord]:
-    """What a run was ever followed for."""
-    return [msgspec.msgpack.decode(body, type=StopRecord) for body in store.stops(run)]
 
 
 def earlier_record(store: Store, runs: Sequence[Run], claim: str, seed: int) -> StopRecord | None:
@@ -84,17 +54,6 @@ def earlier_record(store: Store, runs: Sequence[Run], claim: str, seed: int) -> 
                 )
             if known.runs == ids and known.state.claim == claim:
                 found = known
-    return found
-
-
-def early_stops(store: Store, runs: Sequence[Run]) -> dict[str, StopRecord]:
-    """Of these runs those that were followed for a claim and have not gone on to their last question: run id → the last
-    claim."""
-    found: dict[str, StopRecord] = {}
-    for run in runs:
-        records = stop_records(store, run)
-        if records and len(store.done(run)) < run.count * run.epochs:
-            found[run.id] = records[-1]
     return found
 
 
@@ -279,104 +238,3 @@ def _used_up(rounds: Sequence[QuestionRound], asked: Iterable[Question]) -> str:
     drawn = Counter(question.benchmark for one in rounds for question in one.questions)
     ended = [name for name, count in datasets.items() if drawn[name] == count]
     return f"all questions of {', '.join(ended)} are answered, and each round needs one of every dataset"
-
-
-class StoppedRuns:
-    """Of some runs those that ended early by their own results (`by_run`, see :func:`early_stops`), and the intervals
-    that hold for them."""
-
-    def __init__(
-        self, store: Store, runs: Sequence[Run], basis: ComparisonBasis, by_run: Mapping[str, StopRecord]
-    ) -> None:
-        self._basis, self.by_run = basis, by_run
-        # Not only what all have answered: where a question is still out, those behind it do not count.
-        self._shared = common_questions(store, runs, True)[0] if self.by_run else []
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader of the tables must know, one text for each claim."""
-        together: dict[tuple[str, ...], ClaimVerdict] = {}
-        for known in self.by_run.values():
-            together[tuple(run for run in known.runs if run in self.by_run)] = known.state
-        notes = []
-        for runs, state in together.items():
-            how = "is undecided" if state.decision == "undecided" else state.decision
-            notes.append(
-                f"{', '.join(runs)}: the number of questions depends on the results, because of --until "
-                f"{state.claim!r}; it {how} after {state.questions:,} questions. Intervals of differences are valid "
-                "at any number of questions (confidence sequences); tests for a fixed number are left out; the "
-                "interval of a single score assumes a fixed number."
-            )
-        return notes
-
-    def concerns(self, *runs: str) -> bool:
-        """Whether one of these runs (by id) ended early by its results."""
-        return any(run in self.by_run for run in runs)
-
-    def rounds(self, scorer: str, *runs: str) -> list[QuestionRound]:
-        """The draws that these runs have all answered, up to the first that is still out. At least one of them ended
-        early.
-
-        Args:
-            scorer: whose questions are drawn; empty: every question, where these runs were drawn so.
-            runs: by id.
-        """
-        records = [self.by_run[run] for run in runs if run in self.by_run]
-        seeds = {record.seed for record in records}
-        if len(seeds) != 1:
-            return []  # each in an order of its own: there is no order that both went by
-        every = not scorer and all(record.every for record in records)
-        drawn = self._shared if every else self._scored(scorer or records[0].scorer)
-        answered = {run: self._answered(run) for run in runs}
-        kept: list[QuestionRound] = []
-        for one in draw_rounds(drawn, seeds.pop()):
-            if not all(question.id in answered[run] for run in runs for question in one.questions):
-                break
-            kept.append(one)
-        return kept
-
-    def _scored(self, scorer: str) -> list[Question]:
-        """The questions that a scorer scores."""
-        known = described(scorer)
-        usual = [] if known.needs_judge else [one for one in self._shared if scores_by_default(known, one)]
-        asked = {question.id for question in self._basis.asked(scorer)}
-        return usual or [question for question in self._shared if question.id in asked]
-
-    def _answered(self, run: str) -> set[str]:
-        """The questions that a run has made all its attempts at."""
-        made = Counter(one.question_id for one in self._basis.summaries[run])
-        return {question for question, count in made.items() if count >= self._basis.epochs}
-
-    def paired(
-        self, tests: PairedFigure, scorer: str, first: str, second: str, values: Mapping[str, Values]
-    ) -> PairedFigure:
-        """`tests` of two runs, with what is valid at any number of questions in place of what is not."""
-        if not self.concerns(first, second):
-            return tests
-        # A ratio over the corpus is no mean of draws: no interval of it is valid at any number of questions.
-        ratio = described(scorer).ratio
-        found = None if ratio else _differences(self.rounds(scorer, first, second), values[first], values[second])
-        return replace(
-            tests,
-            low=found.low if found else None,
-            high=found.high if found else None,
-            p_mcnemar=None,
-            mde=None,
-            p_always=found.p if found else None,
-            draws=found.n if found else 0,
-        )
-
-
-def _differences(rounds: Sequence[QuestionRound], first: Values, second: Values) -> SequentialInterval | None:
-    """The confidence sequence of `second` minus `first`, over rounds where both have scores."""
-    sequence = ConfidenceSequence(null=0.0)
-    for drawn in rounds:
-        sums = []
-        for part in drawn.parts:
-            pairs = [(first.get(question.id), second.get(question.id)) for question in part]
-            known = [other - one for one, other in pairs if one is not None and other is not None]
-            if known:
-                sums.append(sum(known) / len(known))
-        if len(sums) == len(drawn.parts):
-            sequence.add(sum(sums) / len(sums))
-    return sequence.interval

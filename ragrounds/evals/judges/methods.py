@@ -30,7 +30,7 @@ class JudgeMeans(Struct, frozen=True, kw_only=True):
 
 def judge_methods() -> dict[str, JudgeMethod]:
     """Every way of judging by its name: they are found in the files of the scorers."""
-    return discover(hooks.JUDGE_METHOD.folder, JudgeMethod)
+    return discover(hooks.JUDGE_METHOD, JudgeMethod)
 
 
 def find_method(name: str) -> JudgeMethod:

@@ -27,8 +27,6 @@ from ragrounds.files import make_home
 T = TypeVar("T")
 SAVE = "`ragrounds doctor --store --save FOLDER` makes a new store of all that is whole in this one."
 """What to do where something in a store does not match its checksum."""
-_SERVERS = {"postgresql": f"{hooks.DATABASE.folder}.postgresql"}
-"""Scheme of a URL → the module that has `open_url` and the dialect by the scheme's name in capitals."""
 ARRIVALS = "arrivals"
 """The folder beside a store where answers are until they are in it."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -43,8 +41,15 @@ def dialect_of(bound: sa.Engine | sa.Connection) -> Dialect:
     scheme = bound.dialect.name
     if scheme == "sqlite":
         return SQLITE
-    found: Dialect = getattr(importlib.import_module(_SERVERS[scheme]), scheme.upper())
-    return found
+    dialect: Dialect = getattr(_server(scheme), scheme.upper())
+    return dialect
+
+
+def _server(scheme: str) -> Any:
+    """Return the module of a kind of database by the scheme of its URL; ``None``: there is none."""
+    name = hooks.DATABASE.module(scheme)
+    module = importlib.import_module(name) if name else None
+    return module if hasattr(module, "open_url") else None
 
 
 def open_engine(home: Path, url: str | None = None) -> sa.Engine:
@@ -244,12 +249,13 @@ def _connectable(home: Path, url: str | None) -> sa.Engine:
     try:
         parts = sa.make_url(url)
         scheme, _, driver = parts.drivername.partition("+")
-        if scheme not in _SERVERS or driver not in ("", "psycopg"):
+        server = _server(scheme)
+        if server is None or driver not in ("", "psycopg"):
             raise UserError(
-                f"Cannot use a store by {parts.drivername}:// : expected postgresql://USER@HOST/DATABASE. A SQLite "
-                "store is store.sqlite in RAGROUNDS_HOME."
+                f"Cannot use a store by {parts.drivername}:// : expected postgresql://USER@HOST/DATABASE, which needs "
+                "ragrounds/extensions/cluster. A SQLite store is store.sqlite in RAGROUNDS_HOME."
             )
-        engine: sa.Engine = importlib.import_module(_SERVERS[scheme]).open_url(parts)
+        engine: sa.Engine = server.open_url(parts)
         return engine
     except (sa.exc.ArgumentError, ImportError, ValueError) as error:
         # What was given may hold a password.

@@ -120,7 +120,7 @@ class Trace(Struct, frozen=True):
     notes: tuple[AttemptNote, ...] = ()
     """Readers' marks and notes."""
     judged: tuple[JudgeReply, ...] = ()
-    """What judges replied, where that was asked for (:mod:`ragrounds.evals.judges.replies`)."""
+    """What judges replied, where that was asked for (:mod:`ragrounds.evals.judges.recorded`)."""
 
 
 def calls_of(trace: Trace) -> tuple[TracedCall, ...]:

@@ -152,5 +152,5 @@ _TEXTS = (
 @cache
 def _readers() -> Mapping[str, DocumentReader]:
     """Ending → what reads such files."""
-    found = (*_TEXTS, *discover(hooks.DOCUMENT.folder, DocumentReader).values())
+    found = (*_TEXTS, *discover(hooks.DOCUMENT, DocumentReader).values())
     return {ending: one for one in found for ending in one.endings}

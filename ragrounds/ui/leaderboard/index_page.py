@@ -12,9 +12,10 @@ from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.evals.store.traces import Trace
 from ragrounds.redaction import Redactor
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.comparison_tables import agent_names, interval
+from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.comparison_warnings import average_heading
 from ragrounds.ui.comparison_words import lack_lines
 from ragrounds.ui.frontier import frontier_picture

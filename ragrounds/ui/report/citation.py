@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from ragrounds.agents.agent import names, read_card
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.records import Run
 from ragrounds.specs import parse
-from ragrounds.ui.report.html_tables import asset
 from ragrounds.version import __version__
 
 
@@ -53,12 +52,12 @@ def _tool(runs: Sequence[Run]) -> Citation:
 
 
 def _strategies(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
-    """Where the strategies of agents that ship come from; no file and no code of anybody else's is opened."""
-    papers = tomllib.loads(asset("strategy_papers.toml"))
+    """Yield the papers of built-in agents; no file or code of a user is opened."""
+    built_in = set(names())
     for run in runs:
         try:
             name = parse(run.agent).name
         except UserError:
             continue
-        if run.origin != "imported":
-            yield name, str(papers.get(name, ""))
+        if run.origin != "imported" and name in built_in:
+            yield name, read_card(name).paper

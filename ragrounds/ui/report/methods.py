@@ -11,7 +11,7 @@ from ragrounds.evals.compare.findings import score_judges
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
-from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_words import judged_by, short_judges
 from ragrounds.ui.frontier import UNITS
 from ragrounds.ui.text import number_of

@@ -17,8 +17,8 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_svg import picture_style
-from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.comparison_warnings import limitation_sentences
 from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections

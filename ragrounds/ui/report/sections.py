@@ -19,9 +19,9 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.store.causes import CAUSES
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.analysis_tables import analysis_table, with_names
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.comparison_words import lack_lines, listed, missing_commands, who_answered
 from ragrounds.ui.frontier import frontier_picture
 from ragrounds.ui.one_screen import conclusion_lines, summary_table, table_remarks

@@ -233,7 +233,7 @@ ATTEMPTS = View(name="attempts", key="1", title="Attempts and their steps", open
 
 def all_views() -> dict[str, View]:
     """The views by name, in the order of their numbers."""
-    found = [ATTEMPTS, *plugins.discover(hooks.VIEW.folder, View).values()]
+    found = [ATTEMPTS, *plugins.discover(hooks.VIEW, View).values()]
     return {view.name: view for view in sorted(found, key=lambda view: view.key)}
 
 

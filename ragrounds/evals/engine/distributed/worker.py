@@ -75,7 +75,7 @@ async def serve(inbox: Inbox, post: SendFrame, asked: Sequence[str] = ()) -> Non
 
 
 class _LeaderSource:
-    """Where a worker's pool gets its work from (contract: :class:`ragrounds.evals.engine.scheduler.Source`)."""
+    """Where a worker's pool gets its work from (contract: :class:`ragrounds.evals.engine.scheduler.WorkSource`)."""
 
     def __init__(self, planned_runs: Sequence[PlannedRun], journal: StoreJournal, post: SendFrame) -> None:
         self._planned_runs = planned_runs

@@ -29,7 +29,7 @@ from ragrounds.evals.exchange.importers.importer import (
     text_of,
     usage_of,
 )
-from ragrounds.evals.exchange.importers.records import LARGEST_RECORD, Record, parsed, records
+from ragrounds.evals.exchange.importers.records import LARGEST_RECORD, Record, parsed, read_records
 from ragrounds.evals.exchange.importers.table import row_with
 
 _ZSTD = 93
@@ -46,7 +46,7 @@ def _rows(file: ImportFile) -> Rows:
     if file.start.startswith(b"PK"):
         yield from _packed(file)
         return
-    whole = next(records(file.path), None)
+    whole = next(read_records(file.path), None)
     if whole is None or isinstance(whole, BadRow):
         yield whole or BadRow("the file", "it is empty")
         return

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragrounds.evals.exchange.importers.importer import BadRow, ImportedRow, Importer, ImportFile, Rows, text_of
-from ragrounds.evals.exchange.importers.records import LARGEST_RECORD, opened, records
+from ragrounds.evals.exchange.importers.records import LARGEST_RECORD, opened, read_records
 
 _SPLITS = ("test", "dev", "train", "validation")
 
@@ -31,7 +31,7 @@ def _placed(file: ImportFile) -> dict[str, str] | None:
 def _rows(file: ImportFile) -> Rows:
     placed = _placed(file)
     if placed is None:
-        for one in records(file.path):
+        for one in read_records(file.path):
             yield one if isinstance(one, BadRow) else _row(one[1], one[0])
         return
     with opened(file.path) as text:

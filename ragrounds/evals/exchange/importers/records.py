@@ -76,11 +76,11 @@ def looked_at(path: Path, **given: Any) -> ImportFile:
         start = file.read(_START)
     if b"\0" in start[:1000] and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return ImportFile(path=path, start=start, **given)  # no text
-    first = next((one[1] for one in records(path) if not isinstance(one, BadRow)), {})
+    first = next((one[1] for one in read_records(path) if not isinstance(one, BadRow)), {})
     return ImportFile(path=path, start=start, first=first, **given)
 
 
-def records(path: Path) -> Iterator[Record]:
+def read_records(path: Path) -> Iterator[Record]:
     """The records of a file of JSON Lines, a JSON array or object, or CSV: ``row 1`` is the first.
 
     Raises:

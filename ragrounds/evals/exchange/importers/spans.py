@@ -30,7 +30,7 @@ from ragrounds.evals.exchange.importers.importer import (
     unpacked,
     usage_of,
 )
-from ragrounds.evals.exchange.importers.records import records
+from ragrounds.evals.exchange.importers.records import read_records
 from ragrounds.evals.exchange.importers.table import guessed, row_with
 
 _CALLS: dict[str, Literal["model", "search", "tool"]] = {"llm": "model", "retriever": "search", "tool": "tool"}
@@ -161,7 +161,7 @@ def _row(trace: _Trace, place: str) -> ImportedRow | BadRow:
 def _reader(spans_of: Callable[[Mapping[str, Any]], Iterator[_Span]]) -> Callable[[ImportFile], Rows]:
     def _rows(file: ImportFile) -> Rows:
         traces: dict[str, _Trace] = {}
-        for one in records(file.path):
+        for one in read_records(file.path):
             if isinstance(one, BadRow):
                 yield one
                 continue

@@ -31,7 +31,7 @@ from ragrounds.evals.exchange.importers.importer import (
     unpacked,
     usage_of,
 )
-from ragrounds.evals.exchange.importers.records import records
+from ragrounds.evals.exchange.importers.records import read_records
 from ragrounds.records import Status
 
 KNOWN: dict[str, str] = {
@@ -124,7 +124,7 @@ def mapped(file: ImportFile, columns: list[str]) -> dict[str, str]:
 
 
 def _rows(file: ImportFile) -> Rows:
-    stream = records(file.path)
+    stream = read_records(file.path)
     looked = list(islice(stream, _LOOKED_AT))
     columns = list(dict.fromkeys(name for one in looked if not isinstance(one, BadRow) for name, _ in flat(one[1])))
     if not columns:
@@ -205,7 +205,7 @@ def rows_with(
 
     def _rows(file: ImportFile) -> Rows:
         seen: dict[str, str] = {}
-        for one in records(file.path):
+        for one in read_records(file.path):
             if isinstance(one, BadRow):
                 yield one
                 continue

@@ -4,8 +4,7 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from ragrounds.evals.analyses.analysis import Analysis, AnalysisTable
-from ragrounds.evals.analyses.pictures import Mark, Picture
+from ragrounds.extend import Analysis, AnalysisTable, Mark, Picture
 
 
 class AnswerLength(Struct, frozen=True):

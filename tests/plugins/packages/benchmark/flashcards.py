@@ -1,9 +1,6 @@
 """Benchmark ``flashcards``: a text file with a question a line, its right answer and two wrong ones, between tabs."""
 
-from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.evals.benchmarks.family import Family
-from ragrounds.records import Gold, Question
+from ragrounds.extend import BenchmarkCard, Family, Gold, Item, Question
 
 
 def items(source):
@@ -20,7 +17,7 @@ FAMILY = Family(
     items=items,
     file="a text file",
     cards=(
-        Card(
+        BenchmarkCard(
             name="flashcards",
             title="Flash cards",
             task="choice",

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ragrounds.evals.exchange.formats import ExportFormat, Redactor, lines_file
+from ragrounds.extend import ExportFormat, Redactor, lines_file
 
 
 class Options(Struct, frozen=True):

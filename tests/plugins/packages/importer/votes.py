@@ -1,11 +1,10 @@
 """Import form ``votes``: a JSON Lines file of a voting tool, with `case` and `winner`."""
 
-from ragrounds.evals.exchange.importers.importer import BadRow, ImportedRow, Importer
-from ragrounds.evals.exchange.importers.records import records
+from ragrounds.extend import BadRow, ImportedRow, Importer, read_records
 
 
 def rows(file):
-    for one in records(file.path):
+    for one in read_records(file.path):
         if isinstance(one, BadRow):
             yield one
         else:

@@ -2,8 +2,7 @@
 
 from msgspec.structs import replace
 
-from ragrounds.specs import Spec
-from ragrounds.tools.retriever import Retriever, RetrieverParameter
+from ragrounds.extend import Retriever, RetrieverParameter, Spec
 
 
 class ShortestFirst:

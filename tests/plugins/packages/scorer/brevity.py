@@ -1,7 +1,6 @@
 """Scorer ``brevity``: how many words an answer takes."""
 
-from ragrounds.evals.scorers.answer_status import AnswerRead, no_text
-from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.extend import AnswerRead, ScorerRecord, no_text
 
 
 class Brevity(ScorerRecord):

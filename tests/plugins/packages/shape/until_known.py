@@ -1,11 +1,19 @@
 """Agent ``until_known``: search for the question, then for what the model misses, until a search finds nothing new."""
 
-from ragrounds.contracts import Context
-from ragrounds.graphs.model_text import written_query
-from ragrounds.graphs.shapes import answered, joined, loop, read
-from ragrounds.graphs.state import Runtime, State, whole
-from ragrounds.graphs.user_graph import agent
-from ragrounds.records import Message, Query
+from ragrounds.extend import (
+    Context,
+    Message,
+    Query,
+    Runtime,
+    State,
+    agent,
+    answer_from,
+    join_passages,
+    loop,
+    read_passages,
+    whole_number,
+    written_query,
+)
 
 
 class Known(State, total=False):
@@ -17,23 +25,23 @@ class Known(State, total=False):
 async def search(state: Known, runtime: Runtime[Context]) -> Known:
     context, before = runtime.context, state.get("passages", [])
     query = written_query(context, state["query"]) if state.get("query") else Query.of(context.stem)
-    passages = joined(before, await context.search(query, whole(context, "top_k", 3)))
+    passages = join_passages(before, await context.search(query, whole_number(context, "top_k", 3)))
     return {"passages": passages, "new": len(passages) - len(before), "searches": state.get("searches", 0) + 1}
 
 
 async def ask(state: Known, runtime: Runtime[Context]) -> Known:
     context = runtime.context
-    known = await read(context, "long/rag_direct", [context.passage(id) for id in state["passages"]])
+    known = await read_passages(context, "long/rag_direct", [context.passage(id) for id in state["passages"]])
     wanted = f"Write one query for what is still unknown.\n\n### Known\n{known}\n\n### Question\n{context.stem.text}"
     return {"query": (await context.ask((Message("user", wanted),), role="querying")).text}
 
 
 async def answer(state: Known, runtime: Runtime[Context]) -> State:
-    return await answered(runtime.context, [runtime.context.passage(id) for id in state["passages"]])
+    return await answer_from(runtime.context, [runtime.context.passage(id) for id in state["passages"]])
 
 
 def over(state: Known, context: Context) -> bool:
-    return not state["new"] or state["searches"] >= whole(context, "search_limit", 4)
+    return not state["new"] or state["searches"] >= whole_number(context, "search_limit", 4)
 
 
 @agent(summary="Search until nothing new is found.", searches=True, parameters={"top_k": 3, "search_limit": 4})

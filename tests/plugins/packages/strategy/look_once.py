@@ -5,11 +5,7 @@ from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from ragrounds.contracts import Context
-from ragrounds.graphs.answer_prompts import answer_prompt
-from ragrounds.graphs.documents import written
-from ragrounds.graphs.user_graph import agent
-from ragrounds.records import Query
+from ragrounds.extend import Context, Query, agent, answer_prompt, format_passages
 
 
 class State(TypedDict, total=False):
@@ -19,7 +15,7 @@ class State(TypedDict, total=False):
 async def look(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     found = await context.search(Query.of(context.stem), int(context.parameters["top_k"]))
-    reply = await context.ask(answer_prompt(context, written(found)))
+    reply = await context.ask(answer_prompt(context, format_passages(found)))
     return {"answer": reply.text}
 
 

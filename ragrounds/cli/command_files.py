@@ -1,0 +1,23 @@
+"""The commands that ship, by the first sentences of their files: ``--help`` imports none of them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ragrounds import hooks
+from ragrounds.cli.help_text import SECTIONS
+
+_HEAD = re.compile(r"`ragrounds ([a-z-]+)`: ([^`]+?)\.? ?(?=`|$)")
+
+
+@cache
+def command_files() -> dict[str, tuple[str, str]]:
+    """Return the module of each command that ships and what the command does, by subject."""
+    found: dict[str, tuple[str, str]] = {}
+    for module, path in hooks.COMMAND.modules().items():
+        with path.open(encoding="utf-8") as file:
+            head = " ".join(file.read(500).strip().strip('"').partition("\n\n")[0].partition('"""')[0].split())
+        found |= {command: (module, f"{about[0].upper()}{about[1:]}") for command, about in _HEAD.findall(head)}
+    known = [name for names in SECTIONS.values() for name in names if name in found]
+    return {name: found[name] for name in (*known, *sorted(found.keys() - {*known}))}

@@ -1,0 +1,23 @@
+"""Engine ``local``: workers are processes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from ragrounds.evals.engine.distributed.leader import Leader, replay_distributed
+from ragrounds.evals.engine.distributed.worker import open_pipes
+from ragrounds.evals.engine.plan import with_servers
+
+
+def leader(*arguments: Any, workers: int, **options: Any) -> Leader:
+    """Return the leader of workers that join a process which replays already."""
+    return Leader(*arguments, open_links=partial(open_pipes, workers), **options)
+
+
+def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options: Any) -> Callable[..., Awaitable[str]]:
+    """Return what replays in `workers` processes, for which servers of models are started once."""
+    serve = partial(with_servers, tell=options["say"], held=held)
+    return partial(replay_distributed, open_links=partial(open_pipes, workers or 1), serve=serve, **options)

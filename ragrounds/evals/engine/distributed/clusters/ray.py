@@ -1,0 +1,28 @@
+"""Engine ``ray``: workers are actors on the nodes of a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from ragrounds.errors import UserError
+from ragrounds.evals.engine.distributed.leader import replay_distributed
+from ragrounds.evals.engine.distributed.ray_cluster import open_cluster
+from ragrounds.evals.engine.plan import needs_servers
+
+
+def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options: Any) -> Callable[..., Awaitable[str]]:
+    """Return what replays on the cluster, which is joined when the run begins.
+
+    Raises:
+        UserError: Ray is not installed, or would have to start servers.
+    """
+    if find_spec("ray") is None:
+        raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
+    if needs_servers(options["recipe"]):
+        raise UserError("--engine ray starts no servers: start them yourself, and give them with --base-url.")
+    joining = partial(open_cluster, workers, in_flight, options["url"] is not None, held, options["say"])
+    return partial(replay_distributed, open_links=joining, **options)

@@ -1,0 +1,1 @@
+"""Run the questions of one run in several processes or on a Ray cluster, and keep runs in PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Construction of benchmarks: stages that make and check questions, each call journaled."""

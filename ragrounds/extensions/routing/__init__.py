@@ -1,0 +1,1 @@
+"""Policies that choose an agent for each question."""

@@ -1,0 +1,1 @@
+"""A server that stands in for a model, without a key or a GPU."""
