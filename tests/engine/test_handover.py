@@ -19,7 +19,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.errors import UserError
 from ragrounds.evals.engine import scheduler
-from ragrounds.evals.engine.distributed import worker
+from ragrounds.evals.engine.distributed.clusters import local
 from ragrounds.evals.store.store import Store
 from tests.at_work import Start, interrupted, questions_twice, starting, until_asked
 from tests.conftest import Cli
@@ -99,7 +99,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             return [LoopLine(f"worker {number}", reports) for number in range(count)]
 
         monkeypatch.setattr(scheduler.Handover, "next", wait)
-        monkeypatch.setattr(worker, "open_pipes", open_lines)
+        monkeypatch.setattr(local, "open_pipes", open_lines)
 
     return hand_over
 

@@ -203,6 +203,7 @@ async def test_a_server_behind_a_token(chroma_server, home, monkeypatch):
 
 @pytest.mark.slow
 async def test_a_chroma_server_that_is_killed_and_comes_back(home, tmp_path, monkeypatch):
+    pytest.importorskip("chromadb", reason="chromadb is not installed: the extra `chroma`")
     with chroma(tmp_path / "killed") as server:
         spec = push(parse("chroma").having(url=server.url, collection="tiny"))
         searcher = open_searcher(spec, "", home)

@@ -123,9 +123,11 @@ class Heard(ToldReads, eq=False):
 
     def imported_by_name(self) -> list[str]:
         """Its own modules that no statement of another one imports, and that no system begins at."""
-        known = {name: Path(file) for name, file in self.modules.items()}
-        named = {full for name, path in known.items() for full in _imports(name, path)}
-        return [n for n in self.imported if n not in named and not {known[n], Path(n)} & self.starts]
+        unnamed = [n for n in self.imported if not {Path(self.modules[n]), Path(n)} & self.starts]
+        if not unnamed:
+            return []
+        named = {full for name, file in self.modules.items() for full in _imports(name, Path(file))}
+        return [name for name in unnamed if name not in named]
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -249,11 +251,11 @@ class SystemReads:
 
     def _closure(self) -> tuple[dict[Path, str], set[str]]:
         """The files of its own modules, with their names, and the other modules that they import."""
-        known = {name: Path(file) for name, file in self._heard.modules.items()}
+        known = self._heard.modules
         place_of = cache(self._place_of)  # many modules import the same
         starts = {path.resolve(): path.stem for path in self.source.files}
-        starts |= {known[name]: name for name in (*self.source.modules, *self.source.imports) if name in known}
-        starts |= {known[name]: name for name in self._heard.imported_by_name()}
+        starts |= {Path(known[name]): name for name in (*self.source.modules, *self.source.imports) if name in known}
+        starts |= {Path(known[name]): name for name in self._heard.imported_by_name()}
         own: dict[Path, str] = {}
         outside = {name for name in (*self.source.imports, *self.source.modules) if name not in known}
         left = list(starts.items())
@@ -264,7 +266,7 @@ class SystemReads:
             own[path] = name
             for full in (*_above(name), *_imports(name, path)):
                 if (found := place_of(full) or known.get(full)) is not None:
-                    left.append((found, full))
+                    left.append((Path(found), full))
                 elif not any(above in known or place_of(above) for above in _above(full)):
                     outside.add(full)
         return own, outside
@@ -338,11 +340,17 @@ def _source(path: Path) -> tuple[str, Sequence[Any]]:
         return "", ()
 
 
-def _imports(name: str, path: Path) -> Iterator[str]:
+def _imports(name: str, path: Path) -> tuple[str, ...]:
     """What a module imports: modules, and names in them that may be modules."""
+    return _imports_at(name, path, _mark(path))
+
+
+@lru_cache(maxsize=4096)
+def _imports_at(name: str, path: Path, _time: tuple[int, float]) -> tuple[str, ...]:
+    """What a module imports, by the size and time of its file: every opened system asks it of all modules."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for wanted in _source(path)[1]:
-        yield from filter(None, absolute_names(wanted, package))
+    wanted = (full for each in _source(path)[1] for full in absolute_names(each, package))
+    return tuple(dict.fromkeys(filter(None, wanted)))
 
 
 def _above(name: str) -> Iterator[str]:

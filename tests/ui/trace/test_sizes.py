@@ -39,9 +39,10 @@ async def test_no_line_is_cut(pages: Pages, size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         await press(pilot, *["down"] * 6)
         assert overrun(app) == []
-        # The last figure of a step stands whole before the scrollbar.
         shown = screen(app)
-        assert ("$0.04" in shown) == (size[0] > 80)
+        assert "paid $0.04, full price $0.04" in shown
+        # The time of a step stands whole before the scrollbar; a narrow pane leaves it out.
+        assert ("1.5 s ││" in shown) == (size[0] > 80)
         assert all(cell_len(line) <= size[0] for line in shown.splitlines())
         for keys in (("f",), ("escape", "s"), ("escape", "asterisk"), ("escape", "2")):
             await press(pilot, *keys)
