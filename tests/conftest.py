@@ -64,8 +64,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     def end(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
+        if os.getpid() != process:
+            signal.raise_signal(number)
         session.shouldstop = "SIGTERM"  # a run in this process takes a Ctrl-C for its own
-        signal.raise_signal(signal.SIGINT if os.getpid() == process else number)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell starts a process in the background so
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, end)
