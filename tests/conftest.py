@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +111,15 @@ def quick_stores() -> Iterator[None]:
 
     create_all, settled = schema.metadata.create_all, sqlite._with
     statements: list[str] = []
+    engines: list[Any] = []
+
+    def settle(engine: Any, pragmas: Sequence[str]) -> Any:
+        if not engines:
+            engines.append(engine)
+        # One dialect: each statement is compiled once in the session, not once in each store.
+        engine.dialect = engine.pool._dialect = engines[0].dialect
+        engine._compiled_cache = engines[0]._compiled_cache
+        return settled(engine, [*pragmas, "synchronous=OFF"])
 
     def create(connection: Any) -> None:
         for statement in statements if connection.dialect.name == "sqlite" else ():
@@ -124,7 +133,7 @@ def quick_stores() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema.metadata, "create_all", create)
         patch.setattr(writer, "_GATHER", 0)
-        patch.setattr(sqlite, "_with", lambda engine, pragmas: settled(engine, [*pragmas, "synchronous=OFF"]))
+        patch.setattr(sqlite, "_with", settle)
         yield
 
 
