@@ -19,7 +19,7 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.studies.figures import run_figure
 from ragrounds.evals.studies.study import open_study
 from ragrounds.settings import Settings
-from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_words import lack_lines, verdict_lines
 from ragrounds.ui.study_tables import study_notes
 

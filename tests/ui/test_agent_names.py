@@ -6,8 +6,9 @@ import xml.etree.ElementTree as ET
 from rich.console import Console
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, compare
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_svg import svg
-from ragrounds.ui.comparison_tables import agent_names, comparison_tables, print_comparison
+from ragrounds.ui.comparison_tables import comparison_tables, print_comparison
 from ragrounds.ui.frontier import frontier_picture
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.tables import markdown

@@ -21,7 +21,8 @@ from ragrounds.evals.store.hops import hops_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Attempt, Gold, Run, Score, Usage
-from ragrounds.ui.comparison_tables import agent_names, comparison_tables, interval
+from ragrounds.ui.agent_names import agent_names
+from ragrounds.ui.comparison_tables import comparison_tables, interval
 from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.leaderboard.board import Board, BoardRanking

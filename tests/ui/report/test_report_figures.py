@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
-from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.report.page import report_page
 from tests.compare.making import add_run, questions
 from tests.ui.report.figures import figures, sheets, shows
