@@ -30,9 +30,9 @@ JOBS = {
 
 def stage(home: Path, count: int) -> None:
     """A store of `count` runs."""
+    from ragrounds.base.records import Attempt, Gold, Question, Run, Usage
     from ragrounds.evals.scorers import score_by, scorers_for
     from ragrounds.evals.store.store import Store
-    from ragrounds.records import Attempt, Gold, Question, Run, Usage
 
     draw = np.random.default_rng(0)
     questions = [

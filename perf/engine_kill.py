@@ -193,7 +193,7 @@ def recorded(home: Path, url: str | None = None) -> set[str]:
     """Digests of the model calls that the journal holds, of the store at `url` or in the folder."""
     import sqlalchemy as sa
 
-    from ragrounds.contracts import Request
+    from ragrounds.base.contracts import Request
     from ragrounds.evals.store import schema
     from ragrounds.evals.store.codec import unpack
     from ragrounds.evals.store.store import Store

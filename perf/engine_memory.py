@@ -36,8 +36,8 @@ from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from ragrounds.contracts import Context
-from ragrounds.records import Message
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
 
 COUNT = {count}
 

@@ -42,8 +42,8 @@ import pytrec_eval
 from langchain_core.embeddings import Embeddings
 
 from ragrounds.api import index
-from ragrounds.records import Passage
-from ragrounds.specs import Spec
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.embedders import joined
 from ragrounds.tools.retriever import open_searcher, retrievers

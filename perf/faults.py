@@ -112,7 +112,7 @@ def measure(only: list[str]) -> list[Cell]:
 
 def met(surface: str, url: str, only: list[str]) -> Iterator[Cell]:
     """What one surface makes of every kind, plain and streamed."""
-    from ragrounds.errors import GaveUp, StopRun
+    from ragrounds.base.errors import GaveUp, StopRun
     from tests.servers.raw_replies import KINDS
 
     kinds = [kind for kind in KINDS if not only or any(word in kind for word in only)]

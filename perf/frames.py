@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 import ragrounds as rr
+from ragrounds.base.records import Attempt, Call, Called, Entered, Gold, Left, Question, Run, Usage
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Call, Called, Entered, Gold, Left, Question, Run, Usage
 
 _PART = 5000
 

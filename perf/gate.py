@@ -20,11 +20,11 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from ragrounds.base.records import Question
 from ragrounds.evals.compare.gate import FollowedGate, read_policy
 from ragrounds.evals.compare.gate_plan import DesignSize, judged, majority_error, size, spread_of
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats.one_sided import bets_on, log_mean_exp, reach
-from ragrounds.records import Question
 
 PAGE = Path(__file__).parent / "gate.md"
 SPREAD, ACCURACY, ERROR, MARGIN = 2.2, 0.65, 0.05, 0.05

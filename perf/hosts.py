@@ -158,6 +158,7 @@ def started(name: str, folder: str) -> dict[str, float]:
 def asked(way: str, client: str, folder: str, questions: int) -> dict[str, float]:
     """Ask so many questions."""
     from ragrounds.agents.systems.in_process import adapted
+    from ragrounds.base.records import Question
     from ragrounds.evals.engine.context import AttemptContext
     from ragrounds.evals.engine.foreign_system import run_system
     from ragrounds.evals.engine.thread_bridge import grow_threads
@@ -165,7 +166,6 @@ def asked(way: str, client: str, folder: str, questions: int) -> dict[str, float
     from ragrounds.evals.store.store import Store
     from ragrounds.prompts.loader import PromptFolder
     from ragrounds.recorder.answers import Wiring
-    from ragrounds.records import Question
 
     server = subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None

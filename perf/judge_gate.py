@@ -22,12 +22,12 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+from ragrounds.base.records import Attempt, Gold, Question, Reply, Usage
 from ragrounds.evals.judges.attempts import JudgeTask, LabelJudge, judge_tasks
 from ragrounds.evals.judges.gate import Probing
 from ragrounds.evals.judges.probes import probe_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Gold, Question, Reply, Usage
 
 SUBJECTS = ("cardiology", "nephrology", "paediatrics")
 STYLE = "Weighing the findings with care"

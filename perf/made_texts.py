@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
-from ragrounds.contracts import Request
-from ragrounds.records import Fault, Passage, Reply, Usage
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Fault, Passage, Reply, Usage
 
 _SYLLABLES = "ba ce di fo gu la me ni po ru sa te vi xo zu car den lip mor nel pan ros tin var".split()
 WORDS = [

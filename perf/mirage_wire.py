@@ -26,10 +26,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ragrounds.contracts import SearchRequest
+from ragrounds.base.contracts import SearchRequest
+from ragrounds.base.records import Run
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
-from ragrounds.records import Run
 from tests.servers.process import Running, openai_server
 
 SETTINGS = {"direct_cot": "cot", "vanilla_rag": "rag_32"}

@@ -13,10 +13,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from ragrounds.contracts import Request, SearchRequest
+from ragrounds.base.contracts import Request, SearchRequest
+from ragrounds.base.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score
 from ragrounds.evals.store.causes import cause_of
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score
 
 QUESTIONS = 60
 REASONS = (

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ragrounds.base.records import Run
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 
 AGENTS = ("direct", "direct_cot", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=4]", "vanilla_rag[top_k=8]", "search_o1")
 SETS = (107, 100, 90, 80, 60)

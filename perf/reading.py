@@ -29,11 +29,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from ragrounds.base.records import Question  # noqa: E402
 from ragrounds.evals.scorers.answer_status import AnswerRead  # noqa: E402
 from ragrounds.evals.scorers.mirage import read_published  # noqa: E402
 from ragrounds.evals.scorers.option_text import folded  # noqa: E402
 from ragrounds.evals.scorers.robust import read_robustly  # noqa: E402
-from ragrounds.records import Question  # noqa: E402
 from tests.scorers.phrasings import held_out, phrasings  # noqa: E402
 
 Reader = Callable[[str, Question], AnswerRead]

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import msgspec
 
-from ragrounds.records import Passage
+from ragrounds.base.records import Passage
 from ragrounds.tools.collection import Collection, Manifest, PassageWriter, write_whole
 from ragrounds.tools.collection_builder import _index_ids
 

@@ -32,13 +32,13 @@ from typing import Any
 from made_texts import MadeTexts
 from msgspec import structs
 
-from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.base.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.base.records import Attempt, Call, Called, Entered, Left, Message, Reply, Usage
 from ragrounds.evals.scorers import score_by, scorers_for
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import _rows, attempt_payer
 from ragrounds.evals.store.schema import Row
-from ragrounds.records import Attempt, Call, Called, Entered, Left, Message, Reply, Usage
 
 ROOT = Path(__file__).resolve().parents[1]
 BIG, SMALL, OWN, PASSAGES, BATCH = 10, 26, 3, 20_000, 2_000

@@ -21,11 +21,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ragrounds.contracts import Entry, Request
-from ragrounds.evals.store.journal import _rows
-from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
-from ragrounds.records import (
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.records import (
     Attempt,
     Call,
     Called,
@@ -40,6 +37,9 @@ from ragrounds.records import (
     Score,
     Usage,
 )
+from ragrounds.evals.store.journal import _rows
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.layout import TextLayout
 from ragrounds.ui.trace.loaded import LoadedAttempt

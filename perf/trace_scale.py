@@ -25,16 +25,8 @@ from typing import Literal
 
 from made_texts import MadeTexts
 
-from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
-from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.codec import attempt_rows, score_rows
-from ragrounds.evals.store.database import insert_new
-from ragrounds.evals.store.journal import _rows
-from ragrounds.evals.store.schema import Row
-from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import TracedCall
-from ragrounds.evals.store.writer import group
-from ragrounds.records import (
+from ragrounds.base.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.base.records import (
     Attempt,
     Call,
     Called,
@@ -49,6 +41,14 @@ from ragrounds.records import (
     Score,
     Usage,
 )
+from ragrounds.evals.store.attempt_facts import facts_row
+from ragrounds.evals.store.codec import attempt_rows, score_rows
+from ragrounds.evals.store.database import insert_new
+from ragrounds.evals.store.journal import _rows
+from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.store.writer import group
 
 AGENTS, POOL, PASSAGES, STEPS = 5, 5000, 20_000, 8
 """Runs of a store; recorded calls of each kind; passages; steps of an attempt."""

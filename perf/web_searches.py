@@ -126,7 +126,7 @@ def row(name: str, home: Path, said: str, seconds: float, told: dict[str, Any], 
     """What the store holds of the latest run."""
     import ragrounds as rr
     from ragrounds.api.workspace import opened_runs
-    from ragrounds.records import Noted
+    from ragrounds.base.records import Noted
 
     with patched("RAGROUNDS_HOME", str(home)):
         latest = list(rr.runs())[-1]

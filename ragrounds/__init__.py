@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from ragrounds.api.study import study as study
     from ragrounds.api.study_call import StudyListener as StudyListener
     from ragrounds.api.verify import verify as verify
-    from ragrounds.errors import Interrupted as Interrupted
-    from ragrounds.errors import StopRun as StopRun
-    from ragrounds.errors import UserError as UserError
-    from ragrounds.settings import Settings as Settings
+    from ragrounds.base.errors import Interrupted as Interrupted
+    from ragrounds.base.errors import StopRun as StopRun
+    from ragrounds.base.errors import UserError as UserError
+    from ragrounds.base.settings import Settings as Settings
 
 _PLACES = {
     "run": "api.run", "arun": "api.run", "RunResult": "api.run",
@@ -61,10 +61,10 @@ _PLACES = {
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",
     "Result": "api.results",
     "RunListener": "api.progress", "TerminalListener": "api.progress", "NotebookListener": "api.progress",
-    "UserError": "errors", "StopRun": "errors", "Interrupted": "errors",
-    "Settings": "settings",
+    "UserError": "base.errors", "StopRun": "base.errors", "Interrupted": "base.errors",
+    "Settings": "base.settings",
 }  # fmt: skip
-"""Public names of the core and their modules. :data:`ragrounds.hooks.FUNCTION` says how others are added."""
+"""Public names of the core and their modules. :data:`ragrounds.base.hooks.FUNCTION` says how others are added."""
 
 
 if not TYPE_CHECKING:  # type checkers report a name that does not exist

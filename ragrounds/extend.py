@@ -3,7 +3,7 @@
     from ragrounds.extend import ScorerRecord, no_text
 
 The names stay when modules move; each is imported at its first use. docs/how-to/plugins.md has an example of each kind
-of addition, :mod:`ragrounds.hooks` lists them all.
+of addition, :mod:`ragrounds.base.hooks` lists them all.
 """
 
 from __future__ import annotations
@@ -14,9 +14,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the one list: `places` reads it too
     from ragrounds.agents.card import Card as _AgentCard
     from ragrounds.agents.card import Limits as Limits
-    from ragrounds.contracts import Context as Context
-    from ragrounds.contracts import Searcher as Searcher
-    from ragrounds.errors import UserError as UserError
+    from ragrounds.base.contracts import Context as Context
+    from ragrounds.base.contracts import Searcher as Searcher
+    from ragrounds.base.errors import UserError as UserError
+    from ragrounds.base.records import Attempt as Attempt
+    from ragrounds.base.records import Gold as Gold
+    from ragrounds.base.records import Kind as Kind
+    from ragrounds.base.records import Message as Message
+    from ragrounds.base.records import Passage as Passage
+    from ragrounds.base.records import Query as Query
+    from ragrounds.base.records import Question as Question
+    from ragrounds.base.records import Run as Run
+    from ragrounds.base.records import Score as Score
+    from ragrounds.base.redaction import Redactor as Redactor
+    from ragrounds.base.specs import Spec as Spec
     from ragrounds.evals.analyses.analysis import Analysis as Analysis
     from ragrounds.evals.analyses.analysis import AnalysisOptions as AnalysisOptions
     from ragrounds.evals.analyses.analysis import AnalysisTable as AnalysisTable
@@ -57,17 +68,6 @@ if TYPE_CHECKING:  # the one list: `places` reads it too
     from ragrounds.graphs.state import State as State
     from ragrounds.graphs.state import whole as _whole
     from ragrounds.graphs.user_graph import agent as agent
-    from ragrounds.records import Attempt as Attempt
-    from ragrounds.records import Gold as Gold
-    from ragrounds.records import Kind as Kind
-    from ragrounds.records import Message as Message
-    from ragrounds.records import Passage as Passage
-    from ragrounds.records import Query as Query
-    from ragrounds.records import Question as Question
-    from ragrounds.records import Run as Run
-    from ragrounds.records import Score as Score
-    from ragrounds.redaction import Redactor as Redactor
-    from ragrounds.specs import Spec as Spec
     from ragrounds.tools.retriever import Retriever as Retriever
     from ragrounds.tools.retriever import RetrieverParameter as RetrieverParameter
     from ragrounds.tools.retriever import SearchedCorpora as SearchedCorpora

@@ -196,7 +196,7 @@ def command(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
 @pytest.fixture
 def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Let a file of the package do something else, as its digest has it."""
-    from ragrounds import digests
+    from ragrounds.base import digests
 
     real = digests._read
 

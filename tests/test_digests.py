@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds import digests
+from ragrounds.base import digests
 from ragrounds.evals.scorers import all_scorers
 
 ROOT = Path(__file__).parents[1]

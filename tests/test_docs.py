@@ -221,8 +221,8 @@ def test_the_reference_has_every_command_and_option(scripts: None) -> None:
 def test_the_reference_has_every_public_name_and_record(scripts: None) -> None:
     from reference_pages import python_pages
 
-    from ragrounds import contracts, records
     from ragrounds.api.functions import public_modules
+    from ragrounds.base import contracts, records
 
     pages, targets = python_pages()
     assert [name for name in public_modules() if f"rr.{name}" not in targets and name != "Settings"] == []

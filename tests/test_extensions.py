@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import ragrounds
-from ragrounds import hooks
+from ragrounds.base import hooks
 from ragrounds.cli.command_files import command_files
 from tests.golden_outputs.scenario import masked_text
 from tests.servers.process import Running, running

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds import hooks
+from ragrounds.base import hooks
 
 ROOT = Path(__file__).resolve().parents[1]
 LINKS = ("agents", "graphs", "tools", "evals", "prompts")

@@ -1,6 +1,6 @@
 """What led to an error is told once, whatever it says of itself."""
 
-from ragrounds.http import causes, root_cause
+from ragrounds.base.http import causes, root_cause
 
 
 def test_an_error_that_is_its_own_cause_is_told_once():

@@ -17,9 +17,9 @@ from types import SimpleNamespace
 import pytest
 
 import ragrounds
-from ragrounds.digests import code_digest
-from ragrounds.hooks import HOOKS
-from ragrounds.specs import parse
+from ragrounds.base.digests import code_digest
+from ragrounds.base.hooks import HOOKS
+from ragrounds.base.specs import parse
 from ragrounds.tools.retriever import spec_code
 
 ROOT = Path(__file__).resolve().parents[1]

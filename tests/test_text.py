@@ -7,9 +7,9 @@ import unicodedata
 
 import pytest
 
+from ragrounds.base.records import Attempt, Gold, Question
+from ragrounds.base.text import normalized
 from ragrounds.evals.scorers import find_scorer, score_by
-from ragrounds.records import Attempt, Gold, Question
-from ragrounds.text import normalized
 
 HEAP = "e" + "\u0301\u0327" * 200_000
 """Marks upon one letter: put in order by the standard library alone, they would take hours."""

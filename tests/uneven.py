@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragrounds.base.records import Attempt, Call, Called, Entered, Left, Run, Usage
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.catalogue import load
 from ragrounds.evals.engine.plan import fingerprint
 from ragrounds.evals.scorers.catalogue import usual_scores
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import listed_price
-from ragrounds.records import Attempt, Call, Called, Entered, Left, Run, Usage
 
 MODEL, EMBEDDINGS = "openai:gpt-4o-mini", "openai:text-embedding-3-small"
 SIZES = {"mmlu": 9, "medqa": 5}

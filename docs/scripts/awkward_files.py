@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from ragrounds.records import Passage
-from ragrounds.text import safe
+from ragrounds.base.records import Passage
+from ragrounds.base.text import safe
 from ragrounds.tools.build_report import BuildReport, storable
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 

@@ -198,9 +198,9 @@ def facts(home: Path) -> Facts:
     import msgspec
     import sqlalchemy as sa
 
+    from ragrounds.base.records import Called
     from ragrounds.evals.store import journal, schema
     from ragrounds.evals.store.store import Store
-    from ragrounds.records import Called
 
     with Store(home) as store:
         runs = store.runs()

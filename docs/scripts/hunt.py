@@ -23,19 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
-from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.runs import judge_runs
-from ragrounds.evals.scorers import known_scorer, score_by
-from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.codec import attempt_rows, score_rows
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.schema import Row
-from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import TracedCall
-from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import (
+from ragrounds.base.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.base.records import (
     Attempt,
     Call,
     Called,
@@ -52,6 +41,17 @@ from ragrounds.records import (
     Run,
     Usage,
 )
+from ragrounds.evals.judges.attempts import LabelJudge
+from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.scorers import known_scorer, score_by
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.store.attempt_facts import facts_row
+from ragrounds.evals.store.codec import attempt_rows, score_rows
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.prompts.loader import PromptFolder
 
 Cause = Literal["never retrieved", "cut away", "ignored", "drift", "failed search", "judge's error"]
 CAUSES: tuple[Cause, ...] = ("never retrieved", "cut away", "ignored", "drift", "failed search", "judge's error")

@@ -9,7 +9,7 @@ from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.user_graph import agent

@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ragrounds import hooks
 from ragrounds.agents.card import DEFAULT_CAPS as DEFAULT_CAPS
 from ragrounds.agents.card import DEFAULT_RETRIEVER as DEFAULT_RETRIEVER
 from ragrounds.agents.card import Card as Card
@@ -27,14 +26,15 @@ from ragrounds.agents.systems.opening import REAL, module_named
 from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.agents.systems.settings import SETTINGS, TABLES, is_setting, with_setting
 from ragrounds.agents.trust import announce
-from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.files import read_text
+from ragrounds.base import hooks
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.files import read_text
+from ragrounds.base.plugins import ExtensionPoint, is_import_path, say_once
+from ragrounds.base.specs import Listed, Spec, Value, parse
+from ragrounds.base.text import parse_toml
 from ragrounds.graphs import catalogue
 from ragrounds.graphs.user_graph import SUMMARY
-from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.prompts.layout import layout_parts
-from ragrounds.specs import Listed, Spec, Value, parse
-from ragrounds.text import parse_toml
 from ragrounds.tools.retriever import code_in
 
 ROLES = ("model", "reader", "judge", "embedder")

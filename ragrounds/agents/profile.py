@@ -15,7 +15,7 @@ from importlib.resources import files
 import msgspec
 from msgspec import Struct, field
 
-from ragrounds.errors import UserError, unknown
+from ragrounds.base.errors import UserError, unknown
 
 _FOLDER = "published"
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from ragrounds.agents.agent import open_agent, profile_of
 from ragrounds.agents.profile import Profile, Setting, profile_names, read_profile, values
-from ragrounds.errors import UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import parse
 
 NO_PROFILE = "no profile"
 

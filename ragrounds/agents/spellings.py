@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ragrounds.agents.agent import DEFAULT_RETRIEVER, named_inside, names, open_agent
-from ragrounds.errors import UserError
-from ragrounds.files import read_text
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import read_text
+from ragrounds.base.records import Run
+from ragrounds.base.specs import Spec, parse
+from ragrounds.base.text import parse_toml
 from ragrounds.graphs import catalogue
-from ragrounds.records import Run
-from ragrounds.specs import Spec, parse
-from ragrounds.text import parse_toml
 from ragrounds.tools.retriever import code_in
 
 

@@ -19,12 +19,12 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from shlex import quote
 
-from ragrounds.digests import files_behind, text_digest
-from ragrounds.errors import UserError
-from ragrounds.files import make_home
-from ragrounds.plugins import before_import, is_checked, say_once
-from ragrounds.settings import read_settings
-from ragrounds.text import safe
+from ragrounds.base.digests import files_behind, text_digest
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import make_home
+from ragrounds.base.plugins import before_import, is_checked, say_once
+from ragrounds.base.settings import read_settings
+from ragrounds.base.text import safe
 
 _LIST = "trusted-code"
 """The file under the home folder: a digest a line."""

@@ -14,8 +14,8 @@ from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.agents.systems.settings import read_table, with_model, with_process, with_tables
 from ragrounds.api.aliases import split_alias
 from ragrounds.api.run_request import RunArguments
-from ragrounds.errors import NotReplayed, UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import NotReplayed, UserError
+from ragrounds.base.specs import parse
 
 T = TypeVar("T")
 _OF_MODELS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")

@@ -21,12 +21,12 @@ from ragrounds.agents.profile import Profile, Setting, read_profile
 from ragrounds.agents.profiles import PublishedRun, all_profiles, published, settled, sources
 from ragrounds.agents.systems import drawable, place
 from ragrounds.agents.trust import trust
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import guarded
+from ragrounds.base.specs import Value
 from ragrounds.evals.judges.methods import asked_form
 from ragrounds.graphs import catalogue, diagram
-from ragrounds.plugins import guarded
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.specs import Value
 
 
 class AgentDetails(Struct, frozen=True, kw_only=True):

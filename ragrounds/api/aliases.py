@@ -9,11 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.run_names import LONGEST_NAME, keep_names, kept_names, one_name, run_among
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 
 _AS = re.compile(r"""\s+as\s+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"\[\]]+?))\s*$""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)

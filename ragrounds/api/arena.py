@@ -32,8 +32,10 @@ from ragrounds.api.workspace import (
     texts,
     user_settings,
 )
-from ragrounds.contracts import Model
-from ragrounds.errors import UserError, unknown
+from ragrounds.base.contracts import Model
+from ragrounds.base.errors import UserError, unknown
+from ragrounds.base.records import Run
+from ragrounds.base.settings import Settings
 from ragrounds.evals.arena.lineup import REFERENCE, Lineup, gather_lineup, load_axes, renamed
 from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, estimate_play
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
@@ -45,8 +47,6 @@ from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Run
-from ragrounds.settings import Settings
 from ragrounds.ui.arena_tables import print_report, rating_forest
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.plot import PictureMaker

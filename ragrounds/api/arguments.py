@@ -18,8 +18,8 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from ragrounds.api.workspace import Progress, RunsGiven, one_of
-from ragrounds.errors import UserError, nearest
-from ragrounds.settings import Settings
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.settings import Settings
 
 P = ParamSpec("P")
 A = TypeVar("A", bound=Struct)

@@ -12,9 +12,9 @@ from rich.console import Console
 from ragrounds.api.frames import QUESTIONS, Frame, Part, question_metadata
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import chosen_settings
+from ragrounds.base.records import Gold, Question
+from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import Benchmark, load, select
-from ragrounds.records import Gold, Question
-from ragrounds.settings import Settings
 from ragrounds.ui.tables import Column, TextTable, print_table
 from ragrounds.ui.text import safe
 

@@ -20,20 +20,20 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener
 from ragrounds.api.servers import met_servers, server_defaults
 from ragrounds.api.workspace import chosen_settings, closing, open_store, user_prices
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.settings import Settings
+from ragrounds.base.specs import Value
 from ragrounds.build.card import BuiltCard, count, provenance, stage_count
 from ragrounds.build.files import FILE, GRADES, Finish, check_folder, json_lines, not_listed, rejections, write_built
 from ragrounds.build.items import ItemSet
 from ragrounds.build.outcome import KeptScorer
 from ragrounds.build.pipeline import Pipeline, plan_build, results
-from ragrounds.contracts import Searcher
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.settings import Settings
-from ragrounds.specs import Value
 from ragrounds.ui.text import number_of, safe
 
 

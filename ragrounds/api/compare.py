@@ -31,7 +31,9 @@ from ragrounds.api.workspace import (
     texts,
     user_prices,
 )
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.settings import Settings
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.claims import all_hold
@@ -46,8 +48,6 @@ from ragrounds.evals.store.ledger import ledger as ledger_of
 from ragrounds.evals.store.repricing import RepricedCalls, prices_of
 from ragrounds.evals.store.repricing import reprice as apply_prices
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
-from ragrounds.settings import Settings
 from ragrounds.tools.collection import collection_sizes
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.analysis_tables import analysis_table, print_analysis, with_names

@@ -21,8 +21,11 @@ from ragrounds.api.resume import kept_options
 from ragrounds.api.run import begun_runs
 from ragrounds.api.run_request import Listener, RunArguments, Shown
 from ragrounds.api.workspace import chosen_settings, opened_runs, texts
-from ragrounds.contracts import Intervention, Model
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Intervention, Model
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold, Question, Run
+from ragrounds.base.settings import Settings
+from ragrounds.base.specs import Spec
 from ragrounds.evals.analyses.run_data import first_found, searches
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.counterfactuals.changes import IDENTITY, AttemptChange, Change, Target
@@ -32,9 +35,6 @@ from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
-from ragrounds.records import Gold, Question, Run
-from ragrounds.settings import Settings
-from ragrounds.specs import Spec
 from ragrounds.version import __version__
 
 DEFAULT_CHANGES = ("drop[passage=gold]", "none")

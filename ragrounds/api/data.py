@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ragrounds.api.workspace import Progress, RunsGiven, chosen_settings, open_store, opened_runs, unheard
+from ragrounds.base.records import Gold, Question
+from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import (
     Benchmark,
     Card,
@@ -35,8 +37,6 @@ from ragrounds.evals.compare.question_values import answered_with
 from ragrounds.evals.compare.run_audit import RunFinding, audit_runs
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.run_names import kept_names
-from ragrounds.records import Gold, Question
-from ragrounds.settings import Settings
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
 from ragrounds.ui.text import one_line

@@ -19,7 +19,9 @@ from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import Progress, chosen_settings, open_store
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.plugins import declared, extension_points
+from ragrounds.base.settings import Settings, settings_file
 from ragrounds.evals.judges.rescoring import check_scores
 from ragrounds.evals.store.database import SAVE
 from ragrounds.evals.store.salvage import SavedStore, save_store
@@ -27,8 +29,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.verification import Finding, Findings, Verification
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import ServerCapabilities, probe
-from ragrounds.plugins import declared, extension_points
-from ragrounds.settings import Settings, settings_file
 from ragrounds.ui.text import number_of, safe
 from ragrounds.version import __version__
 

@@ -26,8 +26,8 @@ from ragrounds.api.progress import TerminalListener
 from ragrounds.api.run import RunResult
 from ragrounds.api.runs import runs
 from ragrounds.api.workspace import RunsGiven, one_of
-from ragrounds.errors import Interrupted, UserError, nearest
-from ragrounds.settings import Settings
+from ragrounds.base.errors import Interrupted, UserError, nearest
+from ragrounds.base.settings import Settings
 from ragrounds.ui.claim_text import against_lines, claim_lines
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import text_of

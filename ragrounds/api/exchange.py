@@ -19,15 +19,15 @@ from ragrounds.api.workspace import (
     unheard,
     user_settings,
 )
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import is_import_path
+from ragrounds.base.records import FINAL
+from ragrounds.base.settings import Settings
 from ragrounds.evals.exchange.formats import EXPORTS, Export, ExportFormat, export_formats, find_export
 from ragrounds.evals.scorers.words import copy_words
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.run_names import copy_names
 from ragrounds.evals.store.transfer import TransferResult, choose_runs, copy_runs
-from ragrounds.plugins import is_import_path
-from ragrounds.records import FINAL
-from ragrounds.settings import Settings
 from ragrounds.ui.run_tables import transfer_lines
 
 STORE = "store"

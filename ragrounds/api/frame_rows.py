@@ -10,6 +10,7 @@ from itertools import islice
 
 from ragrounds.api import frames
 from ragrounds.api.frames import Part, Row, question_metadata
+from ragrounds.base.records import Attempt, Call, Gold, Question, Run
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
@@ -19,7 +20,6 @@ from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, searches_by
-from ragrounds.records import Attempt, Call, Gold, Question, Run
 
 Rows = Callable[[Store, Run], Iterator[Part]]
 QuestionAttempt = tuple[Question, Gold, int, Attempt | None]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.records import COUNTED, Question
+from ragrounds.base.records import COUNTED, Question
 from ragrounds.ui.columns import Column
 from ragrounds.ui.comparison_columns import TOTALS
 

@@ -6,8 +6,8 @@ import sys
 from importlib import import_module
 
 import ragrounds
-from ragrounds import hooks
-from ragrounds.plugins import ExtensionPoint, declared
+from ragrounds.base import hooks
+from ragrounds.base.plugins import ExtensionPoint, declared
 
 
 def public_modules() -> dict[str, str]:

@@ -20,12 +20,12 @@ from ragrounds.api.results import Result
 from ragrounds.api.run import RunResult, begun_runs
 from ragrounds.api.run_request import Listener, RunArguments, Shown
 from ragrounds.api.workspace import chosen_settings, opened_runs
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.files import read_text
+from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.gate import GateStop, Policy, RuleVerdict, Verdict, read_policy
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict
-from ragrounds.files import read_text
-from ragrounds.settings import Settings
 from ragrounds.ui.claim_text import claimed_text, score_words
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables import markdown

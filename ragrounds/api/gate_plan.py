@@ -15,11 +15,11 @@ from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import chosen_settings, opened_runs
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import read_text
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.gate import GateStop, read_policy
 from ragrounds.evals.compare.gate_plan import DesignSize, judged, size, spread_of
-from ragrounds.files import read_text
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables import print_table
 

@@ -9,13 +9,13 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from ragrounds.api.imports import import_files
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Run
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.exchange.imported_runs import RowFile, store_rows
 from ragrounds.evals.exchange.importers.importer import IMPORTERS, BadRow
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.studies.study import Study
-from ragrounds.records import Run
 
 Imported: TypeAlias = Mapping[str, str | Path] | Sequence[str]
 """Row → its recorded replies; or texts ``ROW=PATH``."""

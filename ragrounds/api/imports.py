@@ -9,14 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.api.workspace import chosen_settings, open_store
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.run_audit import RunFinding, audit_runs
 from ragrounds.evals.exchange.imported_runs import RowFile, RunOfRows, benchmark_of, store_rows
 from ragrounds.evals.exchange.importers.importer import IMPORTERS, BadRow, Importer, ImportFile, recognised
 from ragrounds.evals.exchange.importers.records import looked_at
-from ragrounds.settings import Settings
 from ragrounds.ui.text import one_line
 
 _PARQUET = " A frame in Parquet is read as JSON Lines: frame.to_json(FILE, orient='records', lines=True)."

@@ -16,10 +16,10 @@ from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.progress import counted
 from ragrounds.api.servers import met_retrievers
 from ragrounds.api.workspace import Progress, chosen_settings, open_store, texts
-from ragrounds.errors import UserError
-from ragrounds.files import make_home
-from ragrounds.settings import Settings
-from ragrounds.specs import parse
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import make_home
+from ragrounds.base.settings import Settings
+from ragrounds.base.specs import parse
 from ragrounds.tools.chunkers import complete
 from ragrounds.tools.collection import (
     collection_damage,

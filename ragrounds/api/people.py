@@ -14,7 +14,9 @@ from msgspec.structs import asdict
 from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.workspace import opened_runs, replaced
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import as_csv, broken, read_sheet, shown
+from ragrounds.base.records import Question, Run
 from ragrounds.evals.judges.corrected import (
     CategoryAgreement,
     Corrections,
@@ -45,8 +47,6 @@ from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, Score
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.store.ledger import JUDGING, ledger
 from ragrounds.evals.store.store import Store
-from ragrounds.files import as_csv, broken, read_sheet, shown
-from ragrounds.records import Question, Run
 from ragrounds.ui.text import one_line
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from ragrounds.api.progress import RunListener
 from ragrounds.api.run_request import RunArguments
-from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question
+from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.progress import Projection, costs_money, pilot_questions, projection
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question
-from ragrounds.settings import Settings
 from ragrounds.ui.projection import dollars_span, duration_span
 
 _WAVES, _MUCH = 3, 8

@@ -14,6 +14,9 @@ from typing import Annotated, Literal
 from ragrounds.api.arguments import Arg
 from ragrounds.api.build import BuildExecution, BuildRequest, PreparedBuild
 from ragrounds.api.progress import RunListener
+from ragrounds.base.errors import UserError
+from ragrounds.base.settings import Settings
+from ragrounds.base.specs import parse
 from ragrounds.build.benchmark import (
     ExpertRating,
     SetSettings,
@@ -27,13 +30,10 @@ from ragrounds.build.committee import Committee, open_committee
 from ragrounds.build.expert_sheets import ExpertReview
 from ragrounds.build.items import Dropped, ItemSet, draw_items
 from ragrounds.build.judged_sets import Corpus
-from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.judges.attempts import judges_itself
 from ragrounds.evals.retrieval.query_sets import query_set
-from ragrounds.settings import Settings
-from ragrounds.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.ui.text import safe
 

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.api.workspace import Progress, unheard
-from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
 from ragrounds.evals.engine.progress import Projection, ReplayProgress
-from ragrounds.records import Run
 from ragrounds.ui.console import counting
 from ragrounds.ui.notebook import html_of, in_notebook
 from ragrounds.ui.progress.displays import Display, open_progress

@@ -31,15 +31,15 @@ from ragrounds.api.workspace import (
     texts,
     user_prices,
 )
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.settings import Settings
+from ragrounds.base.text import file_name
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.leaderboard import Ranking, rank
 from ragrounds.evals.exchange.bundle import SUFFIX
 from ragrounds.evals.exchange.derivation import make_bundle
 from ragrounds.evals.exchange.published_traces import TextMode, published_traces, shown_id, text_free
 from ragrounds.evals.store.store import Store
-from ragrounds.settings import Settings
-from ragrounds.text import file_name
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_tables import printed_figures
 from ragrounds.ui.leaderboard.board import (

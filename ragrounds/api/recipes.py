@@ -7,10 +7,10 @@ from ragrounds.api.agent_texts import searching_with
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import user_prices
+from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.plan import Recipe, own_corpus
 from ragrounds.models.providers import BASELINE
-from ragrounds.settings import Settings
 
 SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
 """What is compared on the sample benchmark where no agent is named."""

@@ -8,11 +8,11 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ragrounds import hooks
 from ragrounds.api.run_request import RunArguments
-from ragrounds.errors import UserError
+from ragrounds.base import hooks
+from ragrounds.base.errors import UserError
+from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.plan import Recipe, needs_servers
-from ragrounds.settings import Settings
 
 
 async def _replay_here(*given: Any, **named: Any) -> str:
@@ -31,7 +31,8 @@ def replayer(
     message: Callable[[str], None],
 ) -> Callable[..., Awaitable[str]]:
     """Return what replays: :func:`ragrounds.evals.engine.scheduler.replay` itself, or a function of the same parameters
-    that distributes the work (:data:`ragrounds.hooks.CLUSTER`). What it needs until the run's end is put into `held`.
+    that distributes the work (:data:`ragrounds.base.hooks.CLUSTER`). What it needs until the run's end is put into
+    `held`.
 
     Raises:
         UserError: more workers than attempts in flight; workers are not installed, or cannot be there.

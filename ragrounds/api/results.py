@@ -13,8 +13,8 @@ from rich.console import Console
 from ragrounds.api.frame_rows import rows_of
 from ragrounds.api.frames import OF_RUNS, Frame, Part
 from ragrounds.api.workspace import opened_runs
-from ragrounds.errors import UserError, nearest
-from ragrounds.settings import Settings
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.settings import Settings
 from ragrounds.ui.columns import ColumnType
 from ragrounds.ui.notebook import html_of, text_of
 from ragrounds.ui.plot import PictureMaker, Plot, chosen_picture, chosen_theme

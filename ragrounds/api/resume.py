@@ -11,13 +11,13 @@ from ragrounds.api.agent_texts import asks_ours
 from ragrounds.api.arguments import described
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import opened_runs
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Asked, Run
+from ragrounds.base.redaction import redacted
+from ragrounds.base.settings import Settings
+from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.catalogue import family_path
 from ragrounds.evals.engine.plan import Recipe
-from ragrounds.records import Asked, Run
-from ragrounds.redaction import redacted
-from ragrounds.settings import Settings
-from ragrounds.specs import parse
 from ragrounds.tools.corpora import corpora_of, is_source
 from ragrounds.tools.retriever import code_in
 

@@ -30,8 +30,12 @@ from ragrounds.api.workspace import (
     texts,
     user_prices,
 )
-from ragrounds.contracts import Used
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.contracts import Used
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Passage
+from ragrounds.base.settings import Settings
+from ragrounds.base.specs import Spec, parse
+from ragrounds.base.text import file_name_among
 from ragrounds.evals.retrieval.comparison import (
     QueryDifference,
     compare,
@@ -58,10 +62,6 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import used_price
 from ragrounds.models.providers import open_model
-from ragrounds.records import Passage
-from ragrounds.settings import Settings
-from ragrounds.specs import Spec, parse
-from ragrounds.text import file_name_among
 from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.tools.retrievers.rerank import scorer_of
 from ragrounds.ui.plot import PictureMaker

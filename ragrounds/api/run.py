@@ -32,8 +32,10 @@ from ragrounds.api.run_request import RunArguments, check_together
 from ragrounds.api.run_scorers import RunScorers
 from ragrounds.api.servers import met_servers
 from ragrounds.api.workspace import chosen_settings, closing, open_store, texts, user_prices
-from ragrounds.contracts import FinishedAttempt, Stop
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import FinishedAttempt, Stop
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question, Run
+from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.sequential_stop import ClaimStop
@@ -54,8 +56,6 @@ from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import VLLM
 from ragrounds.models.providers import BASELINE
-from ragrounds.records import Question, Run
-from ragrounds.settings import Settings
 from ragrounds.tools.gold_documents import absent_words
 from ragrounds.tools.vector_events import BUILT
 from ragrounds.ui.claim_text import live_claim_text

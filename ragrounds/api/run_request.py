@@ -10,7 +10,7 @@ from msgspec import Struct
 from ragrounds.api import arguments
 from ragrounds.api.arguments import HOW, MODEL, OWN, WHAT, Arg
 from ragrounds.api.progress import RunListener
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.engine.circuit_breaker import failure_limit
 
 Listener = Annotated[

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question, Run
 from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run
 
 
 class RunScorers:

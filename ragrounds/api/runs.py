@@ -23,7 +23,9 @@ from ragrounds.api.workspace import (
     unheard,
     user_settings,
 )
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import FINAL, Read, Run
+from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.recorded import with_replies
@@ -37,8 +39,6 @@ from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
-from ragrounds.records import FINAL, Read, Run
-from ragrounds.settings import Settings
 from ragrounds.ui.notebook import html_of, text_of
 from ragrounds.ui.run_tables import print_run, runs_table
 from ragrounds.ui.tables import print_table

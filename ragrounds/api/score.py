@@ -27,8 +27,9 @@ from ragrounds.api.workspace import (
     texts,
     user_prices,
 )
-from ragrounds.contracts import Model
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Model
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run, Score
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.circuit_breaker import failure_limit
@@ -47,7 +48,6 @@ from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Run, Score
 from ragrounds.tools.cards import named_embedder
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import in_notebook

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 from ragrounds.api.event_loop import finish
 from ragrounds.api.workspace import JournalMode, one_of, open_store, texts, user_prices
-from ragrounds.contracts import Model
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Model
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.settings import Settings
+from ragrounds.base.specs import parse
 from ragrounds.evals.engine.servers import meet_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
-from ragrounds.records import Run
-from ragrounds.settings import Settings
-from ragrounds.specs import parse
 from ragrounds.tools.embedding_servers import embedding_models, with_fingerprints
 
 if TYPE_CHECKING:

@@ -25,7 +25,9 @@ from ragrounds.api.recipes import recipe_of
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.servers import met_servers
 from ragrounds.api.workspace import chosen_settings, closing, open_store
-from ragrounds.errors import UserError, unknown
+from ragrounds.base.errors import UserError, unknown
+from ragrounds.base.records import Question
+from ragrounds.base.specs import Spec
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.plan import OpenedAgent, asked_models, open_agents
@@ -35,8 +37,6 @@ from ragrounds.graphs import catalogue
 from ragrounds.models.options import starts_server
 from ragrounds.models.providers import BASELINE
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Question
-from ragrounds.specs import Spec
 
 _PART_OF = {"reason_in_documents": "search_o1"}
 """A graph that is no agent's → the agent by whose parameters it runs; it takes the question as its query."""

@@ -25,12 +25,12 @@ from ragrounds.api.study_figures import LABELS, Carried, measure_of, rate
 from ragrounds.api.study_lacks import lacking
 from ragrounds.api.study_projection import confirm_projection
 from ragrounds.api.workspace import chosen_settings, open_store, texts
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.settings import Settings
 from ragrounds.evals.analyses.analysis import with_names
 from ragrounds.evals.studies.state import StudyState, kept_studies, read_state
 from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies, shipped_text
 from ragrounds.evals.studies.table import CellResult, Place, StudyFinding, StudyTable, study_table
-from ragrounds.settings import Settings
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.study_tables import print_study, study_picture

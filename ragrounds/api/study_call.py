@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from ragrounds.api.progress import RunListener
-from ragrounds.contracts import FinishedAttempt
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.progress import Projection, ReplayProgress
 from ragrounds.evals.studies.state import StudyState, write_state
 from ragrounds.evals.studies.study import Study, StudyCell
 from ragrounds.evals.studies.table import CellResult
-from ragrounds.settings import Settings
 from ragrounds.ui.study_progress import StudyProgress
 
 Arguments: TypeAlias = dict[str, Any]

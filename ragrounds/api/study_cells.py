@@ -18,7 +18,7 @@ from ragrounds.api.score import judge, score
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
 from ragrounds.api.study_figures import Carried, amiss, figure_kind
 from ragrounds.api.workspace import open_store
-from ragrounds.errors import Interrupted, UserError
+from ragrounds.base.errors import Interrupted, UserError
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.store import Store

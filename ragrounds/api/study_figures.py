@@ -17,7 +17,9 @@ from ragrounds.api.data import corpus_texts
 from ragrounds.api.pipelines import FalseNegatives
 from ragrounds.api.retrieve import retrieval_identity, retrieve
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
-from ragrounds.errors import Interrupted, StopRun, UserError
+from ragrounds.base.errors import Interrupted, StopRun, UserError
+from ragrounds.base.files import read_text
+from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
 from ragrounds.evals.retrieval.measures import canonical
 from ragrounds.evals.retrieval.query_sets import query_set
@@ -25,8 +27,6 @@ from ragrounds.evals.studies.figures import CellFigure, queries_figure
 from ragrounds.evals.studies.state import KeptCell
 from ragrounds.evals.studies.study import Settings, StudyCell
 from ragrounds.evals.studies.table import CellResult
-from ragrounds.files import read_text
-from ragrounds.specs import parse
 from ragrounds.tools.cards import named_embedder
 from ragrounds.tools.retriever import spec_code
 

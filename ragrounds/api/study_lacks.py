@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.api.workspace import user_prices
-from ragrounds.contracts import Model
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Model
+from ragrounds.base.errors import UserError
+from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
 from ragrounds.evals.studies.study import StudyCell, agent_text
 from ragrounds.models.options import starts_server, with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.models.vllm_server import executable
-from ragrounds.settings import Settings
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
 

@@ -11,11 +11,11 @@ from ragrounds.api.run_request import RunArguments
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
 from ragrounds.api.study_cells import groups, run_arguments
 from ragrounds.api.study_lacks import cell_model
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply, Usage
+from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.progress import Projection
 from ragrounds.evals.studies.study import StudyCell, agent_text
-from ragrounds.records import Reply, Usage
-from ragrounds.settings import Settings
 
 
 def confirm_projection(cells: Sequence[StudyCell], call: StudyCall) -> None:

@@ -19,7 +19,9 @@ from msgspec import Struct
 
 from ragrounds.api.arguments import Arg
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.settings import Settings
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store import attempt_filter
@@ -28,8 +30,6 @@ from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
 from ragrounds.evals.store.traces import trace as read_trace
-from ragrounds.records import Run
-from ragrounds.settings import Settings
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
 

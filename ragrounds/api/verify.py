@@ -14,14 +14,14 @@ from rich.console import Console
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import Progress, chosen_settings
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import read_text
+from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.exchange.bundle import SUFFIX, read_bundle
 from ragrounds.evals.exchange.derivation import Derivation, verify_bundle
-from ragrounds.files import read_text
-from ragrounds.settings import Settings
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_tables import print_comparison, printed_figures
 from ragrounds.ui.leaderboard.index_page import figure_cells

@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO, Literal, Protocol
 
-from ragrounds.contracts import Model
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.contracts import Model
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Run
+from ragrounds.base.settings import Settings, read_settings
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price, read_prices
 from ragrounds.models.traffic import forget_idle
 from ragrounds.recorder.reads import leave_out
-from ragrounds.records import Run
-from ragrounds.settings import Settings, read_settings
 from ragrounds.ui.text import safe
 
 JournalMode = Literal["reuse", "replay", "fresh"]

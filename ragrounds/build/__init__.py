@@ -5,12 +5,12 @@ pipeline's graph, so journal, trace, ledger, caps, budget, retries and resuming 
 has:
 
 1. **A graph**, ``build/NAME.py`` with ``build()`` and ``PROMPTS``: :func:`ragrounds.build.stages.in_line` joins stages,
-   each an async function of state and :class:`ragrounds.contracts.Context`. A stage returns changes of the state, or
-   raises :class:`~ragrounds.build.stages.Rejected` with one of a few reasons (they are counted) and a detail; the last
-   returns :func:`~ragrounds.build.stages.kept`. It asks a model by :func:`~ragrounds.build.stages.ask_for`, which reads
-   a JSON object into a record, asks once more where that fails, and then rejects the item. What is asked about one part
-   of an item goes through :func:`~ragrounds.build.stages.of_part`, so that a refusal costs that part alone. A graph
-   sees the item's question, never its gold. Prompts stand under ``prompts/build``.
+   each an async function of state and :class:`ragrounds.base.contracts.Context`. A stage returns changes of the state,
+   or raises :class:`~ragrounds.build.stages.Rejected` with one of a few reasons (they are counted) and a detail; the
+   last returns :func:`~ragrounds.build.stages.kept`. It asks a model by :func:`~ragrounds.build.stages.ask_for`, which
+   reads a JSON object into a record, asks once more where that fails, and then rejects the item. What is asked about
+   one part of an item goes through :func:`~ragrounds.build.stages.of_part`, so that a refusal costs that part alone. A
+   graph sees the item's question, never its gold. Prompts stand under ``prompts/build``.
 2. **A** :class:`~ragrounds.build.pipeline.Pipeline` in the same file: name, graph, stages in order, parameters with
    defaults.
 3. **Items**: a function that reads files and ends in :func:`ragrounds.build.items.draw_items`, with what is dropped

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from ragrounds.base.records import Run
 from ragrounds.build.items import INTAKE, SAMPLE, ItemSet
 from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import Pipeline
@@ -17,7 +18,6 @@ from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.judges.bill import Bill, bill
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
-from ragrounds.records import Run
 
 if TYPE_CHECKING:
     from ragrounds.build.pipeline import ItemResult

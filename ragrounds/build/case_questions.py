@@ -14,6 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ragrounds.base.contracts import Context
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.stages import (
     Changes,
@@ -27,7 +28,6 @@ from ragrounds.build.stages import (
     in_line,
     kept,
 )
-from ragrounds.contracts import Context
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.graphs.state import Graph
 

@@ -17,13 +17,13 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.files import broken, read_sheet, shown
+from ragrounds.base.records import Gold, Passage, Question
+from ragrounds.base.text import fault
 from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, drawn_ids, plain_name
 from ragrounds.build.outcome import JsonObject
-from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.files import broken, read_sheet, shown
-from ragrounds.records import Gold, Passage, Question
-from ragrounds.text import fault
 from ragrounds.tools.corpora import BadLine, CorpusSource, corpus_source, guess_family, passages
 from ragrounds.tools.documents import read_document, read_whole
 from ragrounds.tools.documents.jats import read_article

@@ -17,10 +17,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Searcher
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
-from ragrounds.specs import Spec, parse
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec, parse
 from ragrounds.tools.collection_builder import Progress
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import open_searcher
@@ -28,7 +28,7 @@ from ragrounds.tools.retrievers.fusion import reciprocal_rank_fusion
 
 
 class Committee:
-    """Several retrievers over one corpus (contract: :class:`ragrounds.contracts.Library`)."""
+    """Several retrievers over one corpus (contract: :class:`ragrounds.base.contracts.Library`)."""
 
     def __init__(self, members: Mapping[str, Searcher]) -> None:
         """Name the members.

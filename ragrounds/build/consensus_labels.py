@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Gold, Query, Question
 from ragrounds.build.committee import by_frequency, rankings_of
 from ragrounds.build.items import INTAKE, Dropped
 from ragrounds.build.judged_sets import titled
@@ -27,11 +29,9 @@ from ragrounds.build.stages import (
     in_line,
     kept,
 )
-from ragrounds.contracts import Context
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.catalogue import load
 from ragrounds.graphs.state import Graph, whole
-from ragrounds.records import Gold, Query, Question
 from ragrounds.tools.corpora import CorpusSource, passages
 
 PROMPTS = (PROMPT,)

@@ -21,10 +21,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.files import as_csv, broken, read_sheet, shown
+from ragrounds.base.text import safe
 from ragrounds.evals.judges.labels import HumanLabels, LabelAgreement, agreement
-from ragrounds.files import as_csv, broken, read_sheet, shown
-from ragrounds.text import safe
 
 ID = "id"
 DIGEST = "digest"

@@ -12,16 +12,16 @@ No node sees which documents the benchmark labels as relevant.
 
 from __future__ import annotations
 
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Gold, Query, Question
 from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, plain_name
 from ragrounds.build.judged_sets import titled
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.relevance_labels import PROMPT, label_passages
 from ragrounds.build.stages import NOTHING_FOUND, Changes, PipelineState, Rejected, in_line, kept
-from ragrounds.contracts import Context
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.retrieval.query_sets import QuerySet
 from ragrounds.graphs.state import Graph, whole
-from ragrounds.records import Gold, Query, Question
 
 PROMPTS = (PROMPT,)
 

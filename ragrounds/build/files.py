@@ -20,11 +20,11 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ragrounds.base.errors import UserError
 from ragrounds.build.card import BuiltCard
 from ragrounds.build.items import Dropped, ItemSet
 from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import ItemResult
-from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card
 
 Lines = Iterable[bytes]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, Selection, assemble, lot, select
 from ragrounds.evals.benchmarks.cards import Card
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage, Question
 from ragrounds.build.files import Lines, beir_files, json_lines
 from ragrounds.build.outcome import JsonObject
-from ragrounds.errors import UserError
-from ragrounds.records import Passage, Question
 from ragrounds.tools.collection_builder import Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.leak_guard import GUARD_FILE

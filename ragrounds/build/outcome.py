@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from ragrounds.base.records import AnswerStatus, Attempt, Gold, Kind, Question, Score
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.traces import node_path
-from ragrounds.records import AnswerStatus, Attempt, Gold, Kind, Question, Score
 
 KEPT = "kept"
 REFUSED = "refused by the provider"

@@ -8,16 +8,16 @@ from typing import Literal
 from msgspec import Struct, field
 
 from ragrounds.agents.agent import Agent, Card
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.records import FINAL, Attempt, Gold, Question, Run
+from ragrounds.base.specs import Spec, Value
 from ragrounds.build.items import ItemSet
 from ragrounds.build.outcome import JsonObject, Outcome, read_outcome
-from ragrounds.contracts import Searcher
 from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, model_texts, open_models
 from ragrounds.evals.engine.servers import MetServers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.models.prices import Price
-from ragrounds.records import FINAL, Attempt, Gold, Question, Run
-from ragrounds.specs import Spec, Value
 
 
 class Pipeline(Struct, frozen=True, kw_only=True):

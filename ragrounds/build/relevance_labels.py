@@ -20,10 +20,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
 from ragrounds.build.outcome import REFUSED, JsonObject
 from ragrounds.build.stages import Rejected, none_left, of_part, verdict_on
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.evals.stats.agreement import fleiss_kappa
 

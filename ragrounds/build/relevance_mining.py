@@ -28,6 +28,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold, Passage, Query, Question
 from ragrounds.build.committee import by_frequency, rankings_of
 from ragrounds.build.items import INTAKE, Dropped
 from ragrounds.build.judged_sets import Corpus, titled
@@ -48,14 +51,11 @@ from ragrounds.build.stages import (
     none_left,
     of_part,
 )
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.state import Graph, whole
-from ragrounds.records import Gold, Passage, Query, Question
 
 PROMPTS = ("choice/direct", "build/open_question", "build/reasoning_path", "build/two_axes")
 STAGES = ("difficulty", "open", "reason", "candidates", "grade")

@@ -17,15 +17,15 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import TypedDict
 
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
+from ragrounds.base.text import normalized, wellformed_all
 from ragrounds.build.outcome import REFUSED, Outcome, encode
-from ragrounds.contracts import Context
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.judges.verdict import objects, read_verdict, spoken
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.graphs.state import END, Graph, Runtime, graph_of
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Message
-from ragrounds.text import normalized, wellformed_all
 
 T = TypeVar("T", bound=Struct)
 Changes = Mapping[str, object]

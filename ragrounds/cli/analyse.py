@@ -11,10 +11,10 @@ from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
 from ragrounds.api.compare import AnalyseArguments, ReportArguments, analyse, report, with_attempts
+from ragrounds.base.errors import UserError
 from ragrounds.cli import options
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import at_work, draw_picture, print_json, say
-from ragrounds.errors import UserError
 from ragrounds.ui.analysis_tables import print_analysis
 
 app = typer.Typer()

@@ -7,11 +7,11 @@ import typer
 from ragrounds.api.build import BuildExecution, BuildRequest
 from ragrounds.api.build import build as build_benchmark
 from ragrounds.api.pipelines import CaseQuestions, ConsensusLabels, FalseNegatives, RelevanceMining
+from ragrounds.base.errors import UserError
 from ragrounds.cli import options as shared
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import print_json, say
 from ragrounds.cli.run import RunDisplay
-from ragrounds.errors import UserError
 from ragrounds.ui.build_tables import print_built
 
 app = typer.Typer()

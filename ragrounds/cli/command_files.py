@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ragrounds import hooks
+from ragrounds.base import hooks
 from ragrounds.cli.help_text import SECTIONS
 
 _HEAD = re.compile(r"`ragrounds ([a-z-]+)`: ([^`]+?)\.? ?(?=`|$)")

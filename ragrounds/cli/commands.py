@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ragrounds import hooks
+from ragrounds.base import hooks
+from ragrounds.base.errors import UserError
 from ragrounds.cli.command_files import command_files
 from ragrounds.cli.help_text import (
     COMMON,
@@ -23,7 +24,6 @@ from ragrounds.cli.help_text import (
     write_more,
     write_options,
 )
-from ragrounds.errors import UserError
 
 _MORE = "ragrounds.more"
 
@@ -119,13 +119,13 @@ def _installed_commands() -> list[str]:
     """Return the names of the commands that installed packages add; none is imported."""
     if not hooks.COMMAND.is_extended():
         return []
-    from ragrounds.plugins import declared  # it takes as long as all else that `--help` needs
+    from ragrounds.base.plugins import declared  # it takes as long as all else that `--help` needs
 
     return [addition.name for addition in declared(hooks.COMMAND.group) if addition.name not in command_files()]
 
 
 class Commands(Group):
-    """`ragrounds`: the commands of every module that has an `app` (:data:`ragrounds.hooks.COMMAND`)."""
+    """`ragrounds`: the commands of every module that has an `app` (:data:`ragrounds.base.hooks.COMMAND`)."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """List the commands by subject, then those of installed packages."""

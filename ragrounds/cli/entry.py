@@ -15,8 +15,8 @@ from typing import Any
 
 import typer
 
+from ragrounds.base.errors import Interrupted, UserError, options_named
 from ragrounds.cli.commands import Commands
-from ragrounds.errors import Interrupted, UserError, options_named
 from ragrounds.version import __version__
 
 _GRACE = 2.0

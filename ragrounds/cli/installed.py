@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from ragrounds import hooks
+from ragrounds.base import hooks
+from ragrounds.base.plugins import ExtensionPoint
 from ragrounds.cli.command_files import command_files
-from ragrounds.plugins import ExtensionPoint
 
 COMMANDS: ExtensionPoint[object] = ExtensionPoint(hooks.COMMAND, typer.Typer, ships=lambda: dict(command_files()))
 """What ships, by files, and what installed packages add."""

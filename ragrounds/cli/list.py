@@ -12,10 +12,10 @@ import typer
 from rich.text import Text
 
 from ragrounds.api import agents, choices
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.specs import Spec
 from ragrounds.cli import options
 from ragrounds.cli.output import print_fields, print_json, say, tell
-from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.specs import Spec
 from ragrounds.ui.list_tables import missing_lines, retriever_table
 from ragrounds.ui.profiles import print_profile
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console

@@ -14,7 +14,7 @@ import typer
 from msgspec import Struct
 
 from ragrounds.api.arguments import Arg, described, option_name, words_of
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.ui.plot import check_plot_file, chosen_theme
 
 _UNIONS = (Union, UnionType)

@@ -8,8 +8,8 @@ import msgspec
 import typer
 
 from ragrounds.api.results import Result
+from ragrounds.base.text import escaped_json, safe
 from ragrounds.cli.options import PlotOptions
-from ragrounds.text import escaped_json, safe
 from ragrounds.ui.console import at_work as at_work
 from ragrounds.ui.console import counting as counting
 

@@ -190,7 +190,7 @@ def _journal_folder(node: pytest.Item) -> Path:
 
 def _journal_file(node: pytest.Item, folder: Path, named: object) -> tuple[Path, bool]:
     """The journal file of a test, and whether others share it."""
-    from ragrounds.text import file_name
+    from ragrounds.base.text import file_name
 
     if named is not None:
         return folder / f"{file_name(str(named))}.jsonl", True

@@ -14,10 +14,10 @@ import typer
 from ragrounds.api.resume import kept_options
 from ragrounds.api.runs import collect_garbage, diff_runs, load, remove_run
 from ragrounds.api.runs import runs as stored_runs
+from ragrounds.base.errors import UserError
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import at_work, counting, print_json, say
-from ragrounds.errors import UserError
 from ragrounds.ui.run_tables import differences_table, garbage_lines, runs_table
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import one_line

@@ -25,10 +25,10 @@ from ragrounds.api.trace import (
     view,
 )
 from ragrounds.api.workspace import one_of
+from ragrounds.base.errors import UserError
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say, tell
-from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.trace import differences, headless, hop_lines, lists

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs import ircot
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import without_thought

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message, Question
 from ragrounds.graphs.model_text import ending
-from ragrounds.records import Message, Question
 
 KINDS = ("choice", "long", "extraction")
 """Kinds of question with prompts of their own."""

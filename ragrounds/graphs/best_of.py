@@ -13,13 +13,13 @@ from __future__ import annotations
 import random
 import re
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
 from ragrounds.graphs.answer_prompts import asked
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.samples import Samples, attempts, draw
 from ragrounds.graphs.shapes import read_object, vote
 from ragrounds.graphs.state import Graph, Runtime, State
-from ragrounds.records import Message
 
 AGENTS = ("of",)
 PROMPTS = ("best_of/judge",)

@@ -19,14 +19,14 @@ from __future__ import annotations
 import math
 import re
 
-from ragrounds.contracts import Attempted, Context
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.contracts import Attempted, Context
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Message
 from ragrounds.graphs.answer_prompts import asked
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.samples import Drawn, Samples, epochs, most_frequent, sample
 from ragrounds.graphs.shapes import number, read_object
 from ragrounds.graphs.state import END, START, Graph, Runtime, State, graph_of, whole, word
-from ragrounds.records import Message
 
 AGENTS = ("first", "then")
 PROMPTS = ("cascade/confidence",)

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ragrounds.digests import code_digest
-from ragrounds.errors import unknown
-from ragrounds.specs import Value
+from ragrounds.base.digests import code_digest
+from ragrounds.base.errors import unknown
+from ragrounds.base.specs import Value
 
 if TYPE_CHECKING:
     from langgraph.graph import StateGraph

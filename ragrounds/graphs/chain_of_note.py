@@ -11,7 +11,7 @@ the paper's model, trained on notes of ChatGPT's, writes both in one text; here 
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.shapes import answered, read, searched
 from ragrounds.graphs.state import Graph, Runtime, graph_of, whole

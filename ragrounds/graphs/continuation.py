@@ -12,9 +12,9 @@ from typing import Literal
 
 from typing_extensions import TypedDict, Unpack
 
-from ragrounds.contracts import CallArguments, Context
+from ragrounds.base.contracts import CallArguments, Context
+from ragrounds.base.records import Message, Reply
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Message, Reply
 
 
 class Part(TypedDict, total=False):

@@ -8,14 +8,14 @@ knows the options, can reach a search.
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message, Query
 from ragrounds.graphs.answer_prompts import KINDS, answer_prompt, refine_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.documents import shown
 from ragrounds.graphs.model_text import ending
 from ragrounds.graphs.state import START, Graph, Runtime, graph_of, switch, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Message, Query
 
 PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in KINDS for form in ("refine", "refine_rag")))
 

@@ -26,7 +26,8 @@ from typing import Any, Literal
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context, Tool
+from ragrounds.base.contracts import Context, Tool
+from ragrounds.base.records import Message, Passage, Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import fitted, written
@@ -34,7 +35,6 @@ from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, branch, number, read_object, sentences
 from ragrounds.graphs.state import Graph, Runtime, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Message, Passage, Query
 
 PROMPTS = (*ANSWERING, "crag/grade", "crag/rewrite")
 

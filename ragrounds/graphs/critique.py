@@ -10,14 +10,14 @@ Self-Refine; critiques come as JSON.
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.text import wellformed
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import loop, read_object
 from ragrounds.graphs.state import Graph, Runtime, whole
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import numbered, say
-from ragrounds.text import wellformed
 
 PROMPTS = (*ANSWERING, "critique/review", "critique/revise")
 

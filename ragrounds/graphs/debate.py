@@ -15,8 +15,8 @@ from __future__ import annotations
 import operator
 from typing import Annotated
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.shapes import vote
 from ragrounds.graphs.state import Graph, Runtime, switch, whole, word

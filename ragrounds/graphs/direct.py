@@ -5,7 +5,7 @@ The options are seen by `answer`, the only node.
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import answer_text

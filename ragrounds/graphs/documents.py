@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError, nearest
-from ragrounds.records import Message, Passage
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Message, Passage
 
 ORDERS = ("best_first", "best_last", "reversed", "shuffled")
 FORMATS = ("plain", "medrag", "search_r1")

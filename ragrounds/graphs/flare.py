@@ -24,8 +24,9 @@ from collections.abc import Sequence
 
 from typing_extensions import Unpack
 
-from ragrounds.contracts import CallArguments, Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import CallArguments, Context
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message, Query, Reply, TokenLogprob
 from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import asked_within, put_back
@@ -36,7 +37,6 @@ from ragrounds.graphs.state import Graph, Runtime, switch, whole, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.request_arguments import CannotTake
-from ragrounds.records import Message, Query, Reply, TokenLogprob
 
 PROMPTS = (*ANSWERING, *CONCLUDE, "flare/write", "flare/instruct", "flare/ask")
 

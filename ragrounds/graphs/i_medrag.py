@@ -21,8 +21,10 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message
+from ragrounds.base.specs import Value
 from ragrounds.graphs import i_medrag_published as published
 from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import options_block
@@ -30,8 +32,6 @@ from ragrounds.graphs.model_text import ending, folded, without_thought, written
 from ragrounds.graphs.shapes import answered
 from ragrounds.graphs.state import END, START, Graph, Runtime, Ways, graph_of, switch, whole, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Message
-from ragrounds.specs import Value
 
 PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further", "i_medrag/ask_further_options", *published.PROMPTS)
 SPARE = 3

@@ -22,14 +22,14 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message, Speaker
 from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.state import Runtime, switch, whole
 from ragrounds.graphs.state import State as Shared
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Message, Speaker
 
 PROMPTS = tuple(f"i_medrag/{name}" for name in ("follow_up", "final", "extract", "as_json", "as_json_choice"))
 SPARE = 3

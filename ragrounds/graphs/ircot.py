@@ -21,8 +21,9 @@ import operator
 import re
 from typing import Annotated
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message, Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import asked_within
 from ragrounds.graphs.documents import shown
@@ -30,7 +31,6 @@ from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, joined, loop, sentences
 from ragrounds.graphs.state import Graph, Runtime, whole, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Message, Query
 
 PROMPTS = (*ANSWERING, "ircot/reason")
 

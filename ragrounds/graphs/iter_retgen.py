@@ -12,13 +12,13 @@ adapts to its generations is a retriever here, not a strategy: name one with `re
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.shapes import answered, loop, read
 from ragrounds.graphs.state import Graph, Runtime, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Query
 
 PROMPTS = ANSWERING
 

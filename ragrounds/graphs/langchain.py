@@ -25,14 +25,14 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import get_runtime
 
-from ragrounds.contracts import Context, Tool
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context, Tool
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply
 from ragrounds.graphs.documents import written
 from ragrounds.graphs.langchain_requests import call_arguments
 from ragrounds.graphs.langchain_turns import message_of, turns_of
 from ragrounds.graphs.model_text import written_query
 from ragrounds.recorder.observer import PROVIDER
-from ragrounds.records import Reply
 from ragrounds.tools.agent_tools import described
 
 

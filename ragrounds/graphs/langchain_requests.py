@@ -9,8 +9,8 @@ import msgspec
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from msgspec import Struct
 
-from ragrounds.contracts import CallArguments, Tool
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.contracts import CallArguments, Tool
+from ragrounds.base.errors import UserError, nearest
 
 _WEB_SEARCH = ("web_search", "web_search_preview", "web_search_20250305")
 """Types of tools by which providers' own web search is asked for."""
@@ -95,7 +95,7 @@ def _tools(given: Sequence[object]) -> tuple[list[Tool], bool]:
 
 def chosen_tool(choice: object, names: Sequence[str]) -> str | None:
     """A choice of tools, in any of the forms that LangChain's models take, as
-    :attr:`ragrounds.contracts.Request.tool_choice`; ``None``: the model chooses, as it does unasked.
+    :attr:`ragrounds.base.contracts.Request.tool_choice`; ``None``: the model chooses, as it does unasked.
 
     Raises:
         UserError: it names no tool that is there.

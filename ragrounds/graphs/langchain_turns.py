@@ -10,8 +10,8 @@ from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, Us
 from langchain_core.messages.tool import ToolCall as LangChainCall
 from langchain_core.messages.tool import invalid_tool_call
 
-from ragrounds.errors import UserError
-from ragrounds.records import Message, Reply, Speaker, TokenLogprob, ToolCall, Usage
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message, Reply, Speaker, TokenLogprob, ToolCall, Usage
 
 
 def turns_of(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:

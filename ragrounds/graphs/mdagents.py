@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import re
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.text import wellformed
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import branch, read_object
 from ragrounds.graphs.state import Graph, Runtime, whole
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import experts, names, numbered, say
-from ragrounds.text import wellformed
 
 _MODERATE = ("recruit", "opine", "again", "report", "talk", "moderate")
 _HIGH = ("assemble", "lead", "look_into", "conclude", "decide")

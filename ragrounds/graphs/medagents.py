@@ -14,7 +14,7 @@ import operator
 import re
 from typing import Annotated
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import vote

@@ -29,8 +29,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import structs
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message
+from ragrounds.base.text import words
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import without_thought
@@ -38,8 +40,6 @@ from ragrounds.graphs.shapes import vote
 from ragrounds.graphs.state import Graph, Runtime, switch, whole
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import letter, majority
-from ragrounds.records import Message
-from ragrounds.text import words
 
 PROMPTS = (*ANSWERING, "medprompt/examples")
 

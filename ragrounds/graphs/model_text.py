@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ragrounds.contracts import Context
-from ragrounds.records import Query
-from ragrounds.text import between_marks, wellformed
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Query
+from ragrounds.base.text import between_marks, wellformed
 
 MAX_QUERY_CHARACTERS = 2000
 """Characters of a query that a model wrote. One that never ends must not flood a search engine."""

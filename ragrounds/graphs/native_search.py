@@ -7,7 +7,7 @@ agent's file says so.
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.state import Graph, Runtime, State, graph_of

@@ -7,7 +7,7 @@ seen by `answer` alone.
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
 from ragrounds.graphs.state import Graph, Runtime, State, graph_of
 from ragrounds.graphs.vanilla_rag import answer

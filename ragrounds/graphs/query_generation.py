@@ -26,13 +26,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Message, Query
+from ragrounds.base.specs import Spec, Value, parse
 from ragrounds.graphs.documents import fitted, written
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.state import END, START, Graph, Runtime, graph_of, whole, word
-from ragrounds.records import Message, Query
-from ragrounds.specs import Spec, Value, parse
 
 QueryPart = Literal["text", "document"]
 """The question's own text, or what was generated for it."""

@@ -13,7 +13,8 @@ lowers the perplexity of right rationales. Without any passage the question is a
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Query
 from ragrounds.graphs import crag
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
@@ -21,7 +22,6 @@ from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, by_rank, number
 from ragrounds.graphs.state import Graph, Runtime, graph_of, switch, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Query
 
 PROMPTS = (*ANSWERING, "crag/grade")
 

@@ -15,12 +15,12 @@ import re
 
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
 from ragrounds.graphs.documents import beginnings, fitted, written
 from ragrounds.graphs.model_text import ending, without_thought, written_query
 from ragrounds.graphs.state import Graph, Runtime, graph_of, whole, word
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Message
 
 PROMPTS = ("reason_in_documents/read", "reason_in_documents/nothing")
 

@@ -25,13 +25,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Message, Passage
+from ragrounds.base.specs import Spec, Value, check_known, parse
 from ragrounds.graphs.documents import fitted, written
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import read_object, sentences
-from ragrounds.records import Message, Passage
-from ragrounds.specs import Spec, Value, check_known, parse
 from ragrounds.tools.analysers import analyser
 from ragrounds.tools.weights import load_weights
 

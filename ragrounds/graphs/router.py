@@ -21,15 +21,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ragrounds.contracts import Context
-from ragrounds.digests import text_digest
-from ragrounds.errors import UserError
-from ragrounds.files import read_text
+from ragrounds.base.contracts import Context
+from ragrounds.base.digests import text_digest
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import read_text
+from ragrounds.base.records import Question
+from ragrounds.base.specs import Listed
 from ragrounds.graphs.shapes import number
 from ragrounds.graphs.state import Graph, Runtime, graph_of, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Question
-from ragrounds.specs import Listed
 
 AGENTS = ("arms",)
 PROMPTS: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Attempted, Context
+from ragrounds.base.contracts import Attempted, Context
 from ragrounds.graphs.state import Runtime, State, whole
 
 

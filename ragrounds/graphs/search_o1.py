@@ -20,7 +20,8 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.specs import Value
 from ragrounds.graphs import reason_in_documents
 from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
@@ -29,7 +30,6 @@ from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.model_text import boxed, boxed_line, last_between, repeated, shortened, shortened_lines
 from ragrounds.graphs.state import Graph, Runtime, Ways, graph_of, switch, whole, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.specs import Value
 
 PROMPTS = (
     *ANSWERING,

@@ -23,8 +23,8 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
 from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import written

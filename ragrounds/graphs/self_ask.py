@@ -19,7 +19,7 @@ import operator
 import re
 from typing import Annotated
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text

@@ -11,7 +11,7 @@ that of the agent's model. Notice: `no_votes`.
 
 from __future__ import annotations
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.samples import Samples, attempts, draw, most_frequent
 from ragrounds.graphs.shapes import vote
 from ragrounds.graphs.state import Graph, Runtime, State

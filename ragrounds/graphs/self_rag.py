@@ -27,8 +27,9 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message, Query, Reply
 from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, resumed
@@ -37,7 +38,6 @@ from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import concluded, number, vote
 from ragrounds.graphs.state import Graph, Runtime, whole, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Message, Query, Reply
 
 PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", "self_rag/decide", "self_rag/write")
 

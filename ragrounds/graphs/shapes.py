@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ragrounds.contracts import Context
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Context
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message, Passage, Query
 from ragrounds.graphs.answer_prompts import answer_prompt, conclude_prompt
 from ragrounds.graphs.documents import fitted, shown
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.state import START, Graph, Runtime, State, Ways, graph_of
-from ragrounds.records import Message, Passage, Query
 
 Node = Callable[..., Any]
 

@@ -19,14 +19,14 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
 from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import ending, folded, without_thought
 from ragrounds.graphs.shapes import answered, read, read_object, searched, vote
 from ragrounds.graphs.state import Graph, Runtime, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Message
 
 PROMPTS = (*ANSWERING, *CONCLUDE, *(f"sure/{name}" for name in ("candidates", "summarise", "validate", "rank")))
 

@@ -20,7 +20,8 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context, Tool
+from ragrounds.base.contracts import Context, Tool
+from ragrounds.base.records import Message, Passage, ToolCall
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt, choose_prompt
 from ragrounds.graphs.continuation import asked_within
@@ -28,7 +29,6 @@ from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.state import Graph, Runtime, graph_of, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Message, Passage, ToolCall
 
 PROMPTS = (
     *ANSWERING,

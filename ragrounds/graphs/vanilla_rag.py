@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Query
+from ragrounds.base.specs import Value
 from ragrounds.graphs import query_generation
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import answer_text
 from ragrounds.graphs.shapes import answered
 from ragrounds.graphs.state import START, Graph, Runtime, graph_of, whole, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.records import Query
-from ragrounds.specs import Value
 
 PROMPTS = (*ANSWERING, *query_generation.PROMPTS)
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
+from ragrounds.base.text import wellformed
 from ragrounds.graphs.answer_prompts import answer_prompt, options_block
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.shapes import read_object
-from ragrounds.records import Message
-from ragrounds.text import wellformed
 
 
 async def say(

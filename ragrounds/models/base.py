@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Reply
 from ragrounds.models import tokens
 from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.prices import Price, listed_price, listed_window
 from ragrounds.models.traffic import Rates
-from ragrounds.records import Reply
 
 
 class ProviderModel:
-    """The part of :class:`ragrounds.contracts.Model` that sends nothing.
+    """The part of :class:`ragrounds.base.contracts.Model` that sends nothing.
 
     `price` is from the user's price list: a price in the spec goes before it, genai-prices' list comes after. `listed`
     is the provider's name in that list; ``None`` for a server of one's own, whose model names say nothing of a price.

@@ -19,13 +19,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.contracts import Continuation, Request
-from ragrounds.digests import code_digest
+from ragrounds.base.contracts import Continuation, Request
+from ragrounds.base.digests import code_digest
+from ragrounds.base.records import Fault, Reply, Usage
 from ragrounds.models import tokens
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import FREE
 from ragrounds.models.request_arguments import ARGUMENTS, refuse_arguments
-from ragrounds.records import Fault, Reply, Usage
 
 SPEC = "baseline:extractive"
 _CODE = code_digest(__name__)
@@ -53,7 +53,7 @@ class _Task(Struct, frozen=True):
 
 
 class ExtractiveBaseline:
-    """A chat model by interface only (contract: :class:`ragrounds.contracts.Model`). Deterministic and free."""
+    """A chat model by interface only (contract: :class:`ragrounds.base.contracts.Model`). Deterministic and free."""
 
     spec = SPEC
     window: int | None = None

@@ -1,7 +1,7 @@
 """How a call to a model can end without a reply.
 
 There are three ends. A *transient* fault is tried again (:mod:`ragrounds.models.retries`). A failed call ends its
-attempt. :class:`ragrounds.errors.StopRun` ends the run, as every further call would fail alike.
+attempt. :class:`ragrounds.base.errors.StopRun` ends the run, as every further call would fail alike.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ragrounds.records import Fault
+from ragrounds.base.records import Fault
 
 
 class Transient(Exception):

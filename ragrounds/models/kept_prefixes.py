@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterable
 from contextvars import ContextVar
 
+from ragrounds.base.records import Usage
 from ragrounds.models.options import VLLM
 from ragrounds.models.traffic import ResizableSemaphore
-from ragrounds.records import Usage
 
 _START, _LEAST = 8, 3
 _LAST, _SHORT = 4, 128

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ragrounds.addresses import redirected
-from ragrounds.contracts import Request
-from ragrounds.errors import StopRun, UserError
-from ragrounds.http import REPLY, BadReply, causes, read_pieces, retry_after
+from ragrounds.base.addresses import redirected
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.http import REPLY, BadReply, causes, read_pieces, retry_after
+from ragrounds.base.records import Fault, Message, Reply, ToolCall, Usage
+from ragrounds.base.redaction import Redactor, redacted
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed, Transient, too_long
 from ragrounds.models.openai_protocol import tool_of
@@ -23,8 +25,6 @@ from ragrounds.models.reply_parts import counted_usage, noted, read_logprobs, wi
 from ragrounds.models.request_arguments import ARGUMENTS, refuse_arguments
 from ragrounds.models.retries import with_retries
 from ragrounds.models.traffic import traffic_of
-from ragrounds.records import Fault, Message, Reply, ToolCall, Usage
-from ragrounds.redaction import Redactor, redacted
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -110,7 +110,7 @@ _PASSING = ("RateLimit", "Overloaded", "InternalServer", "ServiceUnavailable", "
 
 
 class LangChainModel(ProviderModel):
-    """A LangChain chat model (contract: :class:`ragrounds.contracts.Model`)."""
+    """A LangChain chat model (contract: :class:`ragrounds.base.contracts.Model`)."""
 
     def __init__(self, chat: BaseChatModel, options: ModelOptions, price: Price | None = None) -> None:
         super().__init__(options, price, listed=options.provider)
@@ -267,8 +267,8 @@ _CLIENTS = ("root_async_client", "root_client", "_async_client", "_client", "asy
 
 
 def _bound_clients(chat: BaseChatModel) -> None:
-    """Have the clients of a chat model follow no redirect and read no more than :data:`ragrounds.http.REPLY` allows,
-    where they are httpx' or its successor's, as those of OpenAI, Anthropic, Groq and Mistral are."""
+    """Have the clients of a chat model follow no redirect and read no more than :data:`ragrounds.base.http.REPLY`
+    allows, where they are httpx' or its successor's, as those of OpenAI, Anthropic, Groq and Mistral are."""
     for name in _CLIENTS:
         client = getattr(chat, name, None)
         inner = getattr(client, "_client", client)

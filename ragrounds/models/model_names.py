@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from ragrounds.specs import parse
+from ragrounds.base.specs import parse
 
 _RELEASE = r"(?:[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3})|:latest)"
 _ROUTES = re.compile(r":(?:free|nitro|floor|online|extended|thinking|beta|exacto)$")

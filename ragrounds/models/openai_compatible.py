@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from ragrounds.contracts import Continuation, Request
-from ragrounds.errors import StopRun, UserError
-from ragrounds.http import PROBABILITIES, REPLY
+from ragrounds.base.contracts import Continuation, Request
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.http import PROBABILITIES, REPLY
+from ragrounds.base.records import Fault, Reply
+from ragrounds.base.text import safe
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.kept_prefixes import ASKED
@@ -21,8 +23,6 @@ from ragrounds.models.retries import with_retries
 from ragrounds.models.server_time import ServerTime, clock_of
 from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import BalancedServer, ServerPool, Transport
-from ragrounds.records import Fault, Reply
-from ragrounds.text import safe
 
 OPENAI = "https://api.openai.com/v1"
 _NO_KEY = "none"
@@ -30,7 +30,7 @@ _NO_KEY = "none"
 
 
 class OpenAICompatible(ProviderModel):
-    """A chat model behind an OpenAI-compatible server (contract: :class:`ragrounds.contracts.Model`)."""
+    """A chat model behind an OpenAI-compatible server (contract: :class:`ragrounds.base.contracts.Model`)."""
 
     def __init__(
         self, options: ModelOptions, price: Price | None = None, alive: Callable[[], None] = lambda: None

@@ -15,9 +15,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Request, Tool
-from ragrounds.errors import StopRun
-from ragrounds.http import REPLY, BadReply, HttpAnswer, check_json, read_json, retry_after, text_of, too_large
+from ragrounds.base.contracts import Request, Tool
+from ragrounds.base.errors import StopRun
+from ragrounds.base.http import REPLY, BadReply, HttpAnswer, check_json, read_json, retry_after, text_of, too_large
+from ragrounds.base.records import Message, Reply, TokenLogprob, ToolCall
+from ragrounds.base.redaction import Redactor, redacted
+from ragrounds.base.text import safe, wellformed
 from ragrounds.models.faults import CallFailed, TooLong, Transient, too_long
 from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.reply_parts import (
@@ -32,9 +35,6 @@ from ragrounds.models.reply_parts import (
     words,
 )
 from ragrounds.models.request_arguments import refuse_arguments
-from ragrounds.records import Message, Reply, TokenLogprob, ToolCall
-from ragrounds.redaction import Redactor, redacted
-from ragrounds.text import safe, wellformed
 
 CHAT, COMPLETIONS = "/chat/completions", "/completions"
 
@@ -158,7 +158,7 @@ _FINISHED, _CLOSED = 10.0, 0.5
 
 class CompletionStream:
     """A stream of server-sent events, joined to the completion that it holds as it arrives; of several choices the
-    first. No part of it is kept but the text (contract: :class:`ragrounds.http.Sink`)."""
+    first. No part of it is kept but the text (contract: :class:`ragrounds.base.http.Sink`)."""
 
     def __init__(self) -> None:
         self._tail: list[bytes] = []

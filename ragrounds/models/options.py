@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.addresses import check_address
-from ragrounds.contracts import Continuation
-from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.base.addresses import check_address
+from ragrounds.base.contracts import Continuation
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.records import Message
+from ragrounds.base.specs import Spec, Value, parse
 from ragrounds.models.prices import Price
 from ragrounds.models.retries import RetryPolicy
-from ragrounds.records import Message
-from ragrounds.specs import Spec, Value, parse
 
 NONE = "none"
 

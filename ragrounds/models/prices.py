@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ragrounds.contracts import Used
-from ragrounds.errors import UserError
-from ragrounds.records import Usage
-from ragrounds.text import parse_toml, safe
+from ragrounds.base.contracts import Used
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Usage
+from ragrounds.base.text import parse_toml, safe
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

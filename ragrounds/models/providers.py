@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ragrounds.contracts import Continuation, Model, Request, Tool
-from ragrounds.errors import StopRun, UserError, nearest
+from ragrounds.base.contracts import Continuation, Model, Request, Tool
+from ragrounds.base.errors import StopRun, UserError, nearest
+from ragrounds.base.records import Message, Reply
+from ragrounds.base.specs import Spec, parse
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.options import VLLM, read_options
 from ragrounds.models.prices import Price
 from ragrounds.models.request_arguments import CannotTake
-from ragrounds.records import Message, Reply
-from ragrounds.specs import Spec, parse
 
 BASELINE = "baseline:extractive"
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.contracts import Request
-from ragrounds.http import MOST_TOKENS, believed_count
-from ragrounds.records import Reply, TokenLogprob, ToolCall, Usage
-from ragrounds.redaction import Redactor
-from ragrounds.text import safe, wellformed, wellformed_all
+from ragrounds.base.contracts import Request
+from ragrounds.base.http import MOST_TOKENS, believed_count
+from ragrounds.base.records import Reply, TokenLogprob, ToolCall, Usage
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.text import safe, wellformed, wellformed_all
 
 R = TypeVar("R", bound=Reply)
 MOST_CALLS = 256

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ragrounds.contracts import Request
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import StopRun
 
 ARGUMENTS = ("temperature", "seed", "response_format", "logprobs", "tool_choice", "parallel_tool_calls")
-"""Fields of :class:`ragrounds.contracts.Request` that not every model can take."""
+"""Fields of :class:`ragrounds.base.contracts.Request` that not every model can take."""
 
 
 class CannotTake(StopRun):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from ragrounds.base.records import Fault
+from ragrounds.base.request_pace import SLEEPING
 from ragrounds.models.faults import CallFailed, Transient
-from ragrounds.records import Fault
-from ragrounds.request_pace import SLEEPING
 
 if TYPE_CHECKING:
     import tenacity

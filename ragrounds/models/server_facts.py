@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import UserError
-from ragrounds.http import read_json
+from ragrounds.base.errors import UserError
+from ragrounds.base.http import read_json
+from ragrounds.base.text import safe, wellformed
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.options import ModelOptions
-from ragrounds.text import safe, wellformed
 
 if TYPE_CHECKING:
     from ragrounds.models.transport import Transport

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from ragrounds.request_pace import share
+from ragrounds.base.request_pace import share
 
 
 class ServerTime:

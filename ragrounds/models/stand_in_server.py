@@ -26,7 +26,7 @@ from contextlib import contextmanager
 import msgspec
 from aiohttp import web
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.models.stand_in_replies import StandInReply, reply_to, word_vector
 
 ALIAS = "stand-in"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from ragrounds.encodings import encoding_of
+from ragrounds.base.encodings import encoding_of
 
 _NEWER = ("gpt-4o", "gpt-4.1", "gpt-4.5", "gpt-5", "o1", "o3", "o4", "chatgpt-4o")
 """OpenAI's families on o200k_base; for everything else cl100k_base is near enough to cut a context."""

@@ -20,10 +20,10 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.request_pace import set_share as set_share
+from ragrounds.base.request_pace import share as share
 from ragrounds.models.faults import Transient
-from ragrounds.request_pace import set_share as set_share
-from ragrounds.request_pace import share as share
 
 if TYPE_CHECKING:
     import aiolimiter

@@ -1,6 +1,6 @@
 """Connections to servers that speak OpenAI's protocol, and the choice among several servers of one model.
 
-A request is one POST, JSON out and bytes back, over one shared aiohttp session (:mod:`ragrounds.http`). It is not
+A request is one POST, JSON out and bytes back, over one shared aiohttp session (:mod:`ragrounds.base.http`). It is not
 openai's own client, which took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs 1.1 s
 over its aiohttp transport, aiohttp alone 0.2 s (``perf/engine.md``).
 
@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import aiohttp
 import msgspec
 
-from ragrounds.errors import StopRun
-from ragrounds.http import REPLY, BadReply, HttpAnswer, HttpClient, ReplyLimits, Sink, root_cause
+from ragrounds.base.errors import StopRun
+from ragrounds.base.http import REPLY, BadReply, HttpAnswer, HttpClient, ReplyLimits, Sink, root_cause
+from ragrounds.base.redaction import Redactor
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.server_time import ServerClock, ServerTime
-from ragrounds.redaction import Redactor
 
 
 class Unreachable(StopRun):

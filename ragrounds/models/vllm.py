@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from ragrounds.contracts import Continuation, Request
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Continuation, Request
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Fault, Reply
+from ragrounds.base.settings import read_settings
+from ragrounds.base.specs import parse
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_compatible import OpenAICompatible
 from ragrounds.models.options import ModelOptions, read_options, starts_server
 from ragrounds.models.prices import Price
 from ragrounds.models.vllm_server import ServeCommand, Tell, VllmServer, arguments_of
-from ragrounds.records import Fault, Reply
-from ragrounds.settings import read_settings
-from ragrounds.specs import parse
 
 _MOMENT = 10
 """Looks at the server, a tenth of a second apart, after a connection failed."""
@@ -36,7 +36,7 @@ def say(line: str) -> None:
 
 
 class VllmModel(ProviderModel):
-    """A chat model on a server of our own (contract: :class:`ragrounds.contracts.Model`)."""
+    """A chat model on a server of our own (contract: :class:`ragrounds.base.contracts.Model`)."""
 
     def __init__(self, options: ModelOptions, price: Price | None = None, tell: Tell = say) -> None:
         super().__init__(options, price)

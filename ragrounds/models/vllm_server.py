@@ -22,10 +22,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ragrounds.errors import StopRun, UserError
-from ragrounds.http import REPLY
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.http import REPLY
+from ragrounds.base.redaction import redacted
 from ragrounds.models import supervisor
-from ragrounds.redaction import redacted
 
 
 def executable() -> str:

@@ -17,8 +17,10 @@ from functools import cached_property
 import msgspec
 from msgspec import Struct, field
 
-from ragrounds.contracts import Request
-from ragrounds.http import BadReply, read_json
+from ragrounds.base.contracts import Request
+from ragrounds.base.http import BadReply, read_json
+from ragrounds.base.records import Reply
+from ragrounds.base.specs import Spec, Value
 from ragrounds.models.openai_protocol import read_reply
 from ragrounds.models.reply_parts import words
 from ragrounds.models.wire_parts import object_in
@@ -33,8 +35,6 @@ from ragrounds.models.wire_replies import (
 )
 from ragrounds.models.wire_requests import SHOWN, Body, asked, listed_asked, response_format, tool_choice
 from ragrounds.recorder.wire import WireRequest, WireResponse
-from ragrounds.records import Reply
-from ragrounds.specs import Spec, Value
 
 
 class RecordedRequest(Request, frozen=True, kw_only=True, omit_defaults=True):

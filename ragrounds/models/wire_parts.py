@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ragrounds.base.records import ToolCall
+from ragrounds.base.text import wellformed
 from ragrounds.models.reply_parts import as_json, read_content, words
-from ragrounds.records import ToolCall
-from ragrounds.text import wellformed
 
 
 def shown_text(value: object) -> str:

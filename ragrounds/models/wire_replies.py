@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ragrounds.http import BadReply, read_json, text_of
+from ragrounds.base.http import BadReply, read_json, text_of
+from ragrounds.base.records import Reply, ToolCall, Usage
+from ragrounds.base.text import wellformed
 from ragrounds.models.reply_parts import as_json, counted_usage, read_arguments, read_calls, words
 from ragrounds.models.wire_parts import first_number, gemini_calls, object_in, objects_in, shown_text
-from ragrounds.records import Reply, ToolCall, Usage
-from ragrounds.text import wellformed
 
 
 def _object(body: bytes) -> dict[str, object]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ragrounds.contracts import Request, Tool
+from ragrounds.base.contracts import Request, Tool
+from ragrounds.base.records import Message, Speaker, ToolCall
+from ragrounds.base.text import wellformed
 from ragrounds.models.reply_parts import as_json, read_arguments, read_calls, words
 from ragrounds.models.wire_parts import first_number, gemini_calls, object_in, objects_in, shown_text
-from ragrounds.records import Message, Speaker, ToolCall
-from ragrounds.text import wellformed
 
 Body = Mapping[str, object]
 MOST_SHOWN = 64

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from ragrounds.base.records import Message, ToolCall
 from ragrounds.models.reply_parts import as_json, words
 from ragrounds.models.wire_parts import object_in, objects_in
 from ragrounds.models.wire_replies import answer_events
 from ragrounds.models.wire_requests import ToolResult, items_of, results_in
-from ragrounds.records import Message, ToolCall
 
 
 class ToolUse(Struct, frozen=True):

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
-from ragrounds.records import Speaker
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Speaker
 
 PARTS = ("documents", "known", "first", "question", "options", "instruction", "system")
 OPTIONAL = ("known", "options")

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Message, Speaker
 from ragrounds.prompts.layout import OPTIONAL, arranged
-from ragrounds.records import Message, Speaker
 
 _NAME = re.compile(r"(?!.*\.\.)[^\0/\\\ud800-\udfff]{1,100}(?:/[^\0/\\\ud800-\udfff]{1,100}){0,9}")
 """Of a prompt: a place inside its folder."""

@@ -118,8 +118,8 @@ def check_fields(name: str, fields: Iterable[str]) -> None:
 
 
 def is_class(kind: object, name: str) -> bool:
-    """Whether something is the class of the evaluation's own that has this name, ``ragrounds.records.Answer``. None of
-    them is imported here."""
+    """Whether something is the class of the evaluation's own that has this name, ``ragrounds.base.records.Answer``.
+    None of them is imported here."""
     return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}" == name
 
 
@@ -134,7 +134,7 @@ def read_answer(given: object, question: Mapping[str, Any], wiring: Wiring, seen
         seen: is told of a letter that is no option's.
         output: the key where the answer is, of a system that was asked for it before.
     """
-    whole = is_class(type(given), "ragrounds.records.Answer")
+    whole = is_class(type(given), "ragrounds.base.records.Answer")
     key = "text" if whole else wiring.output or output
     place = "choice" if whole else wiring.choice
     letter = at_path(given, place) if place else None

@@ -1,5 +1,5 @@
-"""A function of the question as a system: sync or async, of a text, of a record ``ragrounds.records.Question``, of a
-dictionary, or of arguments with the usual names."""
+"""A function of the question as a system: sync or async, of a text, of a record ``ragrounds.base.records.Question``, of
+a dictionary, or of arguments with the usual names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .observer import Given, Observer
 MOST_THREADS = 256
 """Functions that are not async and run at the same time, each in a thread: as many attempts as are in flight."""
 _TAKES = (
-    "A function takes the question's text with its options, or a ragrounds.records.Question, or a dictionary; or "
+    "A function takes the question's text with its options, or a ragrounds.base.records.Question, or a dictionary; or "
     f"arguments named like the fields: {', '.join(FIELDS)}; or the agent's file says what they get, input = {{ "
     'ARGUMENT = "prompt" }'
 )
@@ -149,7 +149,7 @@ def _way(annotation: object) -> Literal["prompt", "question", "messages", "mappi
         return "prompt" if str in inside or not inside else _way(inside[0])
     held = origin or annotation
     named = isinstance(annotation, str) and annotation.rpartition(".")[2] == "Question"
-    if named or is_class(held, "ragrounds.records.Question"):
+    if named or is_class(held, "ragrounds.base.records.Question"):
         return "question"
     if isinstance(held, type) and issubclass(held, Mapping):
         return "mapping"

@@ -56,7 +56,7 @@ class GraphSystem:
         builder = getattr(graph, "builder", None)
         channels: Mapping[str, object] = getattr(builder, "channels", {})
         schema = getattr(builder, "context_schema", None) or getattr(graph, "context_schema", None)
-        self.takes_context = is_class(schema, "ragrounds.contracts.Context")
+        self.takes_context = is_class(schema, "ragrounds.base.contracts.Context")
         self.input: Mapping[str, str] = wiring.input
         self._outputs: list[str] = [wiring.output] if wiring.output else []
         """The keys that hold the answer: the first that holds anything does."""
@@ -119,7 +119,7 @@ class GraphSystem:
                 f'{keys[0]} = "prompt" }}. It takes: {", ".join(keys)}.'
             )
         held = typing.get_origin(held) or held
-        if is_class(held, "ragrounds.records.Question"):
+        if is_class(held, "ragrounds.base.records.Question"):
             self._whole = "item"
         elif isinstance(held, type) and issubclass(held, dict):
             self.input = {"question": "prompt"}

@@ -56,7 +56,7 @@ def passage_of(held: object, rank: int) -> dict[str, object]:
 
     Its id is the one that is given (an id, an address), or made of its text.
     """
-    if f"{type(held).__module__}.{type(held).__name__}" == "ragrounds.records.Passage":
+    if f"{type(held).__module__}.{type(held).__name__}" == "ragrounds.base.records.Passage":
         return {name: getattr(held, name) for name in type(held).__struct_fields__}  # type: ignore[attr-defined]
     one = getattr(held, "node", held)  # LlamaIndex has a score beside it
     about = one if isinstance(one, Mapping) else getattr(one, "metadata", None)

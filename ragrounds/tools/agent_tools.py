@@ -27,11 +27,11 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.contracts import Library, Searcher, Tool
-from ragrounds.digests import code_digest, text_digest
-from ragrounds.errors import UserError, nearest
-from ragrounds.records import Passage, ToolAnswer
-from ragrounds.specs import Spec, check_known, parse
+from ragrounds.base.contracts import Library, Searcher, Tool
+from ragrounds.base.digests import code_digest, text_digest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Passage, ToolAnswer
+from ragrounds.base.specs import Spec, check_known, parse
 from ragrounds.tools.mcp_servers import McpSource, listed_tools, use_tool
 from ragrounds.tools.retriever import find_retriever, needs_corpus, retrievers, searcher_codes
 from ragrounds.tools.toolset import fetched_answer, read_answer

@@ -18,7 +18,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ragrounds.errors import unknown
+from ragrounds.base.errors import unknown
 
 if TYPE_CHECKING:
     import regex

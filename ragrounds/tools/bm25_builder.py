@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.processes import processors
+from ragrounds.base.processes import processors
 from ragrounds.tools.bm25_merge import merge_runs
 from ragrounds.tools.bm25_term_counts import count_runs, runs
 from ragrounds.tools.collection import PassageStore, map_array, write_whole

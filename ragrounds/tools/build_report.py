@@ -23,7 +23,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from ragrounds.text import safe
+from ragrounds.base.text import safe
 
 Outcome = Literal["skipped", "cut", "unsupported", "empty", "duplicate", "read"]
 """The worst first: in this order they are shown."""

@@ -12,9 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from ragrounds.addresses import check_address
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec, Value, check_known, parse
+from ragrounds.base.addresses import check_address
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec, Value, check_known, parse
 from ragrounds.tools.embedders import Embedder, Encoding, open_embedder
 from ragrounds.tools.weights import weights_are_here
 

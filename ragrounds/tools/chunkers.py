@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from ragrounds.encodings import encoding_of
-from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.records import Passage
-from ragrounds.specs import Spec, parse
+from ragrounds.base.encodings import encoding_of
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec, parse
 
 Chunker = Callable[[Passage], list[Passage]]
 Splitter = Callable[[str], list[str]]

@@ -31,8 +31,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.records import Passage
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.records import Passage
 
 G = TypeVar("G", bound=np.generic)
 _encode = msgspec.msgpack.Encoder().encode

@@ -25,10 +25,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.digests import code_digest, text_digest
-from ragrounds.errors import StopRun, UserError
-from ragrounds.records import Passage
-from ragrounds.text import file_name, safe
+from ragrounds.base.digests import code_digest, text_digest
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Passage
+from ragrounds.base.text import file_name, safe
 from ragrounds.tools.build_report import BuildReport, storable
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.chunkers import chunker as make_chunker

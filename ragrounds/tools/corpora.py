@@ -27,10 +27,10 @@ from pathlib import Path
 
 import msgspec
 
-from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.records import Passage
-from ragrounds.specs import parse
-from ragrounds.text import fault
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import parse
+from ragrounds.base.text import fault
 from ragrounds.tools.build_report import BuildEntry, BuildReport, Outcome, storable
 from ragrounds.tools.documents import READINGS, is_document, kind_of, kinds, read_document
 from ragrounds.tools.documents.found import DocumentFault

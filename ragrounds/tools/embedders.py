@@ -22,10 +22,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.addresses import check_address
-from ragrounds.contracts import EventCollector, Used
-from ragrounds.errors import GaveUp, StopRun, UserError
-from ragrounds.http import (
+from ragrounds.base.addresses import check_address
+from ragrounds.base.contracts import EventCollector, Used
+from ragrounds.base.errors import GaveUp, StopRun, UserError
+from ragrounds.base.http import (
     BadReply,
     HttpAnswer,
     HttpClient,
@@ -38,9 +38,9 @@ from ragrounds.http import (
     root_cause,
     text_of,
 )
-from ragrounds.plugins import imported
-from ragrounds.redaction import Redactor
-from ragrounds.text import safe
+from ragrounds.base.plugins import imported
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.text import safe
 from ragrounds.tools.weights import check_weights, load_weights, need_library, place_of_weights, weights_missing
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec, Value, parse
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards, unfolded
 
 _SERVER = ("base_url", "alias")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from ragrounds.errors import UserError
-from ragrounds.text import safe
+from ragrounds.base.errors import UserError
+from ragrounds.base.text import safe
 from ragrounds.tools.collection import write_whole
 
 MANIFEST = "engine.json"

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragrounds.errors import UserError, nearest
-from ragrounds.http import causes
-from ragrounds.records import Passage
-from ragrounds.specs import Spec
-from ragrounds.text import safe
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.http import causes
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec
+from ragrounds.base.text import safe
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_parameters import (
     ExternalParameters,

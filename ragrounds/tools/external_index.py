@@ -35,12 +35,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ragrounds.errors import GaveUp, UserError
-from ragrounds.http import own_traffic, root_cause
-from ragrounds.records import Passage
-from ragrounds.redaction import Redactor
-from ragrounds.specs import Spec
-from ragrounds.text import safe
+from ragrounds.base.errors import GaveUp, UserError
+from ragrounds.base.http import own_traffic, root_cause
+from ragrounds.base.records import Passage
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.specs import Spec
+from ragrounds.base.text import safe
 from ragrounds.tools.embedders import Vectors, check_embedder, open_embedder
 from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found
 from ragrounds.tools.external_parameters import query_encoding, read_parameters
@@ -77,7 +77,8 @@ class Calls:
         unless another call has waited for the server in vain.
 
         Raises:
-            UserError: what the work raised, or :class:`~ragrounds.errors.GaveUp`: it failed for good, or too often.
+            UserError: what the work raised, or :class:`~ragrounds.base.errors.GaveUp`: it failed for good, or too
+                often.
         """
         from tenacity import Retrying, sleep_using_event
 
@@ -102,7 +103,7 @@ class Calls:
 
 
 class ExternalSearcher:
-    """Searches an index that somebody else keeps: see :class:`ragrounds.contracts.Searcher`."""
+    """Searches an index that somebody else keeps: see :class:`ragrounds.base.contracts.Searcher`."""
 
     def __init__(self, name: str, engine: ExternalEngine) -> None:
         """Look at the engine: its fields and its version. With a `version` of the spec nothing is asked before the

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 from msgspec import Meta
 
-from ragrounds.addresses import check_address
-from ragrounds.errors import UserError, nearest
-from ragrounds.specs import Spec, Value, check_known, parse
-from ragrounds.text import safe
+from ragrounds.base.addresses import check_address
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.specs import Spec, Value, check_known, parse
+from ragrounds.base.text import safe
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.embedders import Encoding
 

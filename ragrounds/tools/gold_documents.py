@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ragrounds.errors import UserError
-from ragrounds.records import Gold
-from ragrounds.text import safe
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold
+from ragrounds.base.text import safe
 from ragrounds.tools.collection import open_named
 
 

@@ -12,8 +12,8 @@ from typing import BinaryIO, TypeVar
 import msgspec
 import zstandard
 
-from ragrounds.errors import UserError
-from ragrounds.text import fault
+from ragrounds.base.errors import UserError
+from ragrounds.base.text import fault
 
 T = TypeVar("T")
 ENDINGS = ("", ".gz", ".zst")

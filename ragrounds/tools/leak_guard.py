@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from ragrounds.contracts import MeanSearcher, Searcher
-from ragrounds.records import Passage
+from ragrounds.base.contracts import MeanSearcher, Searcher
+from ragrounds.base.records import Passage
 from ragrounds.tools.analysers import words
 from ragrounds.tools.jsonlines import read_rows
 from ragrounds.tools.merged import passages_of

@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ragrounds.contracts import Tool
-from ragrounds.digests import text_digest
-from ragrounds.errors import GaveUp, UserError
-from ragrounds.redaction import Redactor
-from ragrounds.settings import McpServer
+from ragrounds.base.contracts import Tool
+from ragrounds.base.digests import text_digest
+from ragrounds.base.errors import GaveUp, UserError
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.settings import McpServer
 
 if TYPE_CHECKING:
     from langchain_mcp_adapters.sessions import Connection

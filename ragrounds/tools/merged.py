@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ragrounds.contracts import Library, Searcher
-from ragrounds.records import Passage
+from ragrounds.base.contracts import Library, Searcher
+from ragrounds.base.records import Passage
 
 
 def passages_of(document: str, searchers: Iterable[Searcher]) -> list[Passage]:

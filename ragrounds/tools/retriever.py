@@ -19,12 +19,12 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from ragrounds import hooks
-from ragrounds.contracts import Searcher
-from ragrounds.digests import code_digest, file_digest, home_of, text_digest
-from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.plugins import ExtensionPoint, fields_amiss, is_import_path
-from ragrounds.specs import Spec, Value, check_known, parse
+from ragrounds.base import hooks
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.digests import code_digest, file_digest, home_of, text_digest
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.plugins import ExtensionPoint, fields_amiss, is_import_path
+from ragrounds.base.specs import Spec, Value, check_known, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, Progress, open_collection
@@ -127,7 +127,8 @@ class Retriever:
     """A spec that shows its parameters."""
     open: Callable[[Spec, SearchedCorpora], Searcher]
     """Makes a searcher. What it needs on disk is built once and kept under ``home/indexes``. Raises a
-    :class:`~ragrounds.errors.UserError` for parameters that are wrong and libraries or weights that are missing."""
+    :class:`~ragrounds.base.errors.UserError` for parameters that are wrong and libraries or weights that are
+    missing."""
     parameters: tuple[RetrieverParameter, ...] = ()
     index: str = ""
     """What it builds over a corpus and keeps; empty: nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragrounds.contracts import EventCollector, SearchNote, Used
+from ragrounds.base.contracts import EventCollector, SearchNote, Used
 
 LIVE = "@live"
 """How the name of a corpus ends that changes by itself and has no version, such as the web or PubMed."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ragrounds.contracts import Library
-from ragrounds.records import Passage, ToolAnswer
+from ragrounds.base.contracts import Library
+from ragrounds.base.records import Passage, ToolAnswer
 
 if TYPE_CHECKING:
     from ragrounds.tools.web.pages import Fetcher

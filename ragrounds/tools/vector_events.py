@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragrounds.contracts import EventCollector
+from ragrounds.base.contracts import EventCollector
 
 BUILT = EventCollector[str]("ragrounds_vectors_built")
 """A line for each index over vectors that was built, with its recall: for whoever asked for it to tell."""

@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec
-from ragrounds.text import safe
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec
+from ragrounds.base.text import safe
 from ragrounds.tools.cards import cards, encoding_of
 from ragrounds.tools.collection import Collection, PassageStore, id_hash, map_array
 from ragrounds.tools.collection_builder import Count, disk_error, exclusive_build

@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from ragrounds.errors import UserError, nearest
-from ragrounds.specs import Spec, Value, check_known
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.specs import Spec, Value, check_known
 from ragrounds.tools.collection_builder import Count
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.engine_files import IndexManifest

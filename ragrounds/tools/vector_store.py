@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ragrounds.digests import code_digest
-from ragrounds.errors import UserError
+from ragrounds.base.digests import code_digest
+from ragrounds.base.errors import UserError
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.embedders import Encoding, Vectors
 from ragrounds.tools.engine_files import IndexManifest

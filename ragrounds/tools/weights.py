@@ -13,7 +13,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 
 PATIENCE = 2.0
 """Seconds within which the hub has to answer anything at all."""

@@ -20,9 +20,9 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from ragrounds.encodings import encoding_of
-from ragrounds.records import Passage
-from ragrounds.specs import Spec
+from ragrounds.base.encodings import encoding_of
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec
 from ragrounds.tools.chunkers import complete
 from ragrounds.tools.collection import Collection
 

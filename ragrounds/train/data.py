@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.tools.corpora import CorpusSource, corpus_source, passages
 from ragrounds.tools.embedders import Vectors, joined

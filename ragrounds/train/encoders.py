@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools.weights import weights_missing
 from ragrounds.train.libraries import sentence_transformers, torch
 from ragrounds.train.spec import Encoder, Lora

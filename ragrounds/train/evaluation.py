@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec, Value
 from ragrounds.evals.retrieval.comparison import RetrievalComparison, compare
 from ragrounds.evals.retrieval.measures import means, measure
 from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.evals.retrieval.search import retrieve
-from ragrounds.specs import Spec, Value
 from ragrounds.tools.corpora import corpus_source
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.train.data import corpus_texts, sentences

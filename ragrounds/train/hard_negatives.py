@@ -21,8 +21,9 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.contracts import Journal, Model, Prompts
-from ragrounds.errors import UserError, unknown
+from ragrounds.base.contracts import Journal, Model, Prompts
+from ragrounds.base.errors import UserError, unknown
+from ragrounds.base.specs import parse
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.evals.store.journal import StoreJournal
@@ -31,7 +32,6 @@ from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import read_prices
 from ragrounds.models.providers import open_model
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.specs import parse
 from ragrounds.tools.embedders import Vectors
 from ragrounds.train.data import Example
 from ragrounds.train.spec import Mining

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools.collection_builder import disk_error
 from ragrounds.train.libraries import torch
 from ragrounds.train.spec import Stage

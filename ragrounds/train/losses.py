@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools.embedders import Vectors
 from ragrounds.train.data import Example
 from ragrounds.train.libraries import torch

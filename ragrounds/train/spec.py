@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from ragrounds.errors import UserError, nearest
-from ragrounds.text import parse_toml
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.text import parse_toml
 
 AtLeastOne = Annotated[int, Meta(ge=1)]
 AboveZero = Annotated[float, Meta(gt=0)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
-from ragrounds.specs import without_addresses
 from ragrounds.ui.text import safe
 
 _LEAST = 6

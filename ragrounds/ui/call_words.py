@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Attempt, Reply
 from ragrounds.evals.compare.comparison import RunTotals
 from ragrounds.evals.store.hops import FATES, Fate, Hop, searches_unknown
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Attempt, Reply
 from ragrounds.ui.text import number_of
 
 

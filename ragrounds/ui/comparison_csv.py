@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import asdict
 
+from ragrounds.base.files import guarded
+from ragrounds.base.text import safe
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure, PairedFigure
-from ragrounds.files import guarded
-from ragrounds.text import safe
 from ragrounds.ui.comparison_columns import TOTALS
 
 COLUMNS = (

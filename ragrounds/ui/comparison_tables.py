@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from ragrounds.base.records import OPEN, OUTCOMES, legend
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
-from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words

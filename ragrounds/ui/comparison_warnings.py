@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from ragrounds.base.records import Question, Run
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run
 from ragrounds.ui.comparison_words import listed
 from ragrounds.ui.text import number_of, one_line, percent, safe
 

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 
-from ragrounds.text import safe
+from ragrounds.base.text import safe
 from ragrounds.tools.vector_events import BUILT
 
 

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from ragrounds.base.records import OUTCOMES
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
-from ragrounds.records import OUTCOMES
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import listed, verdict_lines

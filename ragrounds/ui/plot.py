@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast, get_args
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.console import SafeConsole

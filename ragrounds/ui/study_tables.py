@@ -9,10 +9,10 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell
-from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import print_analysis
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of

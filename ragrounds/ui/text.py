@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
-from ragrounds.text import safe as safe
+from ragrounds.base.text import safe as safe
 
 UNKNOWN = "-"
 """What is written where a figure is not known."""

@@ -8,9 +8,9 @@ import ragrounds as rr
 from ragrounds.agents import profiles
 from ragrounds.agents.agent import names, open_agent, profile_of, read_card
 from ragrounds.agents.profile import profile_names, read_profile
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.specs import parse
 from ragrounds.models.options import cards, read_options
-from ragrounds.specs import parse
 from tests.graphs.playing import play
 from tests.servers.scripted_http import scripted
 

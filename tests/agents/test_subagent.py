@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.agents.agent import graph_name, open_agent, subagent
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.engine.plan import subagent_identity
 
 

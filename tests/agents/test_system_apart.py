@@ -11,7 +11,7 @@ import pytest
 
 from ragrounds.agents.systems import place
 from ragrounds.agents.systems.place import named_object
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.engine.plan import Recipe, open_agents
 
 V1, V2 = "./v1/langgraph.json:agent", "./v2/langgraph.json:agent"

@@ -7,10 +7,10 @@ import pytest
 
 from ragrounds.agents.agent import read_card
 from ragrounds.agents.systems import drawable, open_system
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Called, Entered, Left
 from ragrounds.graphs import diagram
 from ragrounds.recorder.function import in_thread
-from ragrounds.records import Called, Entered, Left
 from tests.graphs.playing import LONG, play
 
 FORMS = """
@@ -33,7 +33,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import BaseModel
 
-from ragrounds.records import Answer, Question
+from ragrounds.base.records import Answer, Question
 
 threads = []
 saver = InMemorySaver()

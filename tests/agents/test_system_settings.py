@@ -16,7 +16,7 @@ from ragrounds.agents.systems import place
 from ragrounds.agents.systems.place import app_of, give, named_object
 from ragrounds.agents.systems.process_choice import hosts_held
 from ragrounds.agents.systems.settings import flat, read_table, with_model, with_tables
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from tests.servers.process import Running
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -242,7 +242,7 @@ def open_agent_card(text: str) -> dict[str, object]:
     """The tables of an agent's text, without opening the file that it names."""
     from ragrounds.agents.card import Card
     from ragrounds.agents.systems.settings import with_setting
-    from ragrounds.specs import parse
+    from ragrounds.base.specs import parse
 
     card = Card(graph="mine.py:graph")
     for key, value in parse(text).parameters.items():

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry, SearchRequest, SearchResult
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Entry, SearchRequest, SearchResult
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Call, Called, Gold, Passage, Question, Run, Score
 from ragrounds.evals.analyses import run_data
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse, analyses
 from ragrounds.evals.analyses.curves import against_parameter, against_size, size_of
@@ -24,7 +25,6 @@ from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
-from ragrounds.records import Attempt, Call, Called, Gold, Passage, Question, Run, Score
 
 COUNT = 20
 OPTIONS = {"A": "yes", "B": "no"}

@@ -12,8 +12,21 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 from statsmodels.stats.multitest import multipletests
 
-from ragrounds.contracts import Entry, Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import (
+    Attempt,
+    Call,
+    Called,
+    Gold,
+    Left,
+    Message,
+    Question,
+    Reply,
+    Run,
+    Score,
+    TokenLogprob,
+)
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.calibration import (
     BINS,
@@ -28,19 +41,6 @@ from ragrounds.evals.analyses.calibration import (
 from ragrounds.evals.analyses.run_data import scored_run
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import (
-    Attempt,
-    Call,
-    Called,
-    Gold,
-    Left,
-    Message,
-    Question,
-    Reply,
-    Run,
-    Score,
-    TokenLogprob,
-)
 
 OPTIONS = {"A": "yes", "B": "no"}
 

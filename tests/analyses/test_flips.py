@@ -2,12 +2,12 @@
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Entered, Gold, Left, Question, Run
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.flips import count_flips, first_answer, refinements
 from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Entered, Gold, Left, Question, Run
 from tests.scorers.making import attempt, gold, question
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.harm import difference, read_costs
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 COUNT = 200
 OPTIONS = {"A": "yes", "B": "no"}

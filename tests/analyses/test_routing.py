@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question
 from ragrounds.evals.routing.policies import Outcomes, chances, learned, mixture_weights, oracle
 from ragrounds.graphs.router import Policy, pieces, question_features, read_policy
-from ragrounds.records import Question
 from tests.servers.any_form import AnyForm, any_form
 
 

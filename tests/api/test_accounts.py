@@ -12,11 +12,11 @@ import sqlalchemy as sa
 import ragrounds as rr
 from ragrounds.api.arena import remove_arena
 from ragrounds.api.workspace import JournalMode
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.store import Store
-from ragrounds.records import FINAL
 from tests.build.casing import drawn
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli

@@ -12,8 +12,8 @@ import ragrounds as rr
 from ragrounds.api import frames
 from ragrounds.api.frame_rows import run_attempts
 from ragrounds.api.results import pandas_frame
+from ragrounds.base.records import Attempt, Call, Called, Gold, Question, Run, Score
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Call, Called, Gold, Question, Run, Score
 from tests.cli_grading.test_judge_command import stage
 from tests.servers.grader_server import grader_server
 

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 import ragrounds as rr
 from ragrounds.api.functions import public_modules
+from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score
 from tests.arena.staging import stage
 from tests.arena.test_cli import judges as judges
 from tests.conftest import ROOT, Cli
@@ -204,7 +204,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
     first, later, wrong, everything = done.stdout.splitlines()
     assert first == "['ragrounds.version'] False False"
     assert "has no attribute 'rnu'" in wrong
-    assert later == "['ragrounds.errors', 'ragrounds.recorder', 'ragrounds.recorder.errors', 'ragrounds.version']"
+    assert later == "['ragrounds.base.errors', 'ragrounds.recorder', 'ragrounds.recorder.errors', 'ragrounds.version']"
     assert everything == "True"
 
 

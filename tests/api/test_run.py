@@ -10,7 +10,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.api.runs import remove_run, show_attempt
-from ragrounds.records import Run
+from ragrounds.base.records import Run
 from tests.servers.process import openai_server
 
 AGENTS = ["direct", "vanilla_rag[top_k=2]"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from tests.servers.process import Running
 
 ROOT = Path(__file__).resolve().parents[2]

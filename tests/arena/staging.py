@@ -3,6 +3,7 @@
 import json
 import re
 
+from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.evals.arena.lineup import gather_lineup, load_axes
 from ragrounds.evals.arena.play import ArenaPlayer
 from ragrounds.evals.arena.schedules import open_schedule
@@ -10,7 +11,6 @@ from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Gold, Question, Run
 
 ANSWER = re.compile(r"### Answer ([AB])\n<<<\n(.*?)\n>>>", re.DOTALL)
 

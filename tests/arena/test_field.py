@@ -1,6 +1,6 @@
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.arena.lineup import gather_lineup, load_axes
 from ragrounds.evals.store.store import Store
 from tests.arena.staging import add_run, question, stage

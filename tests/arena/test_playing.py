@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from ragrounds.errors import Interrupted, StopRun, UserError
+from ragrounds.base.errors import Interrupted, StopRun, UserError
 from ragrounds.evals.arena.ratings import rate
 from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
 from ragrounds.models.faults import CallFailed

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.arena.schedules import (
     AdaptiveSchedule,
     FullSchedule,

@@ -5,8 +5,8 @@ import pytest
 from rich.console import Console
 
 from ragrounds.api.arena import Voting, voting
+from ragrounds.base.errors import UserError
 from ragrounds.cli.arena import vote
-from ragrounds.errors import UserError
 from ragrounds.evals.arena.verdicts import ballots, combine_judgements, matches_of_votes
 from ragrounds.evals.store.arenas import Vote
 from tests.arena.staging import Stage, add_run, by_strength, stage

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from ragrounds.api.data import audit as api_audit
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Gold, Question
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.audit import audit, exact, in_corpus, options, replies
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.scorers.robust import read_robustly
-from ragrounds.records import Attempt, Gold, Question
 from ragrounds.ui.benchmark_tables import audit_lines
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.records import Attempt
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.scorers.triplets import TRIPLETS
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt
 
 CHEMPROT = {
     "x_test_abstracts.tsv": "1\tA title\tAlpha blocks B1 {text} and is made by E2.\n",

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import all_cards, known, load, register
 from ragrounds.evals.benchmarks.benchmark import must_have, nice_to_have
 from ragrounds.evals.benchmarks.family import families

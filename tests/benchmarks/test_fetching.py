@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import download, load, verify
 from ragrounds.evals.benchmarks.cards import RemoteFile
 from ragrounds.evals.benchmarks.download import fetch

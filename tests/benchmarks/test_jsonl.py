@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import load
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.families.link import gives_away
 

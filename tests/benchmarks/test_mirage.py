@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import card, load, register, select
 
 SMALL = {

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.records import Attempt
 from ragrounds.evals.benchmarks import load, register
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.records import Attempt
 from tests.benchmarks.test_link_graphs import drkg
 from tests.conftest import Cli
 from tests.servers.scripted_http import Scripted

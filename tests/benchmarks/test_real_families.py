@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
+from ragrounds.base.files import convert, read_jsonl
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import must_have, nice_to_have
 from ragrounds.evals.benchmarks.families import ddi
-from ragrounds.files import convert, read_jsonl
 
 pytestmark = pytest.mark.data
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import load, register, verify
 from ragrounds.evals.retrieval.query_sets import query_set
 

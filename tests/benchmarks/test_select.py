@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks import Card, select
 from ragrounds.evals.benchmarks.benchmark import Item, assemble
-from ragrounds.records import Gold, Question
 
 
 def made(sizes):

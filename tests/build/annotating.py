@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ragrounds.base.records import Passage, Question
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.records import Passage, Question
 from ragrounds.tools.retriever import open_searcher
 from tests.servers.annotator import grades, label, opened, option, reasoning, refused, spoilt
 

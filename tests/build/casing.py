@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragrounds.base.records import Question
 from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
-from ragrounds.records import Question
 
 STAGES = ("significance", "timeline", "question", "follows", "rewrite", "unchanged")
 PLAN: list[str] = [

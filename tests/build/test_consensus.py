@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ragrounds.base.errors import UserError
 from ragrounds.build.relevance_labels import LabelledPair, check_relevant, consensus, fate
-from ragrounds.errors import UserError
 from tests.build.annotating import kappa
 
 MODELS = ("m1", "m2", "m3")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.errors import UserError
 from ragrounds.build.expert_sheets import (
     ExpertReview,
     FinalLabel,
@@ -17,7 +18,6 @@ from ragrounds.build.expert_sheets import (
     sample_lines,
     sheet_files,
 )
-from ragrounds.errors import UserError
 
 LABELS = [FinalLabel(query="q", document=f"d{n}", relevant=n < 4) for n in range(10)]
 QUERIES = {"q": "=Why?"}

@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 from msgspec import Struct
 
+from ragrounds.base.errors import UserError
 from ragrounds.build.card import BuiltCard, Provenance, stage_count
 from ragrounds.build.case_questions import (
     IN_QUESTION,
@@ -22,7 +23,6 @@ from ragrounds.build.case_questions import (
 from ragrounds.build.files import check_folder, qrels_lines, write_built
 from ragrounds.build.items import drawn_ids
 from ragrounds.build.stages import read_object
-from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Card, load
 from ragrounds.evals.judges.bill import Bill
 from tests.build.annotating import counted, read_lines

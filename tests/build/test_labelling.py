@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message, Stem
 from ragrounds.build.relevance_labels import Batch, Window, batches
-from ragrounds.contracts import Context
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Message, Stem
 
 
 class Windows:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.records import Passage, Query, Stem
 from ragrounds.build.false_negative_estimate import GradedQuery, estimate_missing, query_counts
 from ragrounds.build.false_negatives import candidates
-from ragrounds.records import Passage, Query, Stem
 from ragrounds.tools.retriever import open_searcher
 from tests.build.annotating import counted, read_lines
 from tests.build.conftest import Builder

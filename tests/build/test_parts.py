@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.records import Status
 from ragrounds.build.outcome import REFUSED
 from ragrounds.build.stages import CALL_FAILED, MALFORMED, Rejected, none_left, of_part, reason_counts
 from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Status
 from tests.build.annotating import Committee, Mined, counted, read_lines
 from tests.conftest import Cli
 from tests.servers.process import ROOT, Running, running

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.errors import UserError
 from ragrounds.build.case_reports import ReportFacts, ReportFilters, open_reports, report_items, store_of
-from ragrounds.errors import UserError
 from ragrounds.tools.documents.jats import read_article
 from tests.build.annotating import counted, read_lines
 from tests.build.casing import script_of

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question
 from ragrounds.build.committee import Committee, by_frequency, open_committee, rankings_of
 from ragrounds.build.relevance_mining import CONTRACT, GradeThresholds, chosen, difficulty, fate
-from ragrounds.errors import UserError
 from ragrounds.evals.judges.verdict import read_verdict
-from ragrounds.records import Question
 
 
 def test_documents_go_by_how_many_rankings_hold_them() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import as_csv, read_sheet
+from ragrounds.base.text import safe
 from ragrounds.build.expert_sheets import FinalLabel, expert_agreement, read_ratings, sample_lines, sheet_lines
-from ragrounds.errors import UserError
-from ragrounds.files import as_csv, read_sheet
-from ragrounds.text import safe
 
 HOSTILE = [
     "=1+1", "+49 30", "-5 °C", "@SUM(A1)", "\t=1", " =1", "'=1", "a;=1", '"=1"', "two\nlines", "plain",

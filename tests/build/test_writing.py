@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
 from ragrounds.build.files import Lines
 from ragrounds.build.judged_sets import (
     Corpus,
@@ -19,10 +21,8 @@ from ragrounds.build.judged_sets import (
     refined,
     rerank_lines,
 )
-from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load, register
 from ragrounds.evals.retrieval.query_sets import pool_set, query_set
-from ragrounds.records import Passage
 from ragrounds.tools.leak_guard import read_guard
 
 PASSAGES = [

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.records import Attempt
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, questions

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ragrounds.base.errors import UserError
+from ragrounds.base.settings import Settings
 from ragrounds.cli.entry import command_line, command_tree
 from ragrounds.cli.help_text import SECTIONS, first_sentence
 from ragrounds.cli.options import SHORT
 from ragrounds.cli.runs import _merged
-from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load, select
-from ragrounds.settings import Settings
 from tests.conftest import Cli
 
 

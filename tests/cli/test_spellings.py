@@ -11,10 +11,10 @@ import pytest
 
 import ragrounds.cli
 from ragrounds.api.resume import code_in_options
+from ragrounds.base.errors import UserError
 from ragrounds.cli.command_files import command_files
 from ragrounds.cli.entry import command_tree
 from ragrounds.cli.options import age, duration
-from ragrounds.errors import UserError
 from tests.conftest import Cli
 
 NOUNS = ("runs", "data", "index", "arena")

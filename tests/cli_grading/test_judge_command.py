@@ -8,12 +8,12 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.models.vllm_server import free_port
 from ragrounds.prompts import loader
-from ragrounds.records import Gold, Question
 from tests.judges.doubles import keep_run
 from tests.servers.grader_server import grader_server
 from tests.servers.process import openai_server

@@ -7,9 +7,9 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from ragrounds.base.records import Score
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Score
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
 from tests.servers.grader_server import grader_server
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
+from ragrounds.base.records import Attempt, Gold, Question, Run, Score, Usage
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score, Usage
 
 OPTIONS = {"A": "yes", "B": "no"}
 

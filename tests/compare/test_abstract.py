@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
+from ragrounds.base.records import Run
 from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.findings import finding
-from ragrounds.records import Run
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_words import lack_lines, missing_commands, verdict_lines, who_answered
 from ragrounds.ui.one_screen import conclusion_lines

@@ -5,12 +5,12 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Score, Usage
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
-from ragrounds.records import Score, Usage
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.text import UNKNOWN
 from tests.compare.making import add_run, questions

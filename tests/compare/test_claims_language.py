@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.claims import MEASURES, Condition, Term, all_hold, decide, parse_claim, resolved
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.run_names import run_among
-from ragrounds.records import Run
 from tests.compare.making import add_run, questions
 
 

@@ -5,8 +5,9 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Score
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.claims import LiveClaim, parse_claim
 from ragrounds.evals.compare.comparison import compare
@@ -14,7 +15,6 @@ from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, m
 from ragrounds.evals.compare.stopped_runs import StopRecord, early_stops, stop_records
 from ragrounds.evals.engine.question_order import draw_rounds
 from ragrounds.evals.stats.sequential import ConfidenceSequence
-from ragrounds.records import Attempt, Score
 from tests.compare.making import add_run, questions
 
 CLAIM = "accuracy(one) > accuracy(two) @ 95%"

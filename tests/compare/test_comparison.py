@@ -5,13 +5,13 @@ import math
 import msgspec
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Score, Usage
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.scorers import all_scorers
 from ragrounds.evals.scorers.judged import JudgedScorer
 from ragrounds.evals.stats import minimum_detectable_effect, paired_difference
-from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions
 
 

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Gold, Question, Run, Usage
 from ragrounds.evals.analyses.epochs import over_epochs
 from ragrounds.evals.analyses.run_data import scored_run
 from ragrounds.evals.benchmarks.benchmark import content_version
@@ -16,7 +17,6 @@ from ragrounds.evals.compare.question_values import answered_with
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.triplets import TRIPLETS
 from ragrounds.evals.studies.figures import cohort_of, mean_of, run_figure
-from ragrounds.records import Attempt, Gold, Question, Run, Usage
 
 SIZES = {"x/one": 60, "x/two": 40}
 TEXTS = [

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses.pictures import across_axis, value_axis
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.frontier import cost_measure

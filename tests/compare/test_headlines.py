@@ -5,10 +5,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from ragrounds.base.records import Question, Score
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import tell
-from ragrounds.records import Question, Score
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_tables import comparison_tables
 from ragrounds.ui.comparison_words import unjudged, verdict_lines

@@ -9,7 +9,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.api.aliases import parse_names, split_alias
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.run_names import keep_names, kept_names
 from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions

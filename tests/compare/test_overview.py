@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.api.runs import runs as stored_runs
+from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.overview import run_overviews
 from ragrounds.evals.store.store import Store
-from ragrounds.settings import Settings
 from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.run_tables import runs_table
 from tests.compare.making import add_run, questions

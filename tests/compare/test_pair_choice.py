@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.compare import comparison as compared
 from ragrounds.evals.compare.figures import MOST_PAIRS, chosen_pairs
 from ragrounds.evals.compare.frontier import _undominated

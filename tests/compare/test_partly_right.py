@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ragrounds.base.records import Question
 from ragrounds.evals.compare.figures import figure, paired
 from ragrounds.evals.scorers import described
-from ragrounds.records import Question
 
 ASKED = [Question(id=f"q{i}", benchmark="b", text=f"{i}?", kind="long") for i in range(18)]
 HALVES = {question.id: (0.5, 1.0, 0.75)[i % 3] for i, question in enumerate(ASKED)}

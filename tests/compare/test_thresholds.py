@@ -5,13 +5,13 @@ import math
 import pytest
 from msgspec.structs import replace
 
+from ragrounds.base.records import Score
 from ragrounds.evals.compare.assertions import OpenShare, at_end
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import LEVEL, conclusions, finding
 from ragrounds.evals.compare.question_values import reading_notes
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Score
 from tests.compare.making import add_run, questions
 from tests.compare.test_claims_checked import checked
 

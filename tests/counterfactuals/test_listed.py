@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from tests.counterfactuals.conftest import N, Parents
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, searches_by
 from tests.servers.scripted_http import Scripted, scripted

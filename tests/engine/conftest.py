@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ragrounds.agents.agent import Limits, open_agent
-from ragrounds.contracts import Model, Searcher
+from ragrounds.base.contracts import Model, Searcher
+from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store, now
-from ragrounds.records import Attempt, Gold, Question, Run
 from tests.engine.doubles import Doing, Made, ScriptedModel, ScriptedSearcher, context_of
 from tests.servers.any_form import AnyForm, any_form
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Answer, Call, Called, Fault, Gold, Noted, Passage, Question, Reply, Usage
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Answer, Call, Called, Fault, Gold, Noted, Passage, Question, Reply, Usage
 
 Say = Callable[[Request], Reply | Exception]
 

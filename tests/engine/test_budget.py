@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Fault, Noted, Passage, Reply, Usage
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.scheduler import replay
@@ -13,7 +14,6 @@ from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Fault, Noted, Passage, Reply, Usage
 from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, questions
 

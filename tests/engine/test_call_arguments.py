@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from ragrounds.contracts import Request, Tool
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import Request, Tool
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Message, Question, Reply, Stem, TokenLogprob, ToolCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs.langchain import search
 from ragrounds.models.extractive import ExtractiveBaseline
@@ -17,7 +18,6 @@ from ragrounds.models.faults import CallFailed
 from ragrounds.models.providers import open_model
 from ragrounds.models.request_arguments import ARGUMENTS
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Message, Question, Reply, Stem, TokenLogprob, ToolCall
 from tests.engine.test_identity import Keys
 from tests.servers.scripted_http import scripted
 

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from ragrounds.agents import agent as agents
 from ragrounds.agents.agent import DEFAULT_CAPS, Limits, open_agent
-from ragrounds.contracts import FinishedAttempt, Request
+from ragrounds.base.contracts import FinishedAttempt, Request
+from ragrounds.base.records import Called, Left, Noted, Reply, Usage
 from ragrounds.evals.engine.attempt_log import TRACE_SIZE
 from ragrounds.evals.engine.plan import OpenedAgent, agent_identity
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Called, Left, Noted, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, questions
@@ -25,8 +25,8 @@ from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from ragrounds.contracts import Context
-from ragrounds.records import Message
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
 
 
 class State(TypedDict, total=False):
@@ -54,7 +54,7 @@ from typing import TypedDict
 
 from langgraph.graph import END, START, StateGraph
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 
 
 class State(TypedDict, total=False):

@@ -19,12 +19,12 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.agents.agent import Limits
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Attempt, Question
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Question
 from tests.engine import asking
 from tests.engine.doubles import Doing, context_of
 

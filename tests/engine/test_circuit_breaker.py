@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply, Usage
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit, failure_limit
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, questions

@@ -15,8 +15,8 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.api.journal import read_journal, write_journal
+from ragrounds.base.records import Noted
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Noted
 from tests.servers.any_form import AnyForm, any_form
 
 SYSTEM = '''

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.engine import scheduler
 from ragrounds.evals.engine.distributed.clusters import local
 from ragrounds.evals.store.store import Store

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import ragrounds as rr
+from ragrounds.base.records import Attempt
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt
 from tests.servers.any_form import AnyForm
 
 # One ends the process, once the first call of the other is recorded. The other waits for that.

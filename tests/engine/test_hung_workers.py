@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.processes import Activity, activity_of
 from ragrounds.evals.engine.distributed.heartbeat import until_hung
 from ragrounds.evals.store.store import Store
-from ragrounds.processes import Activity, activity_of
 from tests.engine.test_workers import until, workers
 from tests.servers.process import Running, openai_server
 
@@ -32,8 +32,8 @@ from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from ragrounds.contracts import Context
-from ragrounds.records import Message
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
 
 
 class State(TypedDict, total=False):

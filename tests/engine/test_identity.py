@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from ragrounds.contracts import Entry
+from ragrounds.base.contracts import Entry
+from ragrounds.base.records import Passage, Query, Question, Reply, Usage
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Passage, Query, Question, Reply, Usage
 
 PACKAGE = "somebodys_additions"
 RETRIEVER = """
-from ragrounds.specs import Spec
+from ragrounds.base.specs import Spec
 from ragrounds.tools.retriever import Retriever
 from {package}.order import ordered
 
@@ -76,8 +76,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from helper import words
-from ragrounds.contracts import Context
-from ragrounds.records import Message
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Message
 
 
 class State(TypedDict, total=False):

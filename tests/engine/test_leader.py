@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.errors import StopRun
 from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.engine.distributed.leader import replay_distributed
 from ragrounds.evals.engine.distributed.protocol import (

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply, Run, Usage
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.runs import judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
@@ -23,7 +24,6 @@ from ragrounds.evals.store.traces import calls
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.providers import open_model
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Reply, Run, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, always, questions

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragrounds.base.records import Attempt, Gold, Question, Score
 from ragrounds.evals.compare.figures import figure, figure_so_far
 from ragrounds.evals.compare.question_values import scorer_values
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.scorers.triplets import TRIPLETS
-from ragrounds.records import Attempt, Gold, Question, Score
 
 EPOCHS = 2
 QUESTIONS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
 from tests.servers.process import Running
 
 ASKS = """

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
 from tests.servers.any_form import any_form

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
+from ragrounds.base.records import Noted
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Noted
 
 SYSTEM = """
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from ragrounds.records import Question
+from ragrounds.base.records import Question
 
 class Notes(BaseRetriever):
     def _get_relevant_documents(self, query, *, run_manager):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, plan
 from ragrounds.evals.store.store import Store

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from ragrounds.base.records import Attempt, Reply
 from ragrounds.evals.engine.progress import PILOT, attempts_left, costs_money, pilot_questions, project, projection
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Reply
 from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, questions
 

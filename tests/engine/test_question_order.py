@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.question_order import SharedOrder, ordered
 from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
-from ragrounds.records import Gold, Question
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedSearcher

@@ -21,7 +21,8 @@ import pytest
 import requests
 
 from ragrounds.agents.agent import Limits
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Question, Usage
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.foreign_system import run_system
@@ -32,7 +33,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traced_call
 from ragrounds.recorder.callbacks import begins_in_place
 from ragrounds.recorder.wire import Unsent, WireRequest
-from ragrounds.records import Question, Usage
 from tests.engine.doubles import Doing, Made, context_of
 from tests.servers.any_form import AnyForm
 

@@ -11,14 +11,14 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.contracts import FinishedAttempt, Request
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import FinishedAttempt, Request
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Fault, Noted, Reply, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, node_path, steps, trace
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Fault, Noted, Reply, Usage
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 
@@ -227,7 +227,7 @@ async def test_a_full_disk_stops_the_run_with_the_place(store: Store, monkeypatc
 
 
 async def test_a_cancelled_call_leaves_the_others_their_own(store: Store) -> None:
-    from ragrounds.contracts import Entry, Request
+    from ragrounds.base.contracts import Entry, Request
 
     journal = StoreJournal(store)
     entry = Entry(key="ab" * 32, kind="model", actor="m", request=Request(messages=()))
@@ -262,7 +262,7 @@ async def test_the_listener_hears_of_each_attempt_with_its_scores(store: Store) 
 
 
 def test_steps_keep_what_happened_outside_of_nodes_and_what_never_ended() -> None:
-    from ragrounds.records import Entered
+    from ragrounds.base.records import Entered
 
     built = steps([Noted(step=-1, what="x", text="y"), Entered(step=0, node="n", at=1.0)])
     assert [(step.node, step.seconds) for step in built] == [("", None), ("n", None)]

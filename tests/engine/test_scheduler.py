@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Fault, Reply
 from ragrounds.evals.engine.scheduler import AttemptSemaphore
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import Transient
 from ragrounds.models.retries import RetryPolicy, with_retries
-from ragrounds.records import Fault, Reply
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, always, questions
 

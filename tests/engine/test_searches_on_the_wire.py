@@ -11,12 +11,12 @@ import pytest
 import requests
 
 from ragrounds.agents.agent import Limits
+from ragrounds.base.records import Attempt, Gold
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.store.hops import NOT_HEARD, hops_of, searches_unknown
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traced_call
 from ragrounds.models.wire_forms import WireRequest, WireResponse, known_call, recorded
-from ragrounds.records import Attempt, Gold
 from tests.servers.any_form import AnyForm
 
 Body = dict[str, Any]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.engine import thread_bridge
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.thread_bridge import ThreadBridge, grow_threads

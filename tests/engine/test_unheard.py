@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun, UserError
 from tests.recorder.test_closed import python_that_cannot_be_closed
 
 

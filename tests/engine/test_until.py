@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.contracts import FinishedAttempt, Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import FinishedAttempt, Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Fault, Question, Reply, Score, Usage
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, save_stop
@@ -21,7 +22,6 @@ from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Attempt, Fault, Question, Reply, Score, Usage
 from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, always, questions
 

@@ -6,10 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 import pytest
 
-from ragrounds.contracts import Entry, Request, Tool
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
-from ragrounds.records import (
+from ragrounds.base.contracts import Entry, Request, Tool
+from ragrounds.base.records import (
     Call,
     Called,
     Entered,
@@ -23,6 +21,8 @@ from ragrounds.records import (
     ToolRequest,
     Usage,
 )
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
 from tests.exchange.planted import published_in
 from tests.ui.report.making import passage, traced_events

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 import ragrounds as rr
+from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.engine.plan import fingerprint
 from ragrounds.evals.exchange import bundle as bundles
@@ -19,7 +20,6 @@ from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Gold, Question, Run
 from ragrounds.ui.comparison_tables import printed_figures
 from tests.judges.doubles import Scripted
 

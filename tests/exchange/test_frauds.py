@@ -15,7 +15,7 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.exchange.bundle import SUFFIX, Line, Statement
 from tests.exchange import planted
 from tests.exchange.planted import attempts, check, forge, published_in

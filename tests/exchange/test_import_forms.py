@@ -15,11 +15,11 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.api.workspace import open_store
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Usage
+from ragrounds.base.settings import Settings
 from ragrounds.evals.exchange.importers.importer import IMPORTERS, BadRow, ImportedRow, recognised
 from ragrounds.evals.exchange.importers.records import looked_at
-from ragrounds.records import Usage
-from ragrounds.settings import Settings
 
 ASKED = [
     ("q1", "Which vitamin prevents scurvy in sailors on long voyages?", {"A": "vitamin A", "B": "vitamin C"}, "B"),

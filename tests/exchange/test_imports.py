@@ -12,7 +12,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.api.imports import ImportedFiles
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.exchange.importers.importer import BadRow
 from ragrounds.evals.exchange.importers.records import read_records
 from ragrounds.evals.stats.paired import binomial_p, holm

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold
 from ragrounds.evals.exchange.formats import run_file_name
 from ragrounds.evals.exchange.jsonl import json_lines
 from ragrounds.evals.exchange.trec import judgements, searched
 from ragrounds.evals.retrieval.trec import read_judgements, read_run, write_run
-from ragrounds.records import Gold
 from tests.compare.making import add_run, questions
 from tests.exchange.conftest import SECRET
 from tests.ui.report.making import passage, traced_events

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.exchange.otel import otlp_json, send
 from tests.exchange.conftest import SECRET
 

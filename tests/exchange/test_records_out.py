@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.exchange import atif, every_eval_ever, langsmith, model_card
 from ragrounds.evals.exchange.formats import Export
 from ragrounds.evals.store.store import Store
@@ -59,7 +59,7 @@ def test_what_a_model_wished_for_is_in_its_step(store, tool_run, tmp_path):
 
 
 def test_arguments_that_are_no_object_stay_what_they_are():
-    from ragrounds.records import ToolCall
+    from ragrounds.base.records import ToolCall
 
     for text in ("[1]", "{", "[" * 100_000, ""):
         made = atif._tool_call(ToolCall("", "f", text), "id")

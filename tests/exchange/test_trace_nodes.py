@@ -5,9 +5,9 @@ import json
 import msgspec
 import pytest
 
+from ragrounds.base.records import Usage
 from ragrounds.evals.exchange.openinference import openinference
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner, trace_nodes
-from ragrounds.records import Usage
 from tests.compare.making import add_run, questions
 from tests.exchange.conftest import SEARCH, WISH
 

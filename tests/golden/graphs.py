@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from functools import partial
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Attempt, Gold, Passage, Question
 from ragrounds.evals.scorers.catalogue import all_scorers
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.mirage import MIRAGE
@@ -21,7 +22,6 @@ from ragrounds.graphs.search_o1 import ASK, ASKED, text_so_far
 from ragrounds.graphs.search_r1 import first_action
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Gold, Passage, Question
 from tests.golden.cases import Case, Comparison, near
 from tests.golden.strategy import Strategy, failed, passage
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ragrounds.contracts import Searcher
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec
 from ragrounds.evals.retrieval.measures import means, measure
 from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter, retrieve
 from ragrounds.evals.retrieval.similarity import GradedPair, correlations, cosines
-from ragrounds.records import Passage
-from ragrounds.specs import Spec
 from ragrounds.tools.analysers import analyser
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.embedders import Vectors

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ragrounds.agents.agent import Agent, open_agent
-from ragrounds.contracts import Entry, Request
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.records import Fault, Passage, Question, Reply, Usage
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Fault, Passage, Question, Reply, Usage
 
 T = TypeVar("T", bound=Struct)
 Replies = Callable[[Request], str]

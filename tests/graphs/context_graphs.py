@@ -19,7 +19,7 @@ from langgraph.prebuilt import create_react_agent
 from langgraph.types import Send
 from pydantic import BaseModel, Field
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.langchain import ContextModel, search
 from ragrounds.graphs.user_graph import agent
 

@@ -16,14 +16,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent
-from ragrounds.contracts import Model, Request
+from ragrounds.base.contracts import Model, Request
+from ragrounds.base.records import Attempt, Called, Fault, Gold, Noted, Passage, Question, Reply, Run, Usage
 from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import node_path
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Attempt, Called, Fault, Gold, Noted, Passage, Question, Reply, Run, Usage
 from ragrounds.tools.agent_tools import AgentTool
 
 OPTIONS = {"A": "Warfarin zqa", "B": "Heparin zqb", "C": "Aspirin zqc"}

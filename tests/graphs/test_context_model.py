@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Called, Passage
 from ragrounds.evals.engine import thread_bridge
 from ragrounds.models.providers import open_model
 from ragrounds.models.stand_in_server import stand_in_server
-from ragrounds.records import Called, Passage
 from tests.graphs import context_graphs
 from tests.graphs.playing import Played, Shelf, play
 from tests.servers.scripted_http import Scripted, scripted

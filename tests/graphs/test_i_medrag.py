@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold
 from ragrounds.evals.scorers.mirage import MIRAGE
 from ragrounds.evals.scorers.robust import ROBUST
 from ragrounds.evals.scorers.strict import STRICT
@@ -13,7 +14,6 @@ from ragrounds.graphs.i_medrag import read_questions
 from ragrounds.graphs.i_medrag_published import read_list, stated_letter
 from ragrounds.graphs.model_text import boxed_line, last_between
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Gold
 from tests.graphs.playing import ANSWER, CHOICE, play, text_of
 
 

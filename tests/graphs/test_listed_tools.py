@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.errors import UserError
-from ragrounds.records import Called, Passage, Reply, ToolCall, Usage
-from ragrounds.settings import McpServer
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Called, Passage, Reply, ToolCall, Usage
+from ragrounds.base.settings import McpServer
 from ragrounds.tools.agent_tools import ToolSources, described, in_turn, open_tools, tools_need_corpus
 from ragrounds.tools.mcp_servers import McpSource
 from tests.graphs.playing import ANSWER, LONG, Shelf, play

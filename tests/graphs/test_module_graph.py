@@ -10,13 +10,13 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.agents.systems import code_of, open_system, place, prompts_of, takes_context
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 
 GRAPH = """
 from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.user_graph import agent
 from {package}.helper import SAID
 

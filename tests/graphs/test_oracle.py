@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from ragrounds.agents.agent import names, open_agent
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message, Query
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
-from ragrounds.records import Message, Query
 from tests.graphs.playing import ANSWER, CHOICE, Scripted, Shelf, play, text_of
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from ragrounds.agents.agent import read_card
 from ragrounds.agents.systems import takes_context
-from ragrounds.errors import UserError
-from ragrounds.records import Called, Reply, ToolCall, Usage
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Called, Reply, ToolCall, Usage
 from tests.graphs.playing import ANSWER, play
 from tests.servers.process import ROOT
 

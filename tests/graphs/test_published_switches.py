@@ -3,11 +3,11 @@ tested beside each graph."""
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply
 from ragrounds.graphs.documents import written
 from ragrounds.graphs.model_text import boxed_line, shortened_lines
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Reply
 from tests.graphs.playing import ANSWER, LONG, Shelf, passage, play
 
 BEGIN, END = "<|begin_search_query|>", "<|end_search_query|>"

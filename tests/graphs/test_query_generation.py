@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Query
 from ragrounds.graphs.query_generation import combined
-from ragrounds.records import Query
 from tests.graphs.playing import ANSWER, CHOICE, Shelf, passage, play, text_of
 
 

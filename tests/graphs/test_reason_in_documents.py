@@ -6,7 +6,7 @@ from tests.graphs.playing import LONG, Shelf, passage, play
 
 OWN = """
 from langgraph.graph import END, START, StateGraph
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs import reason_in_documents
 from ragrounds.graphs.user_graph import agent
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Called, Reply, Usage
 from ragrounds.graphs.refining import _best, _by_words, read_way
-from ragrounds.records import Called, Reply, Usage
 from tests.graphs.playing import ANSWER, CHOICE, Shelf, passage, play, text_of
 from tests.graphs.test_strategies import HOSTILE, LOOKS
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Query
 from ragrounds.evals.retrieval.query_generation import QueryGenerator
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Query
 from tests.graphs.playing import Scripted, Shelf
 
 

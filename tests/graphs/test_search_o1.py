@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
+from ragrounds.base.records import Reply
 from ragrounds.graphs.search_o1 import ASK, ASKED, END_TOLD, TOLD
-from ragrounds.records import Reply
 from tests.graphs.playing import ANSWER, CHOICE, LONG, Scripted, Shelf, passage, play, text_of
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ragrounds.errors import UserError
-from ragrounds.records import Reply
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply
 from tests.graphs.playing import ANSWER, LONG, Shelf, passage, play, text_of
 
 DONE = "<think>Enough.</think> <answer> Heparin </answer>"

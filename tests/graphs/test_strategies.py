@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from langgraph.config import get_config
 from msgspec.structs import replace as other
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Called, Left, Question, Reply, TokenLogprob, Usage
 from ragrounds.graphs import catalogue, diagram
 from ragrounds.graphs.crag import read_scores
 from ragrounds.graphs.shapes import read_object, sentences
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.request_arguments import CannotTake
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Called, Left, Question, Reply, TokenLogprob, Usage
 from tests.graphs.playing import ANSWER, CHOICE, LONG, Shelf, passage, play, text_of
 from tests.graphs.test_any_model import EXAMPLES, PIECES, REPLIES
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from ragrounds.base.records import Reply, ToolCall, Usage
 from ragrounds.graphs.tool_agent import SEARCH
-from ragrounds.records import Reply, ToolCall, Usage
 from tests.graphs.playing import ANSWER, LONG, play, text_of
 
 

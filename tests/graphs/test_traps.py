@@ -2,8 +2,8 @@
 
 import pytest
 
+from ragrounds.base.records import Left, Reply, ToolCall
 from ragrounds.graphs import catalogue
-from ragrounds.records import Left, Reply, ToolCall
 from tests.graphs.playing import ANSWER, play, text_of
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from ragrounds.base.records import Reply, ToolCall
 from ragrounds.graphs.search_o1 import ASK, ASKED
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Reply, ToolCall
 from tests.graphs.playing import ANSWER, LONG, Shelf, passage, play, text_of
 
 SHELF = Shelf([passage(1, "word " * 500)])

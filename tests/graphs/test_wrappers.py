@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragrounds.agents.agent import open_agent, subagent, with_retriever
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question, Reply, TokenLogprob, Usage
 from ragrounds.evals.store.traces import steps
 from ragrounds.graphs.best_of import read_choice
 from ragrounds.graphs.cascade import read_confidence
-from ragrounds.records import Question, Reply, TokenLogprob, Usage
 from tests.graphs.playing import CHOICE, LONG, play, text_of
 from tests.graphs.test_any_model import EXAMPLES, REPLIES
 from tests.graphs.test_strategies import HostileScript, pays_for_no_call_twice, short

@@ -4,7 +4,7 @@ from langchain.agents import create_agent
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
+from ragrounds.base.contracts import Context
 from ragrounds.graphs.langchain import ContextModel, tools
 from ragrounds.graphs.user_graph import agent
 

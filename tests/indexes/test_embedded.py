@@ -8,8 +8,8 @@ import shutil
 import pytest
 from hashed_words import EMBED, TEXTS, exact, hashed, rows
 
-from ragrounds.errors import GaveUp, UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import GaveUp, UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.qdrant import QdrantEngine, QdrantParameters
 from tests.servers.filled_engines import fill

@@ -9,7 +9,7 @@ import time
 import pytest
 from hashed_words import EMBED, rows
 
-from ragrounds.specs import parse
+from ragrounds.base.specs import parse
 from tests.servers.filled_engines import fill
 from tests.servers.process import ROOT
 from tests.servers.scripted_http import GOOD, scripted

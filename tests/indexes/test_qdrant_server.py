@@ -6,8 +6,8 @@ import threading
 import pytest
 from hashed_words import EMBED, TEXTS, exact, rows
 
-from ragrounds.errors import GaveUp, UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import GaveUp, UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools import external_index
 from ragrounds.tools.retriever import open_searcher
 from tests.servers.filled_engines import fill

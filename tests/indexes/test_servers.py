@@ -8,8 +8,8 @@ import pytest
 from aiohttp import ClientSession, web
 from hashed_words import EMBED, TEXTS, exact, rows
 
-from ragrounds.errors import GaveUp, UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import GaveUp, UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools import external_index
 from ragrounds.tools.retriever import open_searcher
 from tests.servers.engines import chroma, free_port

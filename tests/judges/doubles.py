@@ -1,9 +1,9 @@
 """A judge made of Python, for tests, many attempts put to it, and stored runs to be judged."""
 
+from ragrounds.base.records import Attempt, Reply, Run, Usage
 from ragrounds.evals.judges.attempts import JudgeTask, judge_tasks
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Reply, Run, Usage
 
 
 class Scripted:

@@ -1,11 +1,11 @@
 import pytest
 
+from ragrounds.base.records import Message, Reply, Usage
 from ragrounds.evals.judges.verdict import EMPTY, FAILED, NOTHING, REFUSED, ask
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Message, Reply, Usage
 from tests.judges.doubles import Scripted
 
 TWO = VerdictForm(("usefulness", "reasoning"), ("A", "B", "tie"))

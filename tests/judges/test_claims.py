@@ -10,8 +10,9 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Call, Gold, Message, Passage, Question
 from ragrounds.evals.judges.claims import ClaimJudge, sources_of
 from ragrounds.evals.judges.verifiers import BY_NAME, confusion
 from ragrounds.evals.scorers.citations import CITATIONS, marks_inside, read_citations
@@ -21,7 +22,6 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.graphs.documents import written
-from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question
 from tests.conftest import ROOT
 from tests.judges.doubles import Scripted, judged
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from ragrounds.api.people import judge_agreement
+from ragrounds.base.records import Gold, Question, Score
+from ragrounds.base.settings import Settings
 from ragrounds.evals.judges import corrected
 from ragrounds.evals.judges.corrected import JudgedRow, correct, judged_rows
 from ragrounds.evals.judges.methods import label_method
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Gold, Question, Score
-from ragrounds.settings import Settings
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
 from tests.conftest import ROOT
 from tests.judges.doubles import keep_run

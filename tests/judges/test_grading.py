@@ -1,6 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
+from ragrounds.base.records import Attempt, Gold, Question
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS
 from ragrounds.evals.judges.attempts import LabelJudge, judges_itself
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
@@ -9,7 +10,6 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Gold, Question
 from tests.judges.doubles import Scripted, judged
 
 CASE = Question(id="og/1", benchmark="ogcarebench", text="What next?", kind="long")

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ragrounds.errors import Interrupted, StopRun
+from ragrounds.base.errors import Interrupted, StopRun
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.judges.runs import INTERRUPTED
 from ragrounds.evals.store.ledger import ledger

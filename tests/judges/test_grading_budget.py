@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.judges.attempts import LabelJudge
@@ -13,7 +14,6 @@ from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Gold, Question
 from tests.judges.doubles import Scripted, keep_run
 
 COUNT = 12

@@ -1,6 +1,7 @@
 import pytest
 
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import FINAL, Gold, Question
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.runs import judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
@@ -9,7 +10,6 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import FINAL, Gold, Question
 from tests.judges.doubles import Scripted, keep_run
 
 

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from ragrounds.api.people import judge_agreement
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.settings import Settings
 from ragrounds.evals.judges.labels import people_labels
 from ragrounds.evals.judges.methods import asked_form
-from ragrounds.settings import Settings
 from tests.cli_grading.test_judge_command import stage
 from tests.ui.report.test_report_verdicts import ANSWERS, judged, says
 

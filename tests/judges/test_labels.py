@@ -1,6 +1,6 @@
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.judges.labels import agreement, read_labels
 
 

@@ -1,13 +1,13 @@
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Gold, Question
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.panel import UNDECIDED, as_panel, by_majority
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question
 from tests.judges.doubles import Scripted, judged
 
 QUESTIONS = {f"q/{i}": Question(id=f"q/{i}", benchmark="q", text=f"{i}?", kind="long") for i in range(4)}

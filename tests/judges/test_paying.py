@@ -2,12 +2,12 @@
 
 import pytest
 
+from ragrounds.base.records import Message
 from ragrounds.evals.judges.bill import PayingJournal, bill, paid_now
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Message
 from tests.judges.doubles import Scripted
 
 GRADE = VerdictForm(("grade",), ("good", "bad"))

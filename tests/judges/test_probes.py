@@ -5,13 +5,13 @@ import json
 
 import pytest
 
+from ragrounds.base.records import Attempt, Gold, Question
 from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.probes import FEWEST, PROBES, planned, recorded_gate
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question
 from tests.judges.doubles import keep_run
 from tests.servers.grader_server import grader_server
 

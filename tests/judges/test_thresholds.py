@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ragrounds.base.records import Call, Gold, Question, Score, Verdict
 from ragrounds.evals.judges.attempts import FIRST, JudgedAnswer, JudgeTask, LabelJudge, UnreadableReplies
 from ragrounds.evals.judges.bill import constant_judges
 from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing, gated
@@ -17,7 +18,6 @@ from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Call, Gold, Question, Score, Verdict
 from tests.judges.doubles import Scripted
 from tests.judges.test_probes import made, stage
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ragrounds.base.records import Usage
 from ragrounds.models.kept_prefixes import AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore
-from ragrounds.records import Usage
 
 VLLM = ["vllm:m"]
 

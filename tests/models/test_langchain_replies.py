@@ -8,12 +8,12 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_openai import ChatOpenAI
 
-from ragrounds.contracts import Request, Tool
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import Request, Tool
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Message, Reply, TokenLogprob, Usage
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.langchain import LangChainModel, choice_for
 from ragrounds.models.options import ModelOptions, Sampling, Serving
-from ragrounds.records import Message, Reply, TokenLogprob, Usage
 from tests.servers.raw_replies import ANSWER, RawServer, raw_server, slug
 from tests.servers.scripted_http import scripted
 

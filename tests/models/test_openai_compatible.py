@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Fault, Message, Reply, Usage
+from ragrounds.base.request_pace import SLEEPING
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_protocol import read_reply
 from ragrounds.models.providers import open_model
-from ragrounds.records import Fault, Message, Reply, Usage
-from ragrounds.request_pace import SLEEPING
 from tests.servers.process import Running
 
 KEY = "sk-test-0123456789abcdefghijkl"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragrounds.base.records import ToolCall
 from ragrounds.models.faults import Transient
 from ragrounds.models.openai_protocol import read_reply
-from ragrounds.records import ToolCall
 from tests.conftest import Cli
 from tests.servers.process import Running
 from tests.servers.streams import events

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply, Usage
 from ragrounds.models.prices import Price, read_prices
 from ragrounds.models.providers import open_model
-from ragrounds.records import Reply, Usage
 
 USAGE = Usage(input=1000, output=100, cached=400, reasoning=60)
 

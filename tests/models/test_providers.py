@@ -4,9 +4,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Reply
 from ragrounds.models.providers import _stopped, probe
-from ragrounds.records import Reply
 
 NUMBERS = "one two three four five six seven eight nine".split()
 

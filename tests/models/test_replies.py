@@ -7,13 +7,13 @@ import resource
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Fault, Message, Reply, Usage
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_compatible import OpenAICompatible
 from ragrounds.models.options import ModelOptions, Sampling, Serving
 from ragrounds.models.reply_parts import believed
-from ragrounds.records import Fault, Message, Reply, Usage
 from tests.servers.raw_replies import ANSWER, KINDS, RawServer, raw_server
 
 KEY = "sk-test-0123456789abcdefghijkl"

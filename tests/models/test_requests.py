@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from ragrounds.contracts import Request, Tool
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Request, Tool
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Message, Reply, TokenLogprob, ToolCall, Usage
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.specs import parse
 from ragrounds.graphs.langchain_turns import turns_of
 from ragrounds.models.faults import Transient
 from ragrounds.models.langchain import messages_of, read_message
 from ragrounds.models.openai_protocol import body_of, read_reply
 from ragrounds.models.options import read_options
 from ragrounds.models.reply_parts import without_keys
-from ragrounds.records import Message, Reply, TokenLogprob, ToolCall, Usage
-from ragrounds.redaction import Redactor
-from ragrounds.specs import parse
 
 ASKED = (Message("system", "Be brief."), Message("user", "Costs $text or $5?"))
 OWN = 'base_url="http://localhost/v1"'

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import parse
 from ragrounds.models import server_facts
 from ragrounds.models.options import ModelOptions, read_options
 from ragrounds.models.server_facts import ask_servers, differing, fingerprint, same_server
 from ragrounds.models.vllm_server import free_port
-from ragrounds.specs import parse
 
 Pages = Mapping[str, Any]
 

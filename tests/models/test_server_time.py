@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Message
+from ragrounds.base.request_pace import set_share
 from ragrounds.models.providers import open_model
 from ragrounds.models.server_time import ServerClock, ServerTime
-from ragrounds.records import Message
-from ragrounds.request_pace import set_share
 from tests.servers.process import Running
 
 

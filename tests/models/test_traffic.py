@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message
 from ragrounds.models.faults import Transient
 from ragrounds.models.providers import open_model
 from ragrounds.models.traffic import START, Rates, Traffic, flows, forget_idle, set_share, traffic_of
-from ragrounds.records import Message
 from tests.servers.process import Running
 
 

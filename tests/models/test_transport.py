@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Fault, Message
 from ragrounds.models.faults import Transient
 from ragrounds.models.providers import open_model
 from ragrounds.models.transport import PAUSE, BalancedServer, ServerPool, Transport, Unreachable
-from ragrounds.records import Fault, Message
 from tests.conftest import Cli
 from tests.servers.process import openai_server
 

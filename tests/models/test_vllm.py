@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.processes import process
+from ragrounds.base.records import Message
 from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
 from ragrounds.models.vllm import served
-from ragrounds.processes import process
-from ragrounds.records import Message
 from tests.conftest import Cli
 from tests.servers.process import ROOT, openai_server
 

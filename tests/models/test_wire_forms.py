@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ragrounds.base.records import Reply, Usage
 from ragrounds.models.wire_forms import (
     call_key,
     canonical,
@@ -15,7 +16,6 @@ from ragrounds.models.wire_forms import (
     recorded,
 )
 from ragrounds.recorder.wire import WireRequest, WireResponse
-from ragrounds.records import Reply, Usage
 
 
 def call(path: str, body: object, host: str = "https://models.example"):

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.catalogue import family_path, parse_reference, typed_reference
 
 CODE = """
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import Family
-from ragrounds.records import Gold, Question
+from ragrounds.base.records import Gold, Question
 
 def items(source=None):
     wanted = source.text("word", "which") if source else "shipped"

@@ -23,7 +23,7 @@ PACKAGES = {
     "loud": ("loud = loud:OWN", 'print(\'{"not": "json"}\')\n' + SCORER.format(name="loud", body="raise KeyError(1)")),
     "liar": (
         "liar = liar:OWN",
-        "from ragrounds.records import Score\n"
+        "from ragrounds.base.records import Score\n"
         + SCORER.format(
             name="liar",
             body="return Score(question_id='x', epoch=9, scorer='robust', value=7.0, answer_status='answered')",

@@ -10,12 +10,12 @@ import pytest
 
 import ragrounds as rr
 import ragrounds.extensions
-from ragrounds import hooks, plugins
 from ragrounds.api.functions import FUNCTIONS, public_names
+from ragrounds.base import hooks, plugins
+from ragrounds.base.digests import code_digest
+from ragrounds.base.errors import UserError
 from ragrounds.cli.command_files import command_files
 from ragrounds.cli.installed import COMMANDS
-from ragrounds.digests import code_digest
-from ragrounds.errors import UserError
 from ragrounds.tools.retriever import RETRIEVERS, Retriever
 from tests.conftest import Cli
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.base.records import Asked
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Asked
 from tests.compare.making import add_run, questions
 from tests.conftest import Cli
 
@@ -59,7 +59,7 @@ def other(tmp_path: Path) -> Path:
 
 
 def gold_of(question: str):
-    from ragrounds.records import Gold
+    from ragrounds.base.records import Gold
 
     return Gold(question_id=question, answer="A")
 
@@ -67,7 +67,7 @@ def gold_of(question: str):
 def add_attempts(store, run, asked, scored):
     from msgspec.structs import replace
 
-    from ragrounds.records import Attempt
+    from ragrounds.base.records import Attempt
 
     for question in asked:
         attempt = Attempt(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import ragrounds
-from ragrounds import plugins
-from ragrounds.errors import UserError
+from ragrounds.base import plugins
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import imported, is_import_path
 from ragrounds.evals.analyses.analysis import ANALYSES, Analysis, analyses, find_analysis
-from ragrounds.plugins import imported, is_import_path
 
 ANALYSIS = """
 from ragrounds.evals.analyses.analysis import Analysis

@@ -23,7 +23,7 @@ def test_the_page_shows_the_packages_files() -> None:
 
 
 def test_every_group_stands_on_the_page_and_in_a_package() -> None:
-    from ragrounds.plugins import extension_points
+    from ragrounds.base.plugins import extension_points
 
     page = (ROOT / "docs" / "how-to" / "plugins.md").read_text(encoding="utf-8")
     projects = "".join(file.read_text(encoding="utf-8") for file in PACKAGES.glob("*/pyproject.toml"))

@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.prompts.loader import PromptFolder
 from tests.graphs.playing import ANSWER, play
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.prompts.loader import PromptFolder, variants
 
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.prompts.loader import PromptFolder, variants
 from tests.graphs.playing import LONG, play
 

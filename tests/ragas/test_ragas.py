@@ -8,10 +8,10 @@ import re
 import numpy as np
 import pytest
 
-from ragrounds.contracts import Entry, SearchRequest, SearchResult
+from ragrounds.base.contracts import Entry, SearchRequest, SearchResult
+from ragrounds.base.records import Attempt, Call, Called, Entered, Gold, Passage, Question, Run
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Call, Called, Entered, Gold, Passage, Question, Run
 from tests.servers.ragas_server import ragas_server
 
 pytest.importorskip("ragas", reason="needs ragrounds[ragas], whose pins clash with others'")

@@ -7,11 +7,11 @@ import typer
 from typer.testing import CliRunner
 
 import ragrounds as rr
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
 from ragrounds.cli.retrieve import retrieve
-from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.comparison import compare
 from ragrounds.evals.retrieval.search import retrieve as run_queries
-from ragrounds.records import Passage
 
 _app = typer.Typer()
 _app.command()(retrieve)

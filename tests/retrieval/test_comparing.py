@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.retrieval import comparison
 from ragrounds.evals.retrieval.comparison import randomisation
 from ragrounds.evals.stats import paired_difference

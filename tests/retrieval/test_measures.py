@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.retrieval.measures import canonical, deepest, means, measure, ordered
 
 _ids = st.sampled_from([f"d{n}" for n in range(12)])

@@ -8,8 +8,8 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import ragrounds as rr
+from ragrounds.base.errors import UserError
 from ragrounds.cli.retrieve import retrieve
-from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.query_sets import completed, pool_set, rerank_pools
 from ragrounds.evals.retrieval.similarity import read_pairs, score_similarity
 

@@ -6,11 +6,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage, Query
 from ragrounds.cli.retrieve import retrieve
-from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.evals.retrieval.search import retrieve as run_queries
-from ragrounds.records import Passage, Query
 
 _app = typer.Typer()
 _app.command()(retrieve)

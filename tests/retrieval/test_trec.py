@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.retrieval.measures import ordered
 from ragrounds.evals.retrieval.trec import read_judgements, read_run, write_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from tests.servers.scripted_http import Scripted, scripted
 
 

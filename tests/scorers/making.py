@@ -1,6 +1,6 @@
 """Small records for the tests of scorers."""
 
-from ragrounds.records import Attempt, Gold, Question
+from ragrounds.base.records import Attempt, Gold, Question
 
 FOUR = {"A": "Rickets", "B": "Scurvy", "C": "Vitamin A deficiency", "D": "None of the above"}
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ragrounds.records import Question
+from ragrounds.base.records import Question
 
 NUTRITION = Question(
     id="phrasing/nutrition", benchmark="phrasing", text="Gums bleed after months at sea. What is it?",

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Score
 from ragrounds.evals.scorers import described, find_scorer, headline_of, scorers_for
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.choice import ChoiceScorer
-from ragrounds.records import Score
 from tests.scorers.making import attempt, gold, question
 
 BARE = ScorerRecord(name="bare", summary="s", method="m", kinds=("choice", "long"))

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import all_cards
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.scorers import all_scorers, described, find_scorer, headline_of, ready_scorers, scorers_for

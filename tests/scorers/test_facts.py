@@ -1,10 +1,10 @@
 import pytest
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Message
 from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.scorers.facts import contains
 from ragrounds.models.extractive import ExtractiveBaseline
-from ragrounds.records import Message
 from tests.scorers.making import attempt, gold, question
 
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.scorers import catalogue
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord, StoredScorer
@@ -104,7 +104,7 @@ def test_a_score_stands_under_the_scorers_name_and_the_attempts_question(gives, 
     ],
 )
 def test_what_a_scorer_raises_is_a_missing_score_and_said_once(gives, reason, caplog, monkeypatch):
-    monkeypatch.setattr("ragrounds.plugins._SAID", set())
+    monkeypatch.setattr("ragrounds.base.plugins._SAID", set())
     with caplog.at_level(logging.WARNING):
         for text, status in (("x", "answered"), (" ", "empty")):
             made = score_by(Told(gives=gives), attempt(text), question(), gold())
@@ -116,7 +116,7 @@ def test_what_a_scorer_raises_is_a_missing_score_and_said_once(gives, reason, ca
 
 
 def test_a_scorer_that_cannot_say_what_it_scores_is_left_out(caplog, monkeypatch):
-    monkeypatch.setattr("ragrounds.plugins._SAID", set())
+    monkeypatch.setattr("ragrounds.base.plugins._SAID", set())
     with caplog.at_level(logging.WARNING):
         assert scores_by_default(Shy(), question()) is False
     (record,) = caplog.records

@@ -2,9 +2,9 @@
 
 import pytest
 
+from ragrounds.base.text import words
 from ragrounds.evals.scorers.facts import FACTS, contains
 from ragrounds.evals.scorers.rouge_l import ROUGE_L, rouge_l
-from ragrounds.text import words
 from tests.scorers.making import attempt, gold, question
 
 LONG = question({}, kind="long")

@@ -5,10 +5,10 @@ from typing import get_args
 
 import pytest
 
+from ragrounds.base.records import FINAL, OPEN, OUTCOMES, WITHOUT_ANSWER, AnswerStatus, Status, blank, legend, outcome
 from ragrounds.evals.compare.claims import BOUNDED_MEASURES
 from ragrounds.evals.scorers import ready_scorers
 from ragrounds.evals.scorers.answer_status import read_long
-from ragrounds.records import FINAL, OPEN, OUTCOMES, WITHOUT_ANSWER, AnswerStatus, Status, blank, legend, outcome
 from tests.scorers.making import attempt, gold, question
 
 INVISIBLE = ["", " ", "\n\t ", "\u200b", "\ufeff", "\u00a0\u2003", "\x00", "\u200d \n"]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragrounds.base.text import words
 from ragrounds.evals.scorers.rouge_l import _longest_common, rouge_l
-from ragrounds.text import words
 
 
 def plain_longest_common(one, other):

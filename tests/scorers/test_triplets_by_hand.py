@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from ragrounds.base.records import Score
 from ragrounds.evals.scorers.triplets import (
     MOST_TRIPLETS,
     TRIPLETS,
@@ -13,7 +14,6 @@ from ragrounds.evals.scorers.triplets import (
     counts,
     parse,
 )
-from ragrounds.records import Score
 from tests.scorers.making import attempt, gold, question
 
 ASKED = question({}, kind="extraction")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragrounds.specs import Spec
+from ragrounds.base.specs import Spec
 from ragrounds.tools.retrievers.chroma import ChromaEngine, ChromaParameters
 from ragrounds.tools.retrievers.qdrant import QdrantEngine, QdrantParameters
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.processes import process
+from ragrounds.base.processes import process
 from tests.servers.process import ROOT
 
 STARTS = """

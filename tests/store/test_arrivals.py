@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry, Request
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.records import Reply
 from ragrounds.evals.store.journal import Arrivals, StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Reply
 from tests.conftest import Cli
 from tests.engine.conftest import attempts
 from tests.servers.process import openai_server
@@ -101,7 +101,7 @@ WRITES = """
 import os, signal, sys
 from pathlib import Path
 from ragrounds.evals.store.journal import Arrivals
-from ragrounds.records import Reply
+from ragrounds.base.records import Reply
 arrivals = Arrivals(Path(sys.argv[1]), sys.argv[2])
 for number in range(3):
     arrivals.note(f"{number:064x}", b"12345678", 1.0, 0.5, Reply(text=f"reply {number}"))

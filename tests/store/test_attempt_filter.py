@@ -11,8 +11,9 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Call, Gold, Message, Passage, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted, single_conditions
@@ -22,7 +23,6 @@ from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, Pages
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Call, Gold, Message, Passage, Run
 from tests.conftest import ROOT
 from tests.ui.trace.making import attempt, make_run, quiz_store, score
 

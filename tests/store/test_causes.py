@@ -7,12 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ragrounds.contracts import Request, SearchRequest
-from ragrounds.evals.store.causes import CAUSES, Cause, cause_of, words_shared
-from ragrounds.evals.store.hops import hops_of
-from ragrounds.evals.store.option_signs import ends_at
-from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import (
+from ragrounds.base.contracts import Request, SearchRequest
+from ragrounds.base.records import (
     AnswerStatus,
     Attempt,
     Call,
@@ -26,6 +22,10 @@ from ragrounds.records import (
     Status,
     ToolCall,
 )
+from ragrounds.evals.store.causes import CAUSES, Cause, cause_of, words_shared
+from ragrounds.evals.store.hops import hops_of
+from ragrounds.evals.store.option_signs import ends_at
+from ragrounds.evals.store.traces import TracedCall
 
 QUESTION = Question(
     id="q/1", benchmark="q", text="Which nerve palsy causes wrist drop after a humerus fracture?",

@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Message
 from ragrounds.evals.store.codec import LONG, DamagedRecord, decode_without_texts, pack, unpack
-from ragrounds.records import Message
 
 
 class Blobs:

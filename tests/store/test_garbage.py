@@ -16,14 +16,14 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import FINAL, Call, Reply, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import reclaim_space
 from ragrounds.evals.store.garbage import Garbage, RowVolume, collect_garbage
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
-from ragrounds.records import FINAL, Call, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
@@ -155,7 +155,7 @@ import sqlalchemy as sa
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.garbage import collect_garbage
-from ragrounds.records import FINAL
+from ragrounds.base.records import FINAL
 deletes = 0
 with Store(Path(sys.argv[1])) as store:
     @sa.event.listens_for(store.engine, "after_cursor_execute")

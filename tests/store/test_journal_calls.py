@@ -15,8 +15,9 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Message, Passage, Reply, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import (
     Arrivals,
@@ -25,7 +26,6 @@ from ragrounds.evals.store.journal import (
     _read,
 )
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Message, Passage, Reply, Run
 
 
 def entry(number: int = 0, kind: str = "model", payer: bytes = b"") -> Entry:

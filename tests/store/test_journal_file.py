@@ -9,7 +9,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.api.journal import read_journal, write_journal
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 
 AGENTS = ["direct", "vanilla_rag[top_k=3]", "vanilla_rag[top_k=2]"]
 
@@ -133,11 +133,11 @@ def test_a_file_that_was_changed_by_hand_is_refused(
 def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store of an earlier version may hold what was not taken out then."""
     from ragrounds.api.workspace import chosen_settings, open_store
+    from ragrounds.base.records import Reply
     from ragrounds.evals.store import schema
     from ragrounds.evals.store.codec import pack
     from ragrounds.evals.store.journal_file import recorded_text
     from ragrounds.evals.store.row_sums import summed
-    from ragrounds.records import Reply
 
     planted = "planted-3f8Qz71Lk0"
     monkeypatch.setenv("OUR_API_KEY", planted)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.contracts import Entry, Request
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.records import Message, Reply
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Message, Reply
 
 
 @pytest.mark.parametrize("mode", ["reuse", "fresh"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store import leases as leasing
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.leases import Lease

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import lacking_facts, make_facts
 from ragrounds.evals.store.database import open_source, open_target
@@ -17,7 +18,6 @@ from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.transfer import copy_runs, read_runs
-from ragrounds.records import FINAL
 from tests.store.test_text_search import filled
 
 

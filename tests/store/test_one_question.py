@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
 from tests.compare.making import add_run, questions

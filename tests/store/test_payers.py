@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Reply, Run, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Reply, Run, Usage
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, questions
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows
 from ragrounds.evals.store.ledger import ledger, unfinished

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.contracts import Entry, Request
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Message, Reply
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Message, Reply
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, always, questions
 from tests.servers.postgresql import Restartable, binaries, database, restartable

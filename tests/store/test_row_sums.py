@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import AnswerStatus, Read, Status
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
@@ -27,7 +28,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import calls
 from ragrounds.evals.store.verification import Findings, Verification
-from ragrounds.records import AnswerStatus, Read, Status
 from tests.store.making import two_in_an_arena
 from tests.store.test_verification import filled
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.journal import Arrivals, copy_arrivals
 from ragrounds.evals.store.store import Store

@@ -17,7 +17,8 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import FINAL, Reply, Usage
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
@@ -27,7 +28,6 @@ from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
 from ragrounds.evals.store.transfer import TransferResult, copy_runs, read_runs, tables_of
-from ragrounds.records import FINAL, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
@@ -351,7 +351,7 @@ from ragrounds.evals.store import transfer
 from ragrounds.evals.store.transfer import read_runs
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store
-from ragrounds.records import FINAL
+from ragrounds.base.records import FINAL
 transfer.BATCH = 5
 left = int(sys.argv[3])
 def tell(what, done):

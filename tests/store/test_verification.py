@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 import ragrounds as rr
 from ragrounds.api.doctor import StoreCheck
+from ragrounds.base.settings import Settings
 from ragrounds.evals.scorers import known_scorer
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.store import Store
-from ragrounds.settings import Settings
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions

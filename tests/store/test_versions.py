@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store

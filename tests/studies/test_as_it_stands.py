@@ -12,7 +12,7 @@ import ragrounds as rr
 from ragrounds.api.study import copy_study, list_studies, show_study
 from ragrounds.api.study_cells import remove_unasked
 from ragrounds.api.workspace import chosen_settings, open_store
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.studies.study import open_study, read_study
 from ragrounds.evals.studies.table import study_table
 from ragrounds.ui.report.study_page import study_page

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ragrounds.agents.agent import open_agent
+from ragrounds.base.records import Run
 from ragrounds.evals.compare.comparison import RunFigures, compare
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.studies import printed
 from ragrounds.evals.studies.study import open_study
-from ragrounds.records import Run
 from ragrounds.ui.report.page import report_page
 from tests.compare.making import add_run, questions
 

@@ -13,12 +13,12 @@ import pytest
 from ragrounds.api.imported_cells import imported_run, recorded_rows
 from ragrounds.api.study import show_study, study
 from ragrounds.api.workspace import open_store
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.abstract import abstract
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.studies.figures import run_figure
 from ragrounds.evals.studies.study import open_study
-from ragrounds.settings import Settings
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_words import lack_lines, verdict_lines
 from ragrounds.ui.study_tables import study_notes

@@ -11,7 +11,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.api import study_cells
 from ragrounds.api.study import list_studies, show_study
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.studies.state import read_state
 from ragrounds.evals.studies.study import StudyCell

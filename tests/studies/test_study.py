@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.studies.study import PublishedFigure, open_study, read_study
 
 GRID = """

@@ -8,7 +8,7 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.agents.systems import open_system
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from tests.graphs.playing import play

@@ -15,10 +15,10 @@ import pytest
 from ragrounds.agents.agent import open_agent
 from ragrounds.agents.systems import code_of
 from ragrounds.agents.systems.endpoint_card import filled
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Called, Usage
 from ragrounds.evals.store.store import Store
 from ragrounds.recorder.answers import at_path
-from ragrounds.records import Called, Usage
 from tests.graphs.playing import CHOICE, play
 from tests.servers.http_script import Asked, HttpScript, Told, answering
 

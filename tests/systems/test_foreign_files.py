@@ -12,8 +12,8 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from ragrounds.agents.systems.in_process import answer_of, asked
+from ragrounds.base.records import Question
 from ragrounds.recorder.answers import Wiring, read_answer
-from ragrounds.records import Question
 from tests.conftest import ROOT
 from tests.servers.agent_server import Turn, value_of
 

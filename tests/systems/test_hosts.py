@@ -21,14 +21,14 @@ from ragrounds.agents.agent import Limits
 from ragrounds.agents.systems import host_work, hosts
 from ragrounds.agents.systems.host_frames import SystemRaised
 from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, end_hosts, environment
-from ragrounds.errors import HostEnded, StopRun, UserError
+from ragrounds.base.errors import HostEnded, StopRun, UserError
+from ragrounds.base.records import Entered, Left, Question
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.recorder.frames import packed
-from ragrounds.records import Entered, Left, Question
 from tests.engine.doubles import Made, context_of
 from tests.recorder.test_alone import oldest_python
 from tests.servers.any_form import AnyForm, any_form
@@ -430,7 +430,7 @@ def test_nothing_is_left_where_we_are_killed(busy, tmp_path) -> None:
 import asyncio, os, time
 from types import SimpleNamespace
 from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
-from ragrounds.records import Question
+from ragrounds.base.records import Question
 place = HostPlace({sys.executable!r}, {str(tmp_path)!r}, {str(tmp_path)!r}, environment({{}}))
 system = HostedSystem("ask", {str(tmp_path / "mine.py:ask")!r}, place, wiring={{"name": "ask"}})
 seen = SimpleNamespace(thread="t", max_steps=10, changes=False)

@@ -8,10 +8,10 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.agents.systems import open_system
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Noted
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, node_path
-from ragrounds.records import Noted
 from tests.graphs.playing import play
 from tests.servers.http_script import Told, answering
 

@@ -16,7 +16,7 @@ from ragrounds.agents.systems import open_system
 from ragrounds.agents.systems.hosts import HostedSystem
 from ragrounds.agents.systems.in_process import InProcessSystem
 from ragrounds.agents.systems.process_choice import reason_here
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 
 WHERE = "import os\n\ndef ask(question):\n    return str(os.getpid())\n"
@@ -69,7 +69,7 @@ def test_a_file_runs_in_a_process_of_its_own_that_ends_with_the_command(home: Pa
 def test_in_process_is_said_and_keeps_it_in_ours(
     home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragrounds.plugins._SAID", set())
+    monkeypatch.setattr("ragrounds.base.plugins._SAID", set())
     assert answers(home, "./where.py:ask", in_process=True) == [str(os.getpid())]
     assert "./where.py:ask runs in this process, not in its own: in_process=true." in caplog.messages
     with Store(home) as store:
@@ -102,7 +102,7 @@ def test_an_interpreter_of_its_own(there: Path, home: Path) -> None:
 
 
 def test_what_takes_ragrounds_stays_in_our_process(there: Path) -> None:
-    (there / "taking.py").write_text("from ragrounds.records import Question\n" + WHERE)
+    (there / "taking.py").write_text("from ragrounds.base.records import Question\n" + WHERE)
     (there / "beside.py").write_text("import taking\n" + WHERE)
     for name in ("taking", "beside"):
         card = open_agent(f"./{name}.py:ask").card

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools.analysers import LuceneEnglish, _lowered, _tokens, analyser, chinese_bigram, words
 
 

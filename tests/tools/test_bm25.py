@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ragrounds.errors import StopRun, UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools import bm25_builder as builder
 from ragrounds.tools import bm25_term_counts
 from ragrounds.tools.analysers import analyser, words

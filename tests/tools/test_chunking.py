@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragrounds.encodings import encoding_of
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
+from ragrounds.base.encodings import encoding_of
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
 from ragrounds.tools.chunkers import chunker, complete, paragraphs, splitter
 
 

@@ -54,7 +54,7 @@ def test_searchers_of_one_s_own_have_a_code(tmp_path):
 
 
 def test_the_cards_that_a_spec_names_are_a_part_of_it(monkeypatch):
-    from ragrounds.specs import parse
+    from ragrounds.base.specs import parse
     from ragrounds.tools.cards import cards
 
     before = retriever.spec_code(parse("rerank[of=bm25,model=medcpt-cross]"))
@@ -73,7 +73,7 @@ def test_how_retrievers_are_found_and_listed_does_not_count(tmp_path, edit):
 
 
 def test_a_models_server_is_no_code() -> None:
-    from ragrounds.specs import parse
+    from ragrounds.base.specs import parse
 
     plain = retriever.spec_code(parse("dense"))
     assert retriever.spec_code(parse("dense[model=openai:text-embedding-3-small]")) == plain
@@ -86,7 +86,7 @@ def test_a_models_server_is_no_code() -> None:
 
 
 def test_a_retriever_in_a_file_goes_by_that_file(tmp_path, edit):
-    from ragrounds.specs import parse
+    from ragrounds.base.specs import parse
 
     code = "from ragrounds.tools.retriever import Retriever\nMADE = Retriever('own', 's', 'own', open=len)\n"
     (tmp_path / "own.py").write_text(code)

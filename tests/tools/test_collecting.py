@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun, UserError
 from ragrounds.tools import collection_builder as collecting
 from ragrounds.tools.collection import Collection, open_named
 from ragrounds.tools.collection_builder import build_collection, open_collection

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.contracts import Library
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
-from ragrounds.specs import parse
+from ragrounds.base.contracts import Library
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import parse
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard, overlap
 from ragrounds.tools.retriever import open_searcher

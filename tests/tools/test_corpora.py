@@ -6,7 +6,7 @@ import json
 import pytest
 import zstandard
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools.corpora import corpus_source, is_source, passages
 
 _BEIR = b'{"_id": "1", "title": "T", "text": "one"}\n\n{"_id": 2, "title": "", "text": "two", "metadata": {}}\n'

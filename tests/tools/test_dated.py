@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragrounds.errors import UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.dated import day
 from ragrounds.tools.search_notes import SEARCH_NOTES

@@ -10,9 +10,9 @@ pytest.importorskip("faiss")
 
 import embedding_doubles as doubles
 
-from ragrounds.contracts import MeanSearcher
-from ragrounds.errors import UserError
-from ragrounds.specs import parse
+from ragrounds.base.contracts import MeanSearcher
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools.cards import cards, encoding_of, missing
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.embedders import Encoding, finish_vectors, joined

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
 from ragrounds.tools import documents
 from ragrounds.tools.build_report import BuildReport
 from ragrounds.tools.collection_builder import open_collection

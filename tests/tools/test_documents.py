@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools.chunkers import chunker
 from ragrounds.tools.corpora import corpus_source, guess_family, passages
 

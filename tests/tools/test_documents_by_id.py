@@ -1,6 +1,6 @@
 """A document's passages by its id, as the oracle asks for them."""
 
-from ragrounds.contracts import Library
+from ragrounds.base.contracts import Library
 from ragrounds.tools.retriever import open_searcher
 
 

@@ -8,8 +8,8 @@ import gc
 import numpy as np
 import pytest
 
-from ragrounds.errors import StopRun, UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools import embedders
 from ragrounds.tools.cards import encoding_of
 from ragrounds.tools.embedders import Encoding, OpenAIEmbedder, Vectors

@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers import rerank
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragrounds.api import index
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools import engine_files
 from ragrounds.tools.retriever import open_searcher
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragrounds.errors import GaveUp, UserError
-from ragrounds.records import Passage
-from ragrounds.specs import parse
+from ragrounds.base.errors import GaveUp, UserError
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.rerank import RerankedSearcher
 

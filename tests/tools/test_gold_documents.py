@@ -3,7 +3,7 @@
 import json
 
 from ragrounds.api import data
-from ragrounds.records import Gold
+from ragrounds.base.records import Gold
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.gold_documents import absent_words
 

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ragrounds.api import index
+from ragrounds.base.errors import UserError
 from ragrounds.cli.index import index as index_app
-from ragrounds.errors import UserError
 
 
 @pytest.fixture

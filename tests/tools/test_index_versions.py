@@ -9,7 +9,7 @@ import ragrounds as rr
 from ragrounds.api import index
 from ragrounds.api.resume import kept_options
 from ragrounds.api.workspace import chosen_settings
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun, UserError
 from ragrounds.tools import collection_builder
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.collection_builder import exclusive_build

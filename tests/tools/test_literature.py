@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.errors import UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools.retriever import needs_corpus, open_searcher
 from ragrounds.tools.search_notes import SEARCH_NOTES
 from ragrounds.tools.web.any_words import content_words

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds import files
-from ragrounds.errors import UserError
-from ragrounds.text import wellformed_all
+from ragrounds.base import files
+from ragrounds.base.errors import UserError
+from ragrounds.base.text import wellformed_all
 from ragrounds.tools import jsonlines
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 from tests.conftest import Cli

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.contracts import Library, MeanSearcher
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
+from ragrounds.base.contracts import Library, MeanSearcher
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
 from ragrounds.tools.chunkers import chunker, complete
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.collection_builder import build_collection

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from ragrounds import hooks, plugins
-from ragrounds.errors import UserError
+from ragrounds.base import hooks, plugins
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import discover, imported
 from ragrounds.evals.analyses.analysis import Analysis, analyses, find_analysis
-from ragrounds.plugins import discover, imported
 
 PLUGGED = hooks.ANALYSIS._replace(folder="plugged")
 _ANALYSIS = """

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from ragrounds.contracts import SearchNote, Used
-from ragrounds.errors import GaveUp, StopRun
+from ragrounds.base.contracts import SearchNote, Used
+from ragrounds.base.errors import GaveUp, StopRun
+from ragrounds.base.request_pace import SLEEPING
+from ragrounds.base.specs import parse
 from ragrounds.evals.engine.scheduler import AttemptSemaphore
-from ragrounds.request_pace import SLEEPING
-from ragrounds.specs import parse
 from ragrounds.tools.retrievers.web import WebSearcher
 from ragrounds.tools.search_notes import SEARCH_NOTES, SEARCH_REQUESTS
 from ragrounds.tools.web import provider_budget, provider_client

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from ragrounds.specs import parse
+from ragrounds.base.specs import parse
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.retrievers import bm25
 from ragrounds.tools.retrievers.bm25 import open_bm25

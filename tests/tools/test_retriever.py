@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec, parse
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec, parse
 from ragrounds.tools.retriever import Retriever, find_retriever, open_searcher, retrievers
 
 _MODULE = """

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragrounds.records import Passage
+from ragrounds.base.records import Passage
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.toolset import PAGE, fetched_answer, read_answer
 

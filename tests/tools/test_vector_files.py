@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("faiss")
 
 from ragrounds.api import index
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools.retriever import open_searcher
 
 _SPEC = 'dense[model="import:embedding_doubles:Hashing",store=faiss]'

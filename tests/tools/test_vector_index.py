@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("faiss")
 
-from ragrounds.errors import UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.vector_events import BUILT
 from ragrounds.tools.vector_index import (

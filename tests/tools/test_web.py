@@ -9,8 +9,8 @@ import httpx
 import pytest
 from aiohttp import web
 
-from ragrounds.errors import GaveUp, StopRun, UserError
-from ragrounds.specs import parse
+from ragrounds.base.errors import GaveUp, StopRun, UserError
+from ragrounds.base.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers import web as searching
 from ragrounds.tools.web import provider_budget

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.tools import weights
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.weights import check_weights, weights_are_here

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.train.data import Example, diverse, read_pairs, read_texts, sentences
 from ragrounds.train.hard_negatives import MarginVerifier, MinedCandidates, NegativeCandidate, mine, open_verifier
 from ragrounds.train.spec import Mining, Pairs, Texts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from tests.train.tiny import needs_torch, write_file
 
 needs_torch()

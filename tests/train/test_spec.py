@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.train.spec import Lora, Stage, read_training
 from tests.train.tiny import write_file
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from tests.train.tiny import needs_torch, sentence
 
 needs_torch()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragrounds.records import Run
+from ragrounds.base.records import Run
 from ragrounds.tools.index_details import IndexDetails, IndexVersion
 from ragrounds.ui.comparison_words import span_of_days
 from ragrounds.ui.index_lines import details_lines

@@ -13,7 +13,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.text import escaped_json
+from ragrounds.base.text import escaped_json
 from ragrounds.ui.console import SafeConsole
 from tests.conftest import Cli
 

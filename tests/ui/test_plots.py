@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses.pictures import Mark, Picture, across_axis
 from ragrounds.ui.chart_svg import WIDE, page_picture, shortened, svg, text_width
 from ragrounds.ui.chart_text import draw

@@ -6,8 +6,8 @@ import re
 from msgspec import structs
 from rich.console import Console
 
+from ragrounds.base.records import Run
 from ragrounds.evals.studies.table import StudyTable, TableCell, TableRow
-from ragrounds.records import Run
 from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.study_tables import print_study, study_notes, study_sentences
 from tests.compare.making import add_run, questions

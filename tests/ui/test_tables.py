@@ -7,11 +7,11 @@ from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
+from ragrounds.base.records import Run, Usage
 from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
-from ragrounds.records import Run, Usage
 from ragrounds.ui.analysis_tables import print_analysis
 from ragrounds.ui.run_tables import ledger_table, runs_table
 from ragrounds.ui.table_layout import folded, laid_out

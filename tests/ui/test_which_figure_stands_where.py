@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ragrounds.base.records import Attempt, Gold, Run, Score, Usage
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.leaderboard import rank
@@ -20,7 +21,6 @@ from ragrounds.evals.store.hop_reading import HopsOfAttempt
 from ragrounds.evals.store.hops import hops_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.records import Attempt, Gold, Run, Score, Usage
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_tables import comparison_tables, interval
 from ragrounds.ui.comparison_words import verdict_lines

@@ -42,10 +42,10 @@ def python_pages() -> tuple[dict[str, str], dict[str, str]]:
         "results": _results(targets),
         "more": _more(targets),
         "records": _module_page(
-            "ragrounds.records", "Records", "What every part of ragrounds hands to the others.", targets
+            "ragrounds.base.records", "Records", "What every part of ragrounds hands to the others.", targets
         ),
         "contracts": _module_page(
-            "ragrounds.contracts",
+            "ragrounds.base.contracts",
             "Contracts",
             "What a model, a retriever, a scorer or a system of your own must offer.",
             targets,
@@ -204,8 +204,8 @@ def _errors(targets: dict[str, str]) -> str:
     found: list[ClassFacts] = []
     for file in sorted((ROOT / "ragrounds").rglob("*.py")):
         found += _raised(file, known)
-    first = [class_facts("ragrounds.errors", one.name) for one in public_classes("ragrounds.errors")]
-    for facts in [*first, *(one for one in found if one.module != "ragrounds.errors")]:
+    first = [class_facts("ragrounds.base.errors", one.name) for one in public_classes("ragrounds.base.errors")]
+    for facts in [*first, *(one for one in found if one.module != "ragrounds.base.errors")]:
         parts += _class(facts, f"{FOLDER}/errors", targets)
     return "\n\n".join(parts) + "\n"
 

@@ -14,10 +14,10 @@ from ragrounds.agents.systems.in_process import adapted, refusals
 from ragrounds.agents.systems.opening import watched
 from ragrounds.agents.systems.process_choice import hosted, reason_here, wiring_of
 from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads
-from ragrounds.contracts import System
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import System
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import is_import_path
 from ragrounds.graphs import catalogue
-from ragrounds.plugins import is_import_path
 from ragrounds.recorder.answers import Wiring
 from ragrounds.recorder.factory import made_by, makes_systems
 

@@ -26,9 +26,11 @@ from ragrounds.agents.systems.endpoint_replies import (
     passages_of,
 )
 from ragrounds.agents.systems.in_process import asked
-from ragrounds.contracts import Observation, Request
-from ragrounds.errors import StopRun
-from ragrounds.http import HttpAnswer, read_json, text_of
+from ragrounds.base.contracts import Observation, Request
+from ragrounds.base.errors import StopRun
+from ragrounds.base.http import HttpAnswer, read_json, text_of
+from ragrounds.base.records import Answer, Fault, Message, Question
+from ragrounds.base.text import wellformed
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.openai_protocol import CHAT, CompletionStream, read_reply
 from ragrounds.models.reply_parts import as_json, counted_usage, noted, read_content, words
@@ -36,12 +38,10 @@ from ragrounds.models.retries import RetryPolicy, with_retries
 from ragrounds.models.traffic import Rates, traffic_of
 from ragrounds.models.transport import Transport
 from ragrounds.recorder.answers import at_path, fed
-from ragrounds.records import Answer, Fault, Message, Question
-from ragrounds.text import wellformed
 
 
 class EndpointSystem:
-    """An address that answers questions (contract: :class:`ragrounds.contracts.System`)."""
+    """An address that answers questions (contract: :class:`ragrounds.base.contracts.System`)."""
 
     kind = "HTTP endpoint"
     takes_context = True
@@ -180,7 +180,7 @@ class EndpointSystem:
 
 
 class _Asked:
-    """An address with what one attempt sends there (contract: :class:`ragrounds.contracts.Server`)."""
+    """An address with what one attempt sends there (contract: :class:`ragrounds.base.contracts.Server`)."""
 
     def __init__(self, system: EndpointSystem, body: Mapping[str, object]) -> None:
         self._system = system

@@ -14,12 +14,12 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from ragrounds.addresses import check_address
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.addresses import check_address
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.redaction import redacted
+from ragrounds.base.specs import Spec
 from ragrounds.models.prices import Price
 from ragrounds.recorder.answers import FIELDS
-from ragrounds.redaction import redacted
-from ragrounds.specs import Spec
 
 GIVEN = (*FIELDS, "choices", "id", "thread")
 """What a request can hold beside the agent's parameters: all that a graph can be given, the options as an object, the

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from ragrounds.agents.systems.endpoint_card import EndpointCard, PassageMap
-from ragrounds.contracts import Request
-from ragrounds.errors import StopRun
-from ragrounds.http import HttpAnswer, retry_after
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import StopRun
+from ragrounds.base.http import HttpAnswer, retry_after
+from ragrounds.base.records import Passage, Question, Reply
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.text import wellformed
 from ragrounds.models.faults import CallFailed, Transient, too_long
 from ragrounds.models.openai_protocol import said_in, sentence
 from ragrounds.models.reply_parts import as_json, noted, read_content, without_keys, words
 from ragrounds.recorder.answers import at_path
-from ragrounds.records import Passage, Question, Reply
-from ragrounds.redaction import Redactor
-from ragrounds.text import wellformed
 
 MOST_PASSAGES = 1000
 """Passages of one search that are read."""

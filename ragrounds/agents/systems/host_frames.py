@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.agents.systems.reads import ToldReads
-from ragrounds.errors import SystemFailed, UserError
-from ragrounds.http import read_json
+from ragrounds.base.errors import SystemFailed, UserError
+from ragrounds.base.http import read_json
+from ragrounds.base.text import safe
 from ragrounds.recorder.errors import AskedPerson
 from ragrounds.recorder.frames import BadFrame, RawFrame
 from ragrounds.recorder.observer import Observer
 from ragrounds.recorder.wire import Unsent
-from ragrounds.text import safe
 
 
 class Said(Struct, tag_field="frame", tag=str.lower, frozen=True):

@@ -30,7 +30,7 @@ from ragrounds.agents.systems.host_frames import (
 )
 from ragrounds.agents.systems.in_process import answer_of
 from ragrounds.agents.systems.reads import Heard
-from ragrounds.contracts import Observation
+from ragrounds.base.contracts import Observation
 from ragrounds.recorder.clock import Values
 from ragrounds.recorder.frames import BadFrame, Reader, framed
 from ragrounds.recorder.observer import AGO, STEP, Given

@@ -27,15 +27,15 @@ from ragrounds.agents.systems.host_work import Line, Work
 from ragrounds.agents.systems.in_process import asked
 from ragrounds.agents.systems.opening import OPENED, module_named
 from ragrounds.agents.systems.reads import Heard
-from ragrounds.contracts import Observation
-from ragrounds.errors import HostEnded, SharedHostEnded, UserError
-from ragrounds.http import own_traffic
-from ragrounds.processes import NO_UPLOADS
+from ragrounds.base.contracts import Observation
+from ragrounds.base.errors import HostEnded, SharedHostEnded, UserError
+from ragrounds.base.http import own_traffic
+from ragrounds.base.processes import NO_UPLOADS
+from ragrounds.base.records import Answer, Question
+from ragrounds.base.text import safe
 from ragrounds.recorder.clock import VALUES
 from ragrounds.recorder.frames import BadFrame
 from ragrounds.recorder.wire import WATCHER
-from ragrounds.records import Answer, Question
-from ragrounds.text import safe
 
 MOST_ENDS = 3
 """How often in a row a host may end by itself, with no attempt answered, before it is not started again."""

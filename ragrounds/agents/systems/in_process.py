@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ragrounds.contracts import Observation, System
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Observation, System
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Answer, Passage, Question
 from ragrounds.recorder import forms
 from ragrounds.recorder.answers import Wiring
 from ragrounds.recorder.errors import Refused
 from ragrounds.recorder.observer import Form, Given
-from ragrounds.records import Answer, Passage, Question
 
 
 class InProcessSystem:
-    """A system that was opened here (contract: :class:`ragrounds.contracts.System`)."""
+    """A system that was opened here (contract: :class:`ragrounds.base.contracts.System`)."""
 
     def __init__(self, form: Form) -> None:
         self.form = form

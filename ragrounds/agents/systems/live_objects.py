@@ -20,7 +20,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TypeGuard
 
 from ragrounds.agents.systems.reads import OwnSource
-from ragrounds.digests import FILE_MODULE, text_digest, tree_digest
+from ragrounds.base.digests import FILE_MODULE, text_digest, tree_digest
 from ragrounds.recorder.reads import is_own, is_secret_name
 
 _SESSION = "__main__"

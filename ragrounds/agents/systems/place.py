@@ -23,9 +23,9 @@ from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import OPENED, REFUSED, module_named, watched
 from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads, forget, heard_here
 from ragrounds.agents.trust import say_whose
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.plugins import imported_module, say_once
 from ragrounds.graphs.user_graph import About, about
-from ragrounds.plugins import imported_module, say_once
 from ragrounds.recorder.answers import at_path
 from ragrounds.recorder.targets import held_in
 

@@ -15,9 +15,9 @@ import msgspec
 from ragrounds.agents.systems import place
 from ragrounds.agents.systems.opening import watched
 from ragrounds.agents.trust import code_files, say_whose
-from ragrounds.digests import file_mark
-from ragrounds.errors import UserError
-from ragrounds.plugins import check_before, is_import_path, say_once
+from ragrounds.base.digests import file_mark
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import check_before, is_import_path, say_once
 
 if TYPE_CHECKING:
     from ragrounds.agents.card import Card

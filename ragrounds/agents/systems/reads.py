@@ -22,10 +22,10 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.agents.systems.packages import installed_versions, version_of
-from ragrounds.digests import absolute_names, module_file, read_source, text_digest
+from ragrounds.base.digests import absolute_names, module_file, read_source, text_digest
+from ragrounds.base.records import Read
+from ragrounds.base.redaction import redacted
 from ragrounds.recorder.reads import NAMED, READS, Reads, is_data, is_secret_name
-from ragrounds.records import Read
-from ragrounds.redaction import redacted
 
 _WHOLE = 64 << 20
 """Bytes up to which a file is read whole for its digest."""

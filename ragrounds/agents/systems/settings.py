@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ragrounds.agents.card import Card
-from ragrounds.errors import UserError, nearest
-from ragrounds.redaction import redacted
-from ragrounds.specs import Spec, Value, parse
-from ragrounds.text import typed_value
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.redaction import redacted
+from ragrounds.base.specs import Spec, Value, parse
+from ragrounds.base.text import typed_value
 
 TABLES = ("input", "config", "context")
 """Fields of a card that are tables: ``config.KEY`` in an agent's text."""

@@ -15,14 +15,14 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds import hooks
-from ragrounds.errors import UserError
+from ragrounds.base import hooks
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import ExtensionPoint, fields_amiss
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.pictures import Picture, renamed
 from ragrounds.evals.analyses.run_data import headline_scorer
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
-from ragrounds.plugins import ExtensionPoint, fields_amiss
-from ragrounds.records import Run
 
 AnalysisRecord = Struct | tuple[Struct, ...]
 """What an analysis found, for programs: one record, or one for each run."""

@@ -17,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Attempt, Left, Question, Run, Score, TokenLogprob
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture, figure_mark
 from ragrounds.evals.analyses.run_data import (
@@ -33,7 +34,6 @@ from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.bootstrap import bootstrap_holds, effective_clusters, percentile_interval
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, traced_calls
-from ragrounds.records import Attempt, Left, Question, Run, Score, TokenLogprob
 
 Floats = NDArray[np.float64]
 Answered = Mapping[AttemptKey, tuple[Attempt, Score]]

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.store.causes import CauseWord
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.records import Run
 
 _CHUNK = 500
 _MOST = 5_000

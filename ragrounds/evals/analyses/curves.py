@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.specs import parse
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import figure_word
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
-from ragrounds.specs import parse
 
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
 

@@ -7,6 +7,7 @@ from statistics import fmean, stdev
 
 from msgspec import Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
@@ -14,7 +15,6 @@ from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import scorer_values
 from ragrounds.evals.scorers import described, figure_word
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 
 _TITLE = "Mean and spread over epochs"
 

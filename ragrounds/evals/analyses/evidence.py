@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import check_accuracy, headline_scorer, points
@@ -16,7 +17,6 @@ from ragrounds.evals.counterfactuals.changes import IDENTITY
 from ragrounds.evals.counterfactuals.effects import Effect, effects
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 
 
 class Evidence(Struct, frozen=True, kw_only=True):

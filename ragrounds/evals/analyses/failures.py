@@ -8,13 +8,13 @@ from functools import partial
 
 from msgspec import Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, check_accuracy, first_searches, gold_ranks, scored_runs
 from ragrounds.evals.compare.figures import NONE, Figure, property_named
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
-from ragrounds.records import Run
 
 _BY = {"failures": "significance_type", "specialties": "subject"}
 """Analysis → the property of questions that it goes by."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.records import Attempt, Gold, Left, Question, Run, Score
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import check_accuracy, share_figure
@@ -17,7 +18,6 @@ from ragrounds.evals.scorers import known_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats import paired_difference
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Left, Question, Run, Score
 
 
 class Flips(Struct, frozen=True, kw_only=True):

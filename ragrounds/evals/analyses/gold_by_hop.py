@@ -9,6 +9,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.compare.figures import Figure
@@ -16,7 +17,6 @@ from ragrounds.evals.stats.estimates import stratified_mean
 from ragrounds.evals.store.hop_reading import GoldHop, gold_hops, may_have_searched
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.records import Run
 
 LONGEST = 12
 """Searches that have a bar of their own; what was found later is in the last."""

@@ -19,15 +19,15 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import read_text
+from ragrounds.base.records import Question, Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, check_share, scored_runs
 from ragrounds.evals.compare.figures import Figure, design, figure, property_named
 from ragrounds.evals.stats import bootstrap
 from ragrounds.evals.store.store import Store
-from ragrounds.files import read_text
-from ragrounds.records import Question, Run
 
 _KINDS = ("wrong", "none")
 _POINTS = 13

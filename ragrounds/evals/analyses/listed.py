@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import read_text
+from ragrounds.base.records import Attempt, Passage, Question, Reply, Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import scored_run, share_figure
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, searches_by
-from ragrounds.files import read_text
-from ragrounds.records import Attempt, Passage, Question, Reply, Run
 
 _BEGINS = 60
 """Characters of a passage by which a prompt is searched for it."""

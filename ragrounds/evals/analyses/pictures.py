@@ -9,7 +9,7 @@ from typing import Literal, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import described
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, gold_ranks, scored_runs
@@ -13,7 +14,6 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import figure_word
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
-from ragrounds.records import Run
 
 EDGES = (1, 2, 3, 5, 9, 17, 33)
 """First ranks of the bins of positions: 1, 2, 3–4, 5–8, 9–16, 17–32, 33 and more."""

@@ -15,7 +15,8 @@ from statistics import StatisticsError, correlation
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold, Passage, Question, Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_runs, searches
@@ -23,7 +24,6 @@ from ragrounds.evals.compare.figures import Figure, figure
 from ragrounds.evals.scorers import described, figure_word
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
-from ragrounds.records import Gold, Passage, Question, Run
 
 
 class RunQuality(Struct, frozen=True, kw_only=True):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ragrounds.base.records import Run, Score
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import check_accuracy, scored_run
 from ragrounds.evals.compare.question_values import CAREFUL, two_readings
 from ragrounds.evals.scorers import known_scorer, score_by
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run, Score
 
 _SHOWN = 100
 """Answers in the table; the record has all."""

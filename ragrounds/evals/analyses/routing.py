@@ -16,8 +16,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.digests import text_digest
-from ragrounds.errors import UserError
+from ragrounds.base.digests import text_digest
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Question, Run
+from ragrounds.base.specs import Listed, parse
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture, Unit, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import (
@@ -45,8 +47,6 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.graphs.router import Policy, question_features
-from ragrounds.records import Attempt, Question, Run
-from ragrounds.specs import Listed, parse
 
 FEWEST = 10
 """Questions that a policy is learned from at least."""

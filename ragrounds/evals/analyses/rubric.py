@@ -8,7 +8,8 @@ from math import comb
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
@@ -17,7 +18,6 @@ from ragrounds.evals.compare.figures import Figure, figure
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.rubric import part_scores
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 
 _TITLE = "By tags of questions and criteria"
 

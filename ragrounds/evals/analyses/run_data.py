@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Gold, Passage, Question, Run, Score
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
@@ -14,7 +15,6 @@ from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages, searches_by
-from ragrounds.records import Gold, Passage, Question, Run, Score
 
 AttemptKey = tuple[str, int]
 """Question id and epoch."""

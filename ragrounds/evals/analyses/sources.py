@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from ragrounds.base.records import Passage, Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_runs
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
-from ragrounds.records import Passage, Run
 
 _TITLE = "Sources of passages"
 _CORPUS = "the corpus itself"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import (
@@ -21,7 +22,6 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
-from ragrounds.records import Run
 
 
 class Success(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from statistics import fmean
 
 from msgspec import Struct
 
+from ragrounds.base.records import TOKENS_APART, Attempt, Gold, Noted, Run, Score, outcome
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import AttemptKey, ScoredRun, check_share, scored_runs, share_figure
@@ -17,7 +18,6 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.hops import hops_of, plain_query, searches_unknown
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, node_path, traced_calls
-from ragrounds.records import TOKENS_APART, Attempt, Gold, Noted, Run, Score, outcome
 
 
 class Trajectory(Struct, frozen=True, kw_only=True):

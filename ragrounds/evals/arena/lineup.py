@@ -17,11 +17,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError, unknown
+from ragrounds.base.errors import UserError, unknown
+from ragrounds.base.records import Attempt, Gold, Question, Run, blank
+from ragrounds.base.text import parse_toml
 from ragrounds.evals.store.arenas import AnswerPart, Arena, Axis, Contestant
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, blank
-from ragrounds.text import parse_toml
 
 REFERENCE = "reference"
 """The name of the benchmark's own answers as a system."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.contracts import Journal, Model, Prompts
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Journal, Model, Prompts
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Call, Question, Reply, Usage, blank
 from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
 from ragrounds.evals.arena.verdicts import Match, combine_judgements, pair_seed
@@ -27,7 +28,6 @@ from ragrounds.evals.judges.pairs import show_pair
 from ragrounds.evals.judges.verdict import FAILED, ask
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
 from ragrounds.evals.store.journal import arena_payer
-from ragrounds.records import Call, Question, Reply, Usage, blank
 
 _ANSWER = 1024
 """Tokens of a judge's window that are left for its reply."""

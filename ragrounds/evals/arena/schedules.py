@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ragrounds.errors import UserError, unknown
+from ragrounds.base.errors import UserError, unknown
 from ragrounds.evals.arena.matches import Floats, Ints
 from ragrounds.evals.arena.ratings import fit, information
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from ragrounds.base.records import Gold, Question
+from ragrounds.base.text import words
 from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
-from ragrounds.records import Gold, Question
-from ragrounds.text import words
 
 
 class ExactDuplicates(Struct, frozen=True, kw_only=True):

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.files import broken, shown
+from ragrounds.base.records import Gold, Question
+from ragrounds.base.text import normalized
 from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.files import broken, shown
-from ragrounds.records import Gold, Question
-from ragrounds.text import normalized
 
 _LONGEST_ID = 500
 STATEMENTS = "statements"

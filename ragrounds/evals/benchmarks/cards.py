@@ -15,8 +15,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import unknown
-from ragrounds.files import broken, read_bytes
+from ragrounds.base.errors import unknown
+from ragrounds.base.files import broken, read_bytes
 
 CARD_FILE = "card.json"
 """Beside the files of a benchmark that was built here."""
@@ -171,7 +171,7 @@ def card(name: str) -> Card:
 
 @cache
 def card_of(dataset: str) -> Card | None:
-    """The card of a dataset by its canonical name (:attr:`ragrounds.records.Question.benchmark`), else that of its
+    """The card of a dataset by its canonical name (:attr:`ragrounds.base.records.Question.benchmark`), else that of its
     family; ``None``: the package has neither."""
     return find_card(dataset) or find_card(dataset.partition("/")[0])
 
@@ -198,7 +198,8 @@ class TextLicence(Struct, frozen=True, kw_only=True):
 
 
 def text_licence(dataset: str) -> TextLicence:
-    """The licence of a dataset's questions and answers, by its name (:attr:`ragrounds.records.Question.benchmark`)."""
+    """The licence of a dataset's questions and answers, by its name
+    (:attr:`ragrounds.base.records.Question.benchmark`)."""
     card = card_of(dataset)
     said = card.license if card and card.license else "not known"
     return TextLicence(

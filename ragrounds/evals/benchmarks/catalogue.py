@@ -21,13 +21,13 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.files import shown
+from ragrounds.base.plugins import NoSuchModule
+from ragrounds.base.specs import Value, parse
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards, find_card
 from ragrounds.evals.benchmarks.family import FAMILIES, BenchmarkSource, Family, families, find_family, named_family
-from ragrounds.files import shown
-from ragrounds.plugins import NoSuchModule
-from ragrounds.specs import Value, parse
 from ragrounds.tools.leak_guard import GUARD_FILE, read_guard
 
 _REFERENCE = re.compile(r"""([^:\[\s"]+(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\])?)(?::(.*))?""", re.DOTALL)

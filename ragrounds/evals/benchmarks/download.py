@@ -13,11 +13,11 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import make_home
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import RemoteFile, card, remote_files
 from ragrounds.evals.benchmarks.registry import register
-from ragrounds.files import make_home
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes that are here, and the bytes it has."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.records import Gold, Question
 
 Triplet = tuple[str, str, str]
 """First entity, relation, second entity."""

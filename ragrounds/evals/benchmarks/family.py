@@ -10,13 +10,13 @@ from types import MappingProxyType
 from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import asdict
 
-from ragrounds import hooks
-from ragrounds.errors import UserError
+from ragrounds.base import hooks
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import broken
+from ragrounds.base.plugins import ExtensionPoint, fields_amiss
+from ragrounds.base.specs import Value
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import Card, cards_from
-from ragrounds.files import broken
-from ragrounds.plugins import ExtensionPoint, fields_amiss
-from ragrounds.specs import Value
 
 
 class BenchmarkSource(Struct, frozen=True):

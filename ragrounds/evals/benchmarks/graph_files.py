@@ -22,8 +22,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ragrounds.base.files import READ, broken, read_json, read_text
 from ragrounds.evals.benchmarks.extraction import Triplet
-from ragrounds.files import READ, broken, read_json, read_text
 
 _PARTS = ("train.txt", "valid.txt", "test.txt")
 _WHOLE = ("drkg.tsv", "ADIntKG.tsv", "graph.tsv", "triplets.tsv")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from ragrounds.files import broken, shown
+from ragrounds.base.files import broken, shown
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 
 Row = tuple[str, str, str, float]

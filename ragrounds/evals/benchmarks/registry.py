@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import READ, make_home, shown
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, hashes_beside, remote_files
 from ragrounds.evals.benchmarks.catalogue import (
@@ -24,7 +25,6 @@ from ragrounds.evals.benchmarks.catalogue import (
     typed_reference,
 )
 from ragrounds.evals.benchmarks.family import BenchmarkSource, families
-from ragrounds.files import READ, make_home, shown
 
 
 def register(name: str, path: Path, home: Path) -> Benchmark:

@@ -8,12 +8,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.findings import ScorerFinding, finding
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 
 LackKind = Literal["not_run", "not_given", "failed", "paused", "unjudged", "unscored"]
 

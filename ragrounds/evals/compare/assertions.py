@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question, Run, outcome
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.claims import (
     Claim,
@@ -43,7 +44,6 @@ from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.stats import Estimate, combined_mean
 from ragrounds.evals.stats.sign_flips import difference_and_test
 from ragrounds.evals.store.store import AttemptKey, Store
-from ragrounds.records import Question, Run, outcome
 
 _SCORES = ("accuracy", "score")
 

@@ -26,13 +26,13 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Run
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.run_names import run_among
-from ragrounds.records import Run
 
 Relation = Literal[">", ">=", "<", "<="]
 MEASURES = (

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import OPEN, AnswerStatus, Attempt, Gold, Question, Run, Score
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
 from ragrounds.evals.store.store import AttemptKey, Store
-from ragrounds.records import OPEN, AnswerStatus, Attempt, Gold, Question, Run, Score
 
 ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
 """Run id → scorer → scores."""

@@ -17,7 +17,8 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Question, Run, Usage, outcome
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
@@ -52,7 +53,6 @@ from ragrounds.evals.store.run_facts import (
 )
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.records import COUNTED, OPEN, OUTCOMES, Question, Run, Usage, outcome
 
 NoModel = Literal["", "extractive", "stand-in"]
 """What answered in place of a language model; empty: none of these is known to have."""

@@ -17,7 +17,8 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Question
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.scorers import described
@@ -34,7 +35,6 @@ from ragrounds.evals.stats import (
 )
 from ragrounds.evals.stats.bootstrap import RESAMPLES
 from ragrounds.evals.stats.sign_flips import difference_and_test
-from ragrounds.records import Question
 
 _PROPERTIES: dict[str, Callable[[Question], str]] = {
     "subject": lambda question: question.group,

@@ -19,7 +19,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Attempt, Question, Run
 from ragrounds.evals.compare.comparability import ComparisonBasis
 from ragrounds.evals.compare.figures import Figure, design
 from ragrounds.evals.compare.question_values import QuestionValues, Values
@@ -31,7 +32,6 @@ from ragrounds.evals.stats.bootstrap import (
     studentised_interval,
     variance_columns,
 )
-from ragrounds.records import Attempt, Question, Run
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

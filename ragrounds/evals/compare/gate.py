@@ -38,8 +38,10 @@ import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Attempt, Question, Run, Score
+from ragrounds.base.text import parse_toml
 from ragrounds.evals.compare.claims import (
     BOUNDED_MEASURES,
     Claim,
@@ -58,8 +60,6 @@ from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, ro
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.one_sided import OneSided, lower_end, questions_to, reach
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Question, Run, Score
-from ragrounds.text import parse_toml
 
 Tier = Literal["critical", "supporting", "advisory"]
 Verdict = Literal["GO", "NO-GO", "UNDECIDED"]

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.engine.live_score import pooled_yet
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.records import Run
 
 Row = TypeVarTuple("Row")
 GridSort = Literal["disagreement", "cost", "score", "question"]

@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question, Run
+from ragrounds.base.text import file_name
 from ragrounds.evals.benchmarks.cards import TextLicence, text_licence
 from ragrounds.evals.compare.abstract import Abstract, abstract, selection_words
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
@@ -24,8 +26,6 @@ from ragrounds.evals.compare.stopped_runs import early_stops
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run
-from ragrounds.text import file_name
 
 
 class Place(Struct, frozen=True):

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import OPEN, Question, Run
 from ragrounds.evals.compare.comparability import comparison_basis
 from ragrounds.evals.compare.figures import design, figure
 from ragrounds.evals.compare.stopped_runs import early_stops
@@ -26,7 +27,6 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.run_rows import scorers_of
 from ragrounds.evals.store.store import Store
-from ragrounds.records import OPEN, Question, Run
 
 
 class RunOverview(Struct, frozen=True, kw_only=True):

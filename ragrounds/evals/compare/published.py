@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds import hooks, plugins
+from ragrounds.base import hooks, plugins
+from ragrounds.base.records import Run
 from ragrounds.evals.compare.abstract import AbstractSystem, selection_words
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
-from ragrounds.records import Run
 
 
 class PrintedFigure(Struct, frozen=True):

@@ -13,11 +13,11 @@ from shlex import quote
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.store import AttemptKey
-from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 CAREFUL = "robust"
 """The scorer that others are set beside."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from ragrounds.base.records import Gold, Noted, Question, Run, blank
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Gold, Noted, Question, Run, blank
 
 SURE = 4.0
 """Standard errors from which a letter is given too often: some 6 in 100,000 by chance, since many are looked at."""

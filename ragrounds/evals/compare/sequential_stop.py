@@ -1,6 +1,6 @@
 """Ending runs when a claim about them is decided.
 
-:class:`ClaimStop` is the engine's contract :class:`ragrounds.contracts.Stop` for a claim. Attempts end in any
+:class:`ClaimStop` is the engine's contract :class:`ragrounds.base.contracts.Stop` for a claim. Attempts end in any
 order; what counts are rounds of questions that all agents have answered in every epoch, in the order in which they were
 drawn. A round whose slowest answer is still out holds back those behind it: were quick ones counted first, the order
 would depend on the answers, and the interval would hold nothing. An attempt that failed is not correct, as in the
@@ -16,14 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question, Run, Score, outcome
 from ragrounds.evals.compare.claims import Claim, LiveClaim, check_measures, parse_claim, resolved
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, StopRecord, stop_records
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run, Score, outcome
 
 _SEED_BITS = 63
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.records import Question, Run
 from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.question_values import Values
@@ -23,7 +24,6 @@ from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds
 from ragrounds.evals.scorers import described, scores_by_default
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run
 
 Decision = Literal["holds", "fails", "undecided"]
 

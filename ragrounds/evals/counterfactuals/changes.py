@@ -16,14 +16,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragrounds.contracts import Model
-from ragrounds.errors import StopRun, UserError, nearest
-from ragrounds.files import read_text
-from ragrounds.http import HttpClient
+from ragrounds.base.contracts import Model
+from ragrounds.base.errors import StopRun, UserError, nearest
+from ragrounds.base.files import read_text
+from ragrounds.base.http import HttpClient
+from ragrounds.base.records import Gold, Passage, Query, Question, Run
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.specs import Spec, Value, check_known, parse
 from ragrounds.recorder.wire import WireRequest, WireResponse, answered
-from ragrounds.records import Gold, Passage, Query, Question, Run
-from ragrounds.redaction import Redactor
-from ragrounds.specs import Spec, Value, check_known, parse
 
 SEARCHES = ("first", "middle", "last", "all")
 IDENTITY = "identity"
@@ -218,7 +218,7 @@ class Change:
 
 
 class AttemptChange:
-    """A change in one attempt (contract: :class:`ragrounds.contracts.Intervention`)."""
+    """A change in one attempt (contract: :class:`ragrounds.base.contracts.Intervention`)."""
 
     def __init__(self, change: Change, target: Target, at: tuple[int, int] | None, models: Mapping[str, Model]) -> None:
         """`at`: the first and last search that are changed. `models`: those that the change names, by their text."""

@@ -12,8 +12,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Call, Question, Reply, Run, Score
+from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.question_values import Values, scorer_values
@@ -23,8 +25,6 @@ from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, searches_by
-from ragrounds.records import Attempt, Call, Question, Reply, Run, Score
-from ragrounds.specs import Spec, parse
 
 AttemptKey = tuple[str, int]
 """Question id and epoch."""

@@ -18,8 +18,9 @@ from msgspec import Struct
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
 from ragrounds.agents.systems.in_process import InProcessSystem
-from ragrounds.contracts import Closing, FinishedAttempt, System
-from ragrounds.errors import NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
+from ragrounds.base.contracts import Closing, FinishedAttempt, System
+from ragrounds.base.errors import NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
+from ragrounds.base.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Question, Run, Score, Status, blank
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext, guard_of
@@ -38,7 +39,6 @@ from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Question, Run, Score, Status, blank
 
 Scorers = Callable[[Question], Sequence[ScorerRecord]]
 """The scorers of a question."""

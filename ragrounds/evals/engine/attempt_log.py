@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ragrounds.agents.agent import Limits
+from ragrounds.base.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 from ragrounds.recorder.observer import AGO, STEP, step_here
-from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
 MAX_STEPS = 1000
 """Steps of one attempt of a graph. Every built-in graph ends by its own limits, far below."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ragrounds.records import Question
+from ragrounds.base.records import Question
 
 _PLAIN = re.compile(r"[A-Za-z0-9 ,.;:()%+-]{40,}")
 """Text that reads the same in every JSON. Shorter ones may stand in a call by chance."""

@@ -7,7 +7,7 @@ import time
 
 from msgspec import Struct
 
-from ragrounds.contracts import FinishedAttempt
+from ragrounds.base.contracts import FinishedAttempt
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,7 +25,7 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BudgetStop:
-    """Ends a run whose budget is used up (contract: :class:`ragrounds.contracts.Stop`)."""
+    """Ends a run whose budget is used up (contract: :class:`ragrounds.base.contracts.Stop`)."""
 
     epochs_together = False
 

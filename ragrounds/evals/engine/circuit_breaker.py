@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.errors import UserError
 
 FAIL_AFTER = "50%"
 """The share of failed attempts that ends a run where nothing else is asked for."""
@@ -116,7 +116,7 @@ class FailureCount:
 
 
 class CircuitBreaker:
-    """Ends runs whose attempts fail (contract: :class:`ragrounds.contracts.Stop`)."""
+    """Ends runs whose attempts fail (contract: :class:`ragrounds.base.contracts.Stop`)."""
 
     epochs_together = False
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Card, check_subagent, open_agent
-from ragrounds.contracts import (
+from ragrounds.base.contracts import (
     Attempted,
     CallArguments,
     Context,
@@ -42,19 +42,8 @@ from ragrounds.contracts import (
     Server,
     Tool,
 )
-from ragrounds.errors import GaveUp, UserError, nearest
-from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
-from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
-from ragrounds.evals.engine.drawn_values import DrawnValues
-from ragrounds.evals.engine.nested_context import NestedContext
-from ragrounds.evals.engine.thread_bridge import ThreadBridge
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.graphs import catalogue
-from ragrounds.models.faults import CallFailed
-from ragrounds.models.prices import Price, used_price
-from ragrounds.models.reply_parts import believed, request_usage
-from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import (
+from ragrounds.base.errors import GaveUp, UserError, nearest
+from ragrounds.base.records import (
     Fault,
     Gold,
     Message,
@@ -67,7 +56,18 @@ from ragrounds.records import (
     ToolRequest,
     Usage,
 )
-from ragrounds.specs import Value, parse
+from ragrounds.base.specs import Value, parse
+from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
+from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
+from ragrounds.evals.engine.drawn_values import DrawnValues
+from ragrounds.evals.engine.nested_context import NestedContext
+from ragrounds.evals.engine.thread_bridge import ThreadBridge
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.graphs import catalogue
+from ragrounds.models.faults import CallFailed
+from ragrounds.models.prices import Price, used_price
+from ragrounds.models.reply_parts import believed, request_usage
+from ragrounds.prompts.loader import PromptFolder
 from ragrounds.tools.agent_tools import DOCUMENT, FETCH, MCP, READ, AgentTool, WrongArguments, in_turn, passages_of
 from ragrounds.tools.embedders import USED
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard

@@ -19,13 +19,13 @@ from msgspec import Struct
 from ragrounds.agents.agent import Agent
 from ragrounds.agents.systems import is_foreign
 from ragrounds.agents.systems.opening import module_named
-from ragrounds.contracts import Entry
+from ragrounds.base.contracts import Entry
+from ragrounds.base.records import Question
+from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.engine.recording.side_loop import side_of
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import now
 from ragrounds.recorder.clock import DRAWING, MOST, Values
-from ragrounds.records import Question
-from ragrounds.specs import Spec, parse
 
 _CHANGES_NOTHING = ("clock", "in_process", "python")
 """Settings of an agent that change nothing of what it draws, nor do its limits."""

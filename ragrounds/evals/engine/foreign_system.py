@@ -13,8 +13,10 @@ from uuid import uuid4
 import msgspec
 
 from ragrounds.agents.systems.in_process import passages_of
-from ragrounds.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
-from ragrounds.errors import AskedPerson, StopRun
+from ragrounds.base.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
+from ragrounds.base.errors import AskedPerson, StopRun
+from ragrounds.base.records import DRAWN, Answer, Called, Passage, Question, Reply, Usage
+from ragrounds.base.text import safe
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.recorder import AttemptRecorder
@@ -28,8 +30,6 @@ from ragrounds.recorder.clock import drawing
 from ragrounds.recorder.forms import heard
 from ragrounds.recorder.watch import installed, keep_watching
 from ragrounds.recorder.wire import WATCHER, Unsent
-from ragrounds.records import DRAWN, Answer, Called, Passage, Question, Reply, Usage
-from ragrounds.text import safe
 
 R = TypeVar("R", bound=Reply)
 _GRACE = 5.0
@@ -57,7 +57,7 @@ class _Asked(NamedTuple):
 
 
 class AttemptObservation:
-    """What a system tells of one attempt (contract: :class:`ragrounds.contracts.Observation`)."""
+    """What a system tells of one attempt (contract: :class:`ragrounds.base.contracts.Observation`)."""
 
     def __init__(self, context: AttemptContext, recorder: AttemptRecorder | None, journal: StoreJournal) -> None:
         self._context = context

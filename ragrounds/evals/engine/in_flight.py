@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from ragrounds.base.records import Entered, Left, Run
 from ragrounds.evals.engine.attempt_log import AttemptLog
-from ragrounds.records import Entered, Left, Run
 
 _LONGEST = 300
 """Characters of what a call asks."""

@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from ragrounds.agents.systems import is_foreign, open_system
 from ragrounds.agents.systems.in_process import InProcessSystem
-from ragrounds.contracts import Attempted, Request, Server, System
-from ragrounds.errors import SharedHostEnded
+from ragrounds.base.contracts import Attempted, Request, Server, System
+from ragrounds.base.errors import SharedHostEnded
+from ragrounds.base.records import Attempt, Event, Gold, Question, Reply
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptLog
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext, R, guard_of
@@ -33,10 +34,9 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.graphs import catalogue
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.recorder.observer import STEP, step_here
-from ragrounds.records import Attempt, Event, Gold, Question, Reply
 
 ForeignRun = Callable[[System, AttemptContext, str], Any]
-"""Has a system answer, and gives its :class:`ragrounds.records.Answer`."""
+"""Has a system answer, and gives its :class:`ragrounds.base.records.Answer`."""
 
 
 class _Shared(list[Event]):
@@ -126,7 +126,7 @@ class InnerAgents:
         """Makes attempts at the question of `gold` (:attr:`AttemptContext.inside`)."""
 
         async def attempt(around: AttemptContext, parameter: str, *, which: int, epoch: int, likely: bool) -> Attempted:
-            """As :meth:`ragrounds.contracts.Context.attempt_of`."""
+            """As :meth:`ragrounds.base.contracts.Context.attempt_of`."""
             return await self._agents[parameter][which].attempt(around, gold, epoch, likely)
 
         return attempt
@@ -221,7 +221,7 @@ class _InnerAgent:
 
 
 def read_answer(text: str, choice: str, question: Question) -> str:
-    """An answer as the benchmark's headline scorer reads it (:attr:`ragrounds.contracts.Attempted.read`)."""
+    """An answer as the benchmark's headline scorer reads it (:attr:`ragrounds.base.contracts.Attempted.read`)."""
     attempt = Attempt(run="", question_id=question.id, epoch=0, status="completed", text=text, choice=choice)
     scorer = described(headline_of([question])[0].scorer)
     if question.kind != "choice" or not scorer.computes:

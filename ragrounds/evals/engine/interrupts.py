@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from weakref import WeakKeyDictionary
 
-from ragrounds.errors import Interrupted
+from ragrounds.base.errors import Interrupted
 
 
 class StopRequests:

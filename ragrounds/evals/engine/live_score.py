@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from ragrounds.base.records import Attempt, Gold, Question, Score
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
-from ragrounds.records import Attempt, Gold, Question, Score
 
 Parts = tuple[float, float]
 """Numerator and denominator."""

@@ -1,4 +1,4 @@
-"""The context of a graph that runs inside a node of another (contract: :class:`ragrounds.contracts.Context`)."""
+"""The context of a graph that runs inside a node of another (contract: :class:`ragrounds.base.contracts.Context`)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Unpack
 
-from ragrounds.contracts import Attempted, CallArguments, Context, Prompts
-from ragrounds.errors import UserError
-from ragrounds.records import Message, Passage, Question, Reply, Stem
-from ragrounds.specs import Value
+from ragrounds.base.contracts import Attempted, CallArguments, Context, Prompts
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Message, Passage, Question, Reply, Stem
+from ragrounds.base.specs import Value
 
 
 @dataclass(eq=False)
 class NestedContext:
-    """The context of a graph that runs inside a node of another (contract: :class:`ragrounds.contracts.Context`).
+    """The context of a graph that runs inside a node of another (contract: :class:`ragrounds.base.contracts.Context`).
 
     Its question is `stem` and has no options, so nothing that runs here can show them to anything. What it asks and
     searches is a part of `attempt`.

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ragrounds.agents.systems.opening import OPENED, OPENING, REFUSED
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
+from ragrounds.base.http import in_background
+from ragrounds.base.records import Question
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.drawn_values import OPENINGS, DrawnValues
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.http import in_background
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Question
 
 if TYPE_CHECKING:
     from ragrounds.evals.engine.recording.recorder import AttemptRecorder

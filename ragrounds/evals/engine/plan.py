@@ -28,8 +28,11 @@ from ragrounds.agents.systems import (
     takes_context,
 )
 from ragrounds.agents.systems.settings import check_effects
-from ragrounds.contracts import Intervention, Model, Searcher
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Intervention, Model, Searcher
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Asked, Gold, Question, Run
+from ragrounds.base.settings import McpServer
+from ragrounds.base.specs import Spec, Value, parse
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.system_identity import (
     SYSTEM_PARTS,
@@ -53,9 +56,6 @@ from ragrounds.models.options import server_of, starts_server, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Asked, Gold, Question, Run
-from ragrounds.settings import McpServer
-from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.agent_tools import CORPUS, READ, AgentTool, ToolSources, check_tools, open_tools, tools_need_corpus
 from ragrounds.tools.collection_builder import Progress
 from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
@@ -78,7 +78,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     """A model's text → the text it is opened by, which has the address of a server that was started for it
     (:func:`with_servers`), or the fingerprint of another server than the first at its address."""
     servers: Mapping[str, Mapping[str, str]] = {}
-    """What servers say of themselves, as :attr:`ragrounds.records.Run.servers`; new runs keep it of theirs."""
+    """What servers say of themselves, as :attr:`ragrounds.base.records.Run.servers`; new runs keep it of theirs."""
     mcp: Mapping[str, McpServer] = {}
     """The MCP servers of the settings."""
     closed: bool = False

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from ragrounds.contracts import FinishedAttempt
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.attempt_log import plus
 from ragrounds.evals.engine.budget import BudgetStop
@@ -24,7 +25,6 @@ from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
-from ragrounds.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
 
 _RECENT = 500
 """Attempts whose ends make the rate."""

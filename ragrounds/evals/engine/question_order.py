@@ -14,9 +14,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 
 from msgspec import Struct
 
-from ragrounds.contracts import FinishedAttempt
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import cluster_of, lot
-from ragrounds.records import Gold, Question
 
 BLOCK = 512
 """Questions of a block, at most."""
@@ -57,7 +57,7 @@ def ordered(questions: Sequence[Question], golds: Mapping[str, Gold]) -> list[Qu
 class SharedOrder(Struct, frozen=True):
     """Has questions asked in drawn blocks, in each of them those together that share something, and each in all its
     epochs before the next: these share all of their prompts. It never stops a run (contract:
-    :class:`ragrounds.contracts.Stop`)."""
+    :class:`ragrounds.base.contracts.Stop`)."""
 
     seed: int = 0
     epochs_together = True

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager
 import msgspec
 
 from ragrounds.agents.systems import reads_of_systems
-from ragrounds.digests import text_digest
+from ragrounds.base.digests import text_digest
+from ragrounds.base.records import Attempt, Read
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.reads import read_rows, reads_of
@@ -18,7 +19,6 @@ from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.models.options import server_of
-from ragrounds.records import Attempt, Read
 
 _LONGEST = 1000
 """Characters of what a server told; of more a digest is kept."""
@@ -73,8 +73,8 @@ def _key(read: Read) -> tuple[str, ...]:
 
 
 async def told_by(store: Store, servers: Collection[str]) -> dict[str, str]:
-    """What servers tell of their models, as :attr:`ragrounds.records.Read.value`: model and server → facts as JSON;
-    empty: nothing."""
+    """What servers tell of their models, as :attr:`ragrounds.base.records.Read.value`: model and server → facts as
+    JSON; empty: nothing."""
     told = await asyncio.gather(*(asked_server(store, server) for server in servers))
     return {server: _written(one.facts if one else {}) for server, one in zip(servers, told, strict=True)}
 

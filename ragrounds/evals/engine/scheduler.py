@@ -19,8 +19,11 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, 
 from functools import partial
 from typing import Any, Protocol
 
-from ragrounds.contracts import FinishedAttempt, Stop
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import FinishedAttempt, Stop
+from ragrounds.base.errors import UserError
+from ragrounds.base.processes import NO_UPLOADS, processors, room_for_more
+from ragrounds.base.records import Gold, Question
+from ragrounds.base.request_pace import SLEEPING
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkItem
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
@@ -31,9 +34,6 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore, set_share
-from ragrounds.processes import NO_UPLOADS, processors, room_for_more
-from ragrounds.records import Gold, Question
-from ragrounds.request_pace import SLEEPING
 
 Listener = Callable[[FinishedAttempt], None]
 """Called with every attempt that is written."""

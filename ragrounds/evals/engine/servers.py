@@ -16,13 +16,13 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.specs import parse
 from ragrounds.evals.store.servers import KnownServer, fingerprint_in, keep_server, known_servers
 from ragrounds.evals.store.store import Store, now
 from ragrounds.models.options import VLLM, ModelOptions, read_options
 from ragrounds.models.server_facts import ask_server, ask_servers, described, differing, fingerprint, same_server
-from ragrounds.records import Run
-from ragrounds.specs import parse
 
 _ADDRESSES = "addresses"
 """The fact that holds where the servers of an alias are."""
@@ -36,7 +36,7 @@ class MetServers(Struct, frozen=True):
     texts: Mapping[str, str] = {}
     """A model's text → the text it is opened by, with the server's fingerprint where it has one."""
     facts: Mapping[str, Mapping[str, str]] = {}
-    """Model and server → what it says of itself: see :attr:`ragrounds.records.Run.servers`."""
+    """Model and server → what it says of itself: see :attr:`ragrounds.base.records.Run.servers`."""
 
 
 async def meet_servers(

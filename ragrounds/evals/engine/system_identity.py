@@ -16,12 +16,12 @@ from ragrounds.agents.agent import Card
 from ragrounds.agents.systems import open_system, reads_of_system
 from ragrounds.agents.systems.in_process import InProcessSystem
 from ragrounds.agents.systems.reads import Difference, SystemReads
+from ragrounds.base.records import Run
+from ragrounds.base.redaction import redacted
 from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.server_facts import described, differing
 from ragrounds.recorder.reads import is_secret_name
-from ragrounds.records import Run
-from ragrounds.redaction import redacted
 
 SYSTEM_PARTS = ("wiring", "config", "context", "system", "process", "read")
 """The keys that the identity of a system of one's own has beside those of every agent."""

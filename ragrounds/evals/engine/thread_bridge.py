@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.recorder.wire import running_loop
 

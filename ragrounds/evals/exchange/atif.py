@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ragrounds.base.records import ToolCall, Usage
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, NoOptions, lines_file
 from ragrounds.evals.exchange.trace_nodes import (
     TraceCleaner,
@@ -22,7 +23,6 @@ from ragrounds.evals.exchange.trace_nodes import (
     trace_nodes,
 )
 from ragrounds.evals.store.traces import Trace
-from ragrounds.records import ToolCall, Usage
 
 VERSION = "ATIF-v1.7"
 

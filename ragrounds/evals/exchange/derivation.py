@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import TOKENS_APART, Attempt, Called, Gold, Question, Reply, Run, Score, Usage
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, content_version, select
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.plan import fingerprint
@@ -49,7 +50,6 @@ from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store.repricing import Repricing, sums_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
-from ragrounds.records import TOKENS_APART, Attempt, Called, Gold, Question, Reply, Run, Score, Usage
 
 Texts = Mapping[str, tuple[Question, Gold]]
 """Digest of a question → the question and what is right."""

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from ragrounds.base.records import WITHOUT_ANSWER, Run
+from ragrounds.base.text import file_name
 from ragrounds.evals.benchmarks.cards import text_licence
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.figures import Figure
@@ -19,8 +21,6 @@ from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, N
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.traces import Trace
-from ragrounds.records import WITHOUT_ANSWER, Run
-from ragrounds.text import file_name
 from ragrounds.version import __version__
 
 SCHEMA = "0.3.0"

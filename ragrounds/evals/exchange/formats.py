@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_type_hints
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
-from ragrounds import hooks
-from ragrounds.errors import UserError
-from ragrounds.plugins import ExtensionPoint, fields_amiss
-from ragrounds.redaction import Redactor as Redactor  # formats of other packages import it from here
-from ragrounds.text import file_name_among
+from ragrounds.base import hooks
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import ExtensionPoint, fields_amiss
+from ragrounds.base.redaction import Redactor as Redactor  # formats of other packages import it from here
+from ragrounds.base.text import file_name_among
 
 Progress = Callable[[str, int], None]
 if TYPE_CHECKING:
+    from ragrounds.base.records import Run
     from ragrounds.evals.store.store import Store
-    from ragrounds.records import Run
 
 
 class NoOptions(Struct, frozen=True):

@@ -18,7 +18,22 @@ from typing import IO, Any
 import msgspec
 from msgspec import Struct, field
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import (
+    Attempt,
+    Call,
+    Called,
+    Entered,
+    Event,
+    Gold,
+    Left,
+    Noted,
+    Question,
+    Run,
+    Score,
+    Status,
+)
+from ragrounds.base.specs import Spec
 from ragrounds.evals.benchmarks import Benchmark, Card
 from ragrounds.evals.benchmarks.benchmark import Item, assemble, content_version
 from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, which no export needs
@@ -28,8 +43,6 @@ from ragrounds.evals.scorers.answer_status import FILTER, failure
 from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.evals.store.run_names import keep_names, new_run_id
 from ragrounds.evals.store.store import Store, now
-from ragrounds.records import Attempt, Call, Called, Entered, Event, Gold, Left, Noted, Question, Run, Score, Status
-from ragrounds.specs import Spec
 
 REPORTED = "reported"
 """The scorer under which the files' own scores are kept."""

@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
-from ragrounds.contracts import Tool
+from ragrounds.base.contracts import Tool
+from ragrounds.base.http import read_json
+from ragrounds.base.records import WITHOUT_ANSWER, Message, Run, ToolCall, Usage
 from ragrounds.evals.exchange.formats import (
     Export,
     ExportFormat,
@@ -27,8 +29,6 @@ from ragrounds.evals.exchange.trace_nodes import replied
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.http import read_json
-from ragrounds.records import WITHOUT_ANSWER, Message, Run, ToolCall, Usage
 from ragrounds.version import __version__
 
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import WITHOUT_ANSWER
 from ragrounds.evals.exchange.delivery import Delivery, check_server
 from ragrounds.evals.exchange.formats import Export, ExportFormat
 from ragrounds.evals.exchange.trace_nodes import (
@@ -26,7 +27,6 @@ from ragrounds.evals.exchange.trace_nodes import (
     trace_digest,
 )
 from ragrounds.evals.store.traces import Trace
-from ragrounds.records import WITHOUT_ANSWER
 
 _KEY = "LANGSMITH_API_KEY"
 

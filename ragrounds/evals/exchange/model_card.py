@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, optional_module
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner
 from ragrounds.evals.scorers import described
-from ragrounds.records import Run
 
 
 class ModelCardOptions(Struct, frozen=True):

@@ -13,15 +13,15 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ragrounds.addresses import check_address
-from ragrounds.errors import UserError
+from ragrounds.base.addresses import check_address
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.text import safe
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, Progress, lines_file
 from ragrounds.evals.exchange.openinference import PROJECT, openinference
 from ragrounds.evals.exchange.otlp import OtlpExporter
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
-from ragrounds.text import safe
 
 _SECRET = re.compile("auth|key|token|secret|password|cookie", re.IGNORECASE)
 """Names of headers whose values are keys."""

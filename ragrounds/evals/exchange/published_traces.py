@@ -17,10 +17,10 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from ragrounds.base.records import Gold, Question, Run, Score
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, bare_traces, every_trace
-from ragrounds.records import Gold, Question, Run, Score
 
 TextMode = Literal["never", "licensed", "all"]
 """Which attempts are published with their texts: none at all, those whose dataset's licence lets anybody, every one."""

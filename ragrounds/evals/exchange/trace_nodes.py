@@ -16,14 +16,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import COUNTED, FINAL, WITHOUT_ANSWER, Gold, Message, Question, Reply, Run, Score, Usage
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.scorers.catalogue import SCORERS
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import COUNTED, FINAL, WITHOUT_ANSWER, Gold, Message, Question, Reply, Run, Score, Usage
-from ragrounds.redaction import Redactor
-from ragrounds.specs import Spec, parse
 
 T = TypeVar("T", bound=Struct)
 _UNFIT = re.compile("[\x00\ud800-\udfff]")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Gold, Run
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, NoOptions, run_file_name
 from ragrounds.evals.retrieval.trec import write_run
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import every_trace
-from ragrounds.records import Gold, Run
 
 Ranked = dict[str, list[tuple[str, float]]]
 

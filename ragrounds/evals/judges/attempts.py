@@ -13,16 +13,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ragrounds.contracts import Journal, Model, Prompts
-from ragrounds.digests import code_digest, home_of, text_digest
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Journal, Model, Prompts
+from ragrounds.base.digests import code_digest, home_of, text_digest
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Call, Gold, Question, Score, Verdict
+from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.judges.verdict import FAILED, REFUSED, TRIES, Judgement, ask
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod, VerdictForm
 from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
-from ragrounds.specs import Spec, parse
 
 _ASKING = "ragrounds.evals.judges.verdict"
 _VOTING = "ragrounds.evals.judges.panel"
@@ -131,7 +131,7 @@ class AttemptJudge(Protocol):
         """Ask the judge about one attempt; free where nothing needs to be asked.
 
         Raises:
-            ragrounds.errors.StopRun: the judge cannot be asked at all.
+            ragrounds.base.errors.StopRun: the judge cannot be asked at all.
         """
 
 
@@ -247,7 +247,7 @@ async def judge_tasks(
     was not. `done` is told of each.
 
     Raises:
-        ragrounds.errors.StopRun: a judge cannot be asked at all; the other tasks are cancelled.
+        ragrounds.base.errors.StopRun: a judge cannot be asked at all; the other tasks are cancelled.
     """
     free = ResizableSemaphore(at_once)
     kept = KeptPrefixes(free, {task.judge.spec for task in tasks})

@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 from msgspec.structs import replace as changed
 
-from ragrounds.contracts import Entry, Journal, Model
+from ragrounds.base.contracts import Entry, Journal, Model
+from ragrounds.base.records import Call, Run, Score, Usage, Verdict
 from ragrounds.evals.judges.attempts import AttemptJudge, judges_itself
 from ragrounds.evals.judges.gate import JudgeGate, gated
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.models.model_names import other_models
-from ragrounds.records import Call, Run, Score, Usage, Verdict
 
 
 class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,7 +83,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class PayingJournal:
-    """A journal whose calls carry the mark `payer` (contract: :class:`ragrounds.contracts.Journal`).
+    """A journal whose calls carry the mark `payer` (contract: :class:`ragrounds.base.contracts.Journal`).
 
     What a killed process paid under this mark counts as paid now, once, unless it is `settled`: keys (hexadecimal) of
     the calls that already stand in a bill. `earlier` are the keys of such calls that were asked for: paid for, but not

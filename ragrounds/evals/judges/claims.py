@@ -18,7 +18,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.base.contracts import Journal, Model, Prompts
+from ragrounds.base.records import Attempt, Gold, Passage, Question, Score, Verdict, blank
 from ragrounds.evals.benchmarks.benchmark import for_a_judge, must_have, nice_to_have
 from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
 from ragrounds.evals.judges.labels import LabelAgreement
@@ -39,7 +40,6 @@ from ragrounds.evals.scorers.claim_record import ClaimRecord, ClaimScorer, Verif
 from ragrounds.evals.scorers.judged import Said
 from ragrounds.evals.store.traces import TracedCall, calls, traced_calls
 from ragrounds.graphs.shapes import sentences
-from ragrounds.records import Attempt, Gold, Passage, Question, Score, Verdict, blank
 from ragrounds.tools.embedders import joined
 
 _HEAD = 80

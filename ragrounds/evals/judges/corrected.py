@@ -22,6 +22,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.records import Attempt, Gold, Run, Score
 from ragrounds.evals.benchmarks.benchmark import cluster_of, lot
 from ragrounds.evals.judges.labels import HumanLabels, LabelAgreement
 from ragrounds.evals.scorers import described
@@ -30,7 +31,6 @@ from ragrounds.evals.stats.agreement import Agreement
 from ragrounds.evals.stats.estimates import paired_difference, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate, normal_quantile
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Run, Score
 
 FEWEST = 20
 """Labelled answers of a run from which its figure is corrected: what cje-eval asks of every policy."""

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.records import Run, Score
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
-from ragrounds.records import Run, Score
 
 LEAST = 0.8
 """Share of a kind of probe on which a judge does as an able one does: whose interval ends below it is withheld."""

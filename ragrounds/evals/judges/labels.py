@@ -22,7 +22,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import as_csv, broken, read_sheet, shown
+from ragrounds.base.records import Run
+from ragrounds.base.text import safe
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.benchmarks.family import BenchmarkSource, families
 from ragrounds.evals.judges.methods import by_panel, label_method, verdicts
@@ -36,9 +39,6 @@ from ragrounds.evals.stats.agreement import (
     majority,
 )
 from ragrounds.evals.store.store import Store
-from ragrounds.files import as_csv, broken, read_sheet, shown
-from ragrounds.records import Run
-from ragrounds.text import safe
 
 T = TypeVar("T")
 ITEM = "item"

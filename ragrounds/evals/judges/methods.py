@@ -8,14 +8,14 @@ from typing import cast
 
 from msgspec import Struct
 
-from ragrounds import hooks
-from ragrounds.errors import UserError, nearest
+from ragrounds.base import hooks
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.plugins import discover
+from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge, judge_code
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
-from ragrounds.plugins import discover
-from ragrounds.records import Attempt, Gold, Question, Run
 from ragrounds.tools.cards import NamedEmbedder
 
 

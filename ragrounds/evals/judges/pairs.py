@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.contracts import Prompts
-from ragrounds.digests import code_digest, text_digest
+from ragrounds.base.contracts import Prompts
+from ragrounds.base.digests import code_digest, text_digest
+from ragrounds.base.records import Message
 from ragrounds.evals.judges.verdict import TIE
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
-from ragrounds.records import Message
 
 PROMPT = "judge/pair"
 LABELS = ("A", "B")

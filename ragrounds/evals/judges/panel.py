@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragrounds.contracts import Model
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Model
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Gold, Score
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge
 from ragrounds.evals.judges.bill import Judged, PanelAgreement
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
-from ragrounds.records import Attempt, Gold, Score
 
 UNDECIDED = "the judges have no majority"
 

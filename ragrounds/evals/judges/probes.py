@@ -20,7 +20,8 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.base.contracts import Journal, Model, Prompts
+from ragrounds.base.records import Attempt, Call, Gold, Question, Run, Verdict
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.judges.attempts import JudgedAnswer, JudgeTask, LabelJudge, judge_tasks, unreadable
 from ragrounds.evals.judges.bill import Judged
@@ -34,7 +35,6 @@ from ragrounds.evals.stats.estimates import group_difference, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.stats.paired import binomial_p
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Call, Gold, Question, Run, Verdict
 
 PROBES = ("again", "turned", "reference", "shuffled", "long", "cut", "planted")
 """What is put to a judge for each probed answer: a call each, where its reply can be read."""

@@ -25,8 +25,9 @@ import msgspec
 from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
-from ragrounds.contracts import Entry, Journal, Model, Prompts, Request
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Entry, Journal, Model, Prompts, Request
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict, blank
 from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
 from ragrounds.evals.judges.methods import JudgeMeans, judge_methods
 from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, TRIES, call, objects, spoken
@@ -35,7 +36,6 @@ from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasMethod, Ragas
 from ragrounds.evals.store.traces import FoundPassages, searches_by
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
-from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict, blank
 from ragrounds.tools.cards import NamedEmbedder
 from ragrounds.tools.embedders import MeteredEmbedder, joined
 
@@ -69,7 +69,7 @@ class AskedJudge:
         Raises:
             Unusable: none after all tries.
             CallFailed: a call gave no reply.
-            ragrounds.errors.StopRun: the judge cannot be asked at all.
+            ragrounds.base.errors.StopRun: the judge cannot be asked at all.
         """
         why = EMPTY
         for _ in range(self._tries):
@@ -251,7 +251,7 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
 
         Raises:
             UserError: ragas is not installed.
-            ragrounds.errors.StopRun: the judge cannot be asked at all.
+            ragrounds.base.errors.StopRun: the judge cannot be asked at all.
         """
         contexts = [joined(passage.title, passage.text, "sentence") for passage in self.passages(attempt)]
         parts = {

@@ -14,8 +14,9 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry, Model, Request
-from ragrounds.errors import StopRun
+from ragrounds.base.contracts import Entry, Model, Request
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Attempt, Gold, Question, Reply, Run, Score
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judge_code
 from ragrounds.evals.judges.gate import probes_of
 from ragrounds.evals.judges.methods import by_panel, find_method
@@ -26,7 +27,6 @@ from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import JudgeReply, Trace
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Gold, Question, Reply, Run, Score
 
 T = TypeVar("T")
 _READ = 500
@@ -35,7 +35,7 @@ _READ = 500
 
 class RecordedJudge:
     """One judge, as the journal of a store holds it: asked again, it says what it said (its journal is itself:
-    :class:`ragrounds.contracts.Journal`).
+    :class:`ragrounds.base.contracts.Journal`).
 
     Args:
         store: that holds its calls.
@@ -62,7 +62,7 @@ class RecordedJudge:
         """The recorded reply.
 
         Raises:
-            ragrounds.errors.StopRun: there is none, or it is damaged.
+            ragrounds.base.errors.StopRun: there is none, or it is damaged.
         """
         try:
             found = self._store.call(entry.key, Request, kind)

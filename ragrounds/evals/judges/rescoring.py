@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.judges.attempts import LabelJudge, judge_code
 from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import find_method
@@ -30,7 +31,6 @@ from ragrounds.evals.store.codec import column_text
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.row_sums import is_whole_row
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.garbage import Progress

@@ -15,8 +15,9 @@ from typing import Never, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry, Journal, Model, Prompts
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import Entry, Journal, Model, Prompts
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Attempt, Run, Score
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import FailureCount, FailureLimit
 from ragrounds.evals.engine.interrupts import interruptible
@@ -37,7 +38,6 @@ from ragrounds.evals.judges.panel import as_panel, by_majority
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Run, Score
 
 T = TypeVar("T", bound=Struct)
 INTERRUPTED = "judging was interrupted"
@@ -88,8 +88,8 @@ async def judge_runs(
 
     Raises:
         UserError: runs on different questions, or one of them twice; judges that cannot be a panel.
-        ragrounds.errors.StopRun: a judge cannot be asked at all, or Ctrl-C was pressed twice; nothing is written but
-            the calls.
+        ragrounds.base.errors.StopRun: a judge cannot be asked at all, or Ctrl-C was pressed twice; nothing is written
+            but the calls.
     """
     unreadable = UnreadableReplies(patient=fail_after == NEVER_FAILING)
     by = replace(by, unreadable=unreadable) if isinstance(by, LabelJudge) else by
@@ -301,7 +301,7 @@ class _RecordedCalls:
         """The recorded response.
 
         Raises:
-            ragrounds.errors.StopRun: there is none.
+            ragrounds.base.errors.StopRun: there is none.
         """
         return await self._journal.once(entry, _refuse, kind)
 

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.contracts import Entry, Journal, Model, Request
+from ragrounds.base.contracts import Entry, Journal, Model, Request
+from ragrounds.base.records import Call, Fault, Message, Reply, Usage
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Call, Fault, Message, Reply, Usage
 
 TIE = "tie"
 EMPTY = "empty reply"
@@ -203,7 +203,7 @@ async def ask(
     occurrence of the first of them.
 
     Raises:
-        ragrounds.errors.StopRun: the judge cannot be asked at all (wrong key, unknown model).
+        ragrounds.base.errors.StopRun: the judge cannot be asked at all (wrong key, unknown model).
     """
     best = VerdictRead({}, dict.fromkeys(form.axes, EMPTY))
     calls: list[Call] = []
@@ -236,7 +236,7 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
 
     Raises:
         ragrounds.models.faults.CallFailed: no reply after all retries.
-        ragrounds.errors.StopRun: the judge cannot be asked at all.
+        ragrounds.base.errors.StopRun: the judge cannot be asked at all.
     """
     key = hashlib.sha256(msgspec.msgpack.encode(("judge", judge.spec, request))).hexdigest()
     entry = Entry(key=key, kind="model", actor=judge.spec, request=request)

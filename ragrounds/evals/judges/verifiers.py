@@ -12,18 +12,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragrounds.contracts import Journal, Model, Prompts, Request
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Journal, Model, Prompts, Request
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import broken, read_sheet, shown
+from ragrounds.base.records import Call, Question, blank
+from ragrounds.base.text import words
 from ragrounds.evals.judges.corrected import PeopleAgreement
 from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, ask, call, objects, spoken
 from ragrounds.evals.scorers.citations import marks_inside
 from ragrounds.evals.scorers.judged import Said, VerdictForm, fenced
 from ragrounds.evals.stats.agreement import compare_with_human
-from ragrounds.files import broken, read_sheet, shown
 from ragrounds.graphs.shapes import sentences
 from ragrounds.models.faults import CallFailed
-from ragrounds.records import Call, Question, blank
-from ragrounds.text import words
 
 ENTAILED, NEUTRAL, CONTRADICTED = LABELS = ("entailment", "neutral", "contradiction")
 NLI_MODEL = "cross-encoder/nli-deberta-v3-base"

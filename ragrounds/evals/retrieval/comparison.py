@@ -14,7 +14,7 @@ from itertools import combinations
 import msgspec
 import numpy as np
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.stats import holm, paired_difference
 
 RESAMPLES = 10_000

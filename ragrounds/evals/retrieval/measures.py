@@ -16,7 +16,7 @@ from statistics import fmean
 
 import numpy as np
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
 from ragrounds.evals.retrieval.trec import Judgements, Run
 
 USUAL = ("nDCG@10", "P@10", "R@10", "R@100", "R@1000", "MAP@10", "MRR@10")

@@ -10,15 +10,15 @@ from typing import Any
 from msgspec import Struct
 
 from ragrounds.agents.agent import Agent, Limits, open_agent
-from ragrounds.contracts import Journal, Model, Searcher
+from ragrounds.base.contracts import Journal, Model, Searcher
+from ragrounds.base.records import Noted, Query, Question, Usage
+from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Noted, Query, Question, Usage
-from ragrounds.specs import Spec, parse
 
 
 class GeneratedQuery(Struct, frozen=True, kw_only=True):

@@ -29,15 +29,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from ragrounds.contracts import Library, Searcher
-from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.base.contracts import Library, Searcher
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.settings import read_settings
 from ragrounds.evals.benchmarks.catalogue import load, located, parse_reference
 from ragrounds.evals.benchmarks.family import BenchmarkSource as Benchmark
 from ragrounds.evals.benchmarks.family import find_family
 from ragrounds.evals.retrieval.measures import USUAL
 from ragrounds.evals.retrieval.search import Retrieved
 from ragrounds.evals.retrieval.trec import Judgements, read_judgements
-from ragrounds.settings import read_settings
 from ragrounds.tools.corpora import CorpusSource, passages
 from ragrounds.tools.jsonlines import bad_line, read_rows
 from ragrounds.tools.leak_guard import GUARD_FILE, read_guard

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-from ragrounds.contracts import BatchSearcher, MeanSearcher, Searcher, Used
-from ragrounds.errors import UserError
-from ragrounds.records import Passage, Query
+from ragrounds.base.contracts import BatchSearcher, MeanSearcher, Searcher, Used
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage, Query
 from ragrounds.tools.embedders import USED
 from ragrounds.tools.leak_guard import LeakGuard, read_guard
 from ragrounds.tools.search_notes import SEARCH_REQUESTS

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.stats.bootstrap import enough_clusters
 from ragrounds.tools.cards import named_embedder
 from ragrounds.tools.embedders import Embedder

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from ragrounds.errors import UserError
-from ragrounds.text import fault
+from ragrounds.base.errors import UserError
+from ragrounds.base.text import fault
 
 Run = Mapping[str, Mapping[str, float]]
 """Query id → document id → score."""

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 
 Floats = NDArray[np.float64]
 Choices = NDArray[np.int64]

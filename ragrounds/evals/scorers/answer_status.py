@@ -1,9 +1,9 @@
 """The status of an answer: answered, or why there is no answer that can be read.
 
 A text without a readable answer is an abstention, a refusal, or unreadable; an error that was recorded as if it were a
-reply is unreadable too. ``empty`` is the empty text alone (:func:`ragrounds.records.blank`). Every scorer goes by these
-patterns, so that an answer has the same status under all that read it alike. How an attempt *ended* is its status, not
-its answer's: see :func:`ragrounds.records.outcome`.
+reply is unreadable too. ``empty`` is the empty text alone (:func:`ragrounds.base.records.blank`). Every scorer goes by
+these patterns, so that an answer has the same status under all that read it alike. How an attempt *ended* is its
+status, not its answer's: see :func:`ragrounds.base.records.outcome`.
 
 The wordings are patterns in English and Chinese; they are looked for in the stated answer, not in the reasoning before
 it, where "cannot be determined" is often said of one option on the way.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ragrounds.records import AnswerStatus, Attempt, blank
+from ragrounds.base.records import AnswerStatus, Attempt, blank
 
 FILTER = "the provider's content filter"
 ERROR = "an error was recorded in place of a reply"

@@ -11,8 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.evals.scorers.answer_status import AnswerRead
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
 Direction = Literal["higher", "lower"]
 

@@ -13,16 +13,16 @@ from types import MappingProxyType
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from ragrounds import hooks
-from ragrounds.digests import code_digest, home_of
-from ragrounds.errors import UserError, unknown
+from ragrounds.base import hooks
+from ragrounds.base.digests import code_digest, home_of
+from ragrounds.base.errors import UserError, unknown
+from ragrounds.base.plugins import ExtensionPoint, is_import_path, say_once
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score, blank
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord, StoredScorer
 from ragrounds.evals.scorers.judged import JudgedScorer
-from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.recorder.errors import failure
-from ragrounds.records import Attempt, Gold, Kind, Question, Score, blank
 
 NO_UNIT = "unit not known"
 

@@ -1,17 +1,17 @@
 """What all scorers of multiple choice share: right 1.0, anything else 0.0, and every question counts.
 
-A letter that a system gives apart from its text (:attr:`ragrounds.records.Attempt.choice`) is taken by all of them.
-An attempt without a text is wrong under all of them but one case: a completed attempt with an empty reply counts as the
-letter that a scorer has for what it cannot read (``mirage``: A). An attempt that was never begun has no value.
+A letter that a system gives apart from its text (:attr:`ragrounds.base.records.Attempt.choice`) is taken by all of
+them. An attempt without a text is wrong under all of them but one case: a completed attempt with an empty reply counts
+as the letter that a scorer has for what it cannot read (``mirage``: A). An attempt that was never begun has no value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score, blank
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Attempt, Gold, Kind, Question, Score, blank
 
 
 class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
-from ragrounds.records import Gold, Question
 
 Verdicts = tuple[bool | None, ...]
 """Whether one text entails each of several claims, or each of several texts one claim."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragrounds.base.records import Attempt, Gold, Question, Score, blank
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
-from ragrounds.records import Attempt, Gold, Question, Score, blank
 
 _AXIS = "grade"
 _FORM = VerdictForm((_AXIS,), ("equivalent", "mismatch"))

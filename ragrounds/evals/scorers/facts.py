@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.base.text import normalized
 from ragrounds.evals.benchmarks.benchmark import for_a_judge
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, read_long
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
-from ragrounds.text import normalized
 
 _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
 

@@ -13,9 +13,9 @@ from shlex import join, quote
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
 _FENCE = re.compile(r"<{3,}|>{3,}")
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ragrounds.base.records import Question
 from ragrounds.evals.scorers.answer_status import AnswerRead, without_answer
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.option_text import by_text
-from ragrounds.records import Question
 
 _MARK = '"answer_choice": "'
 _TEMPLATES = (

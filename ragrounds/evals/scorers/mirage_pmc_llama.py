@@ -3,10 +3,10 @@ JSON. What they do not match counts as "A"."""
 
 from __future__ import annotations
 
+from ragrounds.base.records import Question
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.mirage import matched, stated
-from ragrounds.records import Question
 
 _MARK = "Answer:"
 _TEMPLATES = (r"[Oo]ption (X)", r"OPTION (X)", r'^\s*(X)"', r"^\s*(X):")

@@ -10,8 +10,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from ragrounds.records import Question
-from ragrounds.text import normalized
+from ragrounds.base.records import Question
+from ragrounds.base.text import normalized
 
 LABEL, SMALL, TEXT = 0xE000, 0xE400, 0xE800
 """Where the marks begin of labels, of labels in lower case, and of options' texts."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ragrounds.records import Question
-from ragrounds.text import normalized
+from ragrounds.base.records import Question
+from ragrounds.base.text import normalized
 
 _PUNCTUATION = " \t\r\n\"'`*_.,;:!?()[]{}<>。，；：！？、-"
 

@@ -12,8 +12,8 @@ How a judge is asked for them stands in :mod:`ragrounds.evals.judges.ragas`.
 
 from __future__ import annotations
 
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
-from ragrounds.records import Gold, Question
 
 
 class RagasScorer(JudgedScorer, frozen=True, kw_only=True):

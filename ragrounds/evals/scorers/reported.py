@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragrounds.base.records import Kind
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Kind
 
 
 class ReportedScorer(ScorerRecord, frozen=True, kw_only=True):

@@ -11,13 +11,13 @@ import re
 from collections import deque
 from functools import lru_cache
 
+from ragrounds.base.records import Question, blank
+from ragrounds.base.text import normalized
 from ragrounds.evals.scorers.answer_status import AnswerRead, abstains, failure, without_answer
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.option_marks import MOST_OPTIONS, mentions, plain
 from ragrounds.evals.scorers.option_text import by_text, same_text
 from ragrounds.evals.scorers.stated_choice import Committed, committed
-from ragrounds.records import Question, blank
-from ragrounds.text import normalized
 
 # Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)

@@ -6,10 +6,10 @@ a word.
 
 from __future__ import annotations
 
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.base.text import words
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
-from ragrounds.text import words
 
 _LONGEST = 4_000
 """Words of a text that are compared; the time grows with the product of both lengths."""

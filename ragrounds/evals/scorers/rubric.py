@@ -21,12 +21,12 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from ragrounds.base.files import broken, convert, read_text
+from ragrounds.base.records import Attempt, Gold, Question, Score, blank
+from ragrounds.base.text import parse_toml
 from ragrounds.evals.benchmarks.benchmark import RUBRIC
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
-from ragrounds.files import broken, convert, read_text
-from ragrounds.records import Attempt, Gold, Question, Score, blank
-from ragrounds.text import parse_toml
 
 MET, NOT_MET, MISSING, UNASKED = "met", "not met", "?", "no answer"
 _FENCE = re.compile(r"^```json\s*|\s*```$")

@@ -14,10 +14,10 @@ import string
 from collections import Counter
 from collections.abc import Callable
 
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.base.text import between_marks
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
-from ragrounds.text import between_marks
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragrounds.base.records import Attempt, Gold, Question, Score, blank
 from ragrounds.evals.benchmarks.benchmark import STATEMENTS, must_have, nice_to_have
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
-from ragrounds.records import Attempt, Gold, Question, Score, blank
 
 ENTAILED, NEUTRAL, CONTRADICTED = "entailment", "neutral", "contradiction"
 _MISSING = "?"

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.base.text import normalized
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, without_answer
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
-from ragrounds.text import normalized
 
 Triplet = tuple[str, str, str]
 

@@ -13,12 +13,12 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ragrounds.base.text import safe
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import NO_UNIT, SCORERS, described, tell
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.store import Store
-from ragrounds.text import safe
 
 _KEY = "scorer:"
 """How the keys in the table ``meta`` begin."""

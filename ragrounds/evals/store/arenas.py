@@ -16,7 +16,8 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Call, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
     DamagedRecord,
@@ -32,7 +33,6 @@ from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summe
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.writer import group
-from ragrounds.records import Call, Usage
 
 PairOrders = Literal["both", "one"]
 CallsPerPair = Literal["together", "apart"]

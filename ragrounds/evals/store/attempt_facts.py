@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
+from ragrounds.base.records import Attempt, Entered, Gold, Noted, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import autocommit, chunks, upsert, writing
 from ragrounds.evals.store.garbage import Progress
@@ -20,7 +21,6 @@ from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Attempt, Entered, Gold, Noted, Run
 
 _A, _F = schema.attempts, schema.facts
 _BATCH = 100

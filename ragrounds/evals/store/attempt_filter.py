@@ -20,7 +20,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
 from ragrounds.evals.store.filter_fields import (
     ALIASES,
     BY_NAME,

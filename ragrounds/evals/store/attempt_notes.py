@@ -13,13 +13,13 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text
 from ragrounds.evals.store.database import autocommit, upsert, write
 from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import Store, now
-from ragrounds.records import Run
 
 MARK_WORDS = ("star", "check", "good", "wrong", "question")
 """Marks that are offered; any other word is one too."""

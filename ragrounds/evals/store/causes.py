@@ -17,11 +17,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.records import Attempt, Gold, Noted, Question, Score
+from ragrounds.base.text import normalized
 from ragrounds.evals.store.hops import Hop, hops_of, searches_unknown
 from ragrounds.evals.store.option_signs import sign_of
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Attempt, Gold, Noted, Question, Score
-from ragrounds.text import normalized
 
 CauseWord = Literal[
     "not ended",

@@ -21,12 +21,12 @@ import sqlalchemy as sa
 import zstandard
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
+from ragrounds.base.text import wellformed, wellformed_all
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summed_columns
 from ragrounds.evals.store.schema import Row
-from ragrounds.records import Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
-from ragrounds.text import wellformed, wellformed_all
 
 LONG = 600
 """Characters from which a text is stored apart. Below that a row of its own costs more than it saves."""

@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from ragrounds import hooks
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base import hooks
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.files import make_home
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.dialect import Dialect
 from ragrounds.evals.store.sqlite import SQLITE, open_file, open_to_read
-from ragrounds.files import make_home
 
 T = TypeVar("T")
 SAVE = "`ragrounds doctor --store --save FOLDER` makes a new store of all that is whole in this one."

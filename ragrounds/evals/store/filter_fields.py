@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.records import COUNTED, OUTCOMES
+from ragrounds.base.records import COUNTED, OUTCOMES
 
 FieldKind = Literal["flag", "number", "value", "text"]
 Unit = Literal["", "dollars", "seconds", "tokens", "share"]

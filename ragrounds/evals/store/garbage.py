@@ -19,7 +19,8 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import AnswerStatus, Called, Noted, Run, Status, drawn_keys
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
     AttemptBody,
@@ -40,7 +41,6 @@ from ragrounds.evals.store.database import (
 )
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
 from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row
-from ragrounds.records import AnswerStatus, Called, Noted, Run, Status, drawn_keys
 
 BATCH = 500
 """Rows read or written at a time."""

@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.records import Attempt, Run, Score
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import derived_facts, make_facts
 from ragrounds.evals.store.causes import Cause, cause_of
@@ -23,7 +24,6 @@ from ragrounds.evals.store.row_sums import is_whole_row
 from ragrounds.evals.store.run_rows import score_rows_of
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Attempt, Run, Score
 
 
 class HopsOfAttempt(Struct, frozen=True, kw_only=True):

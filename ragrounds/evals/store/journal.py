@@ -28,16 +28,16 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.contracts import Entry
-from ragrounds.errors import NotReplayed, UserError
+from ragrounds.base.contracts import Entry
+from ragrounds.base.errors import NotReplayed, UserError
+from ragrounds.base.processes import Process, process
+from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, check_call, compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.database import ARRIVALS, again, autocommit, chunks
 from ragrounds.evals.store.row_sums import summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
-from ragrounds.processes import Process, process
-from ragrounds.records import Run
 
 
 def attempt_payer(run: Run, question_id: str, epoch: int) -> bytes:
@@ -222,7 +222,7 @@ Mode = Literal["reuse", "replay", "fresh"]
 
 
 class StoreJournal:
-    """The journal of a store (contract: :class:`ragrounds.contracts.Journal`).
+    """The journal of a store (contract: :class:`ragrounds.base.contracts.Journal`).
 
     Mode ``reuse`` returns what is recorded where it can. ``replay`` never calls anything: a call that is not recorded
     is an error. ``fresh`` calls anew and leaves what was recorded as it is; what it was answered is kept for who paid,

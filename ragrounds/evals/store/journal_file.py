@@ -22,6 +22,10 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.files import broken, read_jsonl, shape, shown
+from ragrounds.base.records import Run
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.text import escaped_json
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import unpack
 from ragrounds.evals.store.database import snapshot, stream
@@ -29,10 +33,6 @@ from ragrounds.evals.store.garbage import Marks
 from ragrounds.evals.store.journal import Arrived, leave_arrivals
 from ragrounds.evals.store.servers import fingerprint_in, keep_server, known_servers
 from ragrounds.evals.store.store import Store
-from ragrounds.files import broken, read_jsonl, shape, shown
-from ragrounds.records import Run
-from ragrounds.redaction import Redactor
-from ragrounds.text import escaped_json
 
 FORMAT = 1
 """Of the file; a newer one is refused."""

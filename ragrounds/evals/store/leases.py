@@ -17,10 +17,10 @@ from types import TracebackType
 
 import sqlalchemy as sa
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.processes import Process, process, this_machine
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import again, insert_new, write
-from ragrounds.processes import Process, process, this_machine
 
 BEAT = 3.0
 """Seconds between two counts of an owner."""

@@ -17,14 +17,14 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import UNANSWERED, Run, Status, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import snapshot, stream
 from ragrounds.evals.store.garbage import Marks
 from ragrounds.evals.store.store import Store
-from ragrounds.records import UNANSWERED, Run, Status, Usage
 
 LedgerKey = Literal["run", "role", "node", "model"]
 LEDGER_KEYS: tuple[LedgerKey, ...] = ("run", "role", "node", "model")

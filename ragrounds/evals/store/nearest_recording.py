@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from ragrounds.contracts import Entry, Request
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.records import Call
+from ragrounds.base.redaction import redacted
+from ragrounds.base.text import safe
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, traced_calls
-from ragrounds.records import Call
-from ragrounds.redaction import redacted
-from ragrounds.text import safe
 
 _RUNS, _CALLS = 50, 200
 """The newest of them, which are looked at."""

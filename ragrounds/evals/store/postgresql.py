@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
 from ragrounds.evals.store.dialect import Say
 
 _LOCK = 0x7261_6772

@@ -10,12 +10,12 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.records import Read, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Read, Run
 
 _KINDS = frozenset(get_args(get_type_hints(Read)["kind"]))
 
@@ -49,7 +49,7 @@ class RunDifference(Struct, frozen=True):
     """Something in which what two runs depend on differs."""
 
     kind: str
-    """``identity``, or as :attr:`ragrounds.records.Read.kind`."""
+    """``identity``, or as :attr:`ragrounds.base.records.Read.kind`."""
     name: str
     first: str
     """Empty: the first has no such."""

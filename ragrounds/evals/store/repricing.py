@@ -14,8 +14,10 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.contracts import Used
-from ragrounds.errors import UserError
+from ragrounds.base.contracts import Used
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run, Usage
+from ragrounds.base.specs import parse
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import compress, decompress
@@ -24,8 +26,6 @@ from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import VLLM, read_options
 from ragrounds.models.prices import Price, listed_price, used_price
-from ragrounds.records import Run, Usage
-from ragrounds.specs import parse
 
 Plain = dict[str, Any]
 """A stored record without its type."""
@@ -70,7 +70,7 @@ def reprice(store: Store, runs: Sequence[Run], prices: Mapping[str, Price], *, a
         arenas: also the calls of all arenas.
 
     Raises:
-        ragrounds.errors.StopRun: the store cannot be written.
+        ragrounds.base.errors.StopRun: the store cannot be written.
     """
     work, kept = Repricing(store, prices), ArenaStore(store)
     of_runs = (schema.attempts, schema.gradings, schema.regradings)

@@ -13,7 +13,8 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import COUNTED, Attempt, Called, Event, Noted, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, check_call, whole_attempts
 from ragrounds.evals.store.database import autocommit, chunks
@@ -23,7 +24,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.models.model_names import SERVED, other_models
 from ragrounds.models.options import server_of
-from ragrounds.records import COUNTED, Attempt, Called, Event, Noted, Run
 from ragrounds.tools.search_notes import LIVE
 
 
@@ -39,7 +39,7 @@ class AttemptTotals(Struct, frozen=True, kw_only=True):
     seconds: float
     """Of all attempts, one after the other."""
     counted: dict[str, int]
-    """The sums of :data:`ragrounds.records.COUNTED`."""
+    """The sums of :data:`ragrounds.base.records.COUNTED`."""
 
 
 def attempt_totals(store: Store, run: Run) -> AttemptTotals:

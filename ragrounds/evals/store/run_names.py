@@ -12,12 +12,12 @@ from shlex import quote
 import sqlalchemy as sa
 
 from ragrounds.agents.spellings import runs_of_agent
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Run
+from ragrounds.base.text import file_name
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.schema import RUN_NAME, meta
-from ragrounds.records import Run
-from ragrounds.text import file_name
 
 _NAMED = 6
 """Runs that a message names."""

@@ -16,6 +16,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.records import COUNTED, Question, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_filter import (
     AllOf,
@@ -33,7 +34,6 @@ from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.database import autocommit, chunks, dialect_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_search import TextSearch
-from ragrounds.records import COUNTED, Question, Run
 
 Column = sa.ColumnElement[Any]
 Where = sa.ColumnElement[bool]
@@ -286,7 +286,7 @@ class RunRows:
         return found.order_by(score.c.scorer).limit(1).correlate_except(score).scalar_subquery()
 
     def outcome(self) -> Column:
-        """The outcome, as :func:`ragrounds.records.outcome` decides it; a test compares both."""
+        """The outcome, as :func:`ragrounds.base.records.outcome` decides it; a test compares both."""
         status = self.of_attempt("status")
         return sa.case(
             (status.is_(None), "not_run"),

@@ -21,7 +21,8 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import Arena
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
@@ -31,7 +32,6 @@ from ragrounds.evals.store.journal import copy_arrivals
 from ragrounds.evals.store.sqlite_pages import Pages
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.transfer import check_row
-from ragrounds.records import Run
 
 _PASSES = (
     (schema.questions, schema.blobs, schema.servers, schema.meta),

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ragrounds.records import COUNTED, Usage
+from ragrounds.base.records import COUNTED, Usage
 
 Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""

@@ -8,15 +8,15 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.specs import parse
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.database import SAVE, shown, upsert, writing
 from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import now
 from ragrounds.models.options import server_of
-from ragrounds.records import Run
-from ragrounds.specs import parse
 from ragrounds.tools.embedding_servers import fingerprints_in
 
 

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import FINAL, Attempt, Call, Gold, Question, Run, Score
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
     SCORED,
@@ -53,7 +54,6 @@ from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_runs
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.sqlite import is_writable
 from ragrounds.evals.store.writer import Writer, group
-from ragrounds.records import FINAL, Attempt, Call, Gold, Question, Run, Score
 
 T = TypeVar("T")
 AttemptKey = tuple[str, int]

@@ -21,6 +21,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.records import Gold, Question, Run, Score
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import lacking_facts, make_facts
 from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse, single_conditions
@@ -34,7 +35,6 @@ from ragrounds.evals.store.row_sums import is_whole, summed_columns
 from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, score_rows_of, scorers_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_search import TextSearch, without_texts
-from ragrounds.records import Gold, Question, Run, Score
 
 Key = float | str | None
 """What a row is sorted by."""
@@ -109,7 +109,7 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     gold: Gold
     epoch: int
     outcome: str
-    """One of :data:`ragrounds.records.OUTCOMES`, by the scorer of `scorer`."""
+    """One of :data:`ragrounds.base.records.OUTCOMES`, by the scorer of `scorer`."""
     scorer: str
     """What `value` is by; empty: not scored."""
     value: float | None

@@ -13,8 +13,8 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
-from ragrounds.text import normalized
+from ragrounds.base.errors import UserError
+from ragrounds.base.text import normalized
 
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _SHORT = 12

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 
 import sqlalchemy as sa
 
+from ragrounds.base.records import TOKENS_APART, Attempt, Called, Left, Noted, Question, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_filter import (
     AllOf,
@@ -25,7 +26,6 @@ from ragrounds.evals.store.recorded_calls import AttemptReader, Place, stored_qu
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_folding import TextQueryError, TextTerm, held_terms, terms_of
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import TOKENS_APART, Attempt, Called, Left, Noted, Question, Run
 
 _BATCH = 100
 """Attempts that are read together."""

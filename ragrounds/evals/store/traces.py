@@ -11,12 +11,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Request, SearchRequest, SearchResult
-from ragrounds.errors import UserError, nearest
-from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
-from ragrounds.evals.store.codec import Packed, unpack, unpack_many
-from ragrounds.evals.store.store import Store
-from ragrounds.records import (
+from ragrounds.base.contracts import Request, SearchRequest, SearchResult
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import (
     Attempt,
     Call,
     Called,
@@ -32,6 +29,9 @@ from ragrounds.records import (
     Score,
     Step,
 )
+from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
+from ragrounds.evals.store.codec import Packed, unpack, unpack_many
+from ragrounds.evals.store.store import Store
 
 
 def steps(events: Iterable[Event]) -> tuple[Step, ...]:

@@ -20,7 +20,8 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_notes import LONGEST_NOTE
 from ragrounds.evals.store.codec import (
@@ -37,7 +38,6 @@ from ragrounds.evals.store.garbage import BATCH, UNREADABLE, Marks, Progress, re
 from ragrounds.evals.store.journal import arena_payer
 from ragrounds.evals.store.run_names import find_runs
 from ragrounds.evals.store.servers import adopt_servers
-from ragrounds.records import Run
 
 _ID = re.compile(r"(?=.*[^\W_])[\w.-]{1,200}")
 """What any version has given a run as its id. It is a name in the store: files get theirs where they are written."""

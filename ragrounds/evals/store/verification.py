@@ -16,12 +16,12 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
 from ragrounds.evals.store.database import dialect_of, said, snapshot, stream
 from ragrounds.evals.store.garbage import UNREADABLE, Marks, Progress, reported
 from ragrounds.evals.store.leases import is_stale
-from ragrounds.records import Run
 
 Grade = Literal["damage", "note"]
 """``damage``: something does not match its checksum, or is missing. ``note``: nothing is lost; for information."""

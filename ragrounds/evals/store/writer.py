@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ragrounds.errors import StopRun
+from ragrounds.base.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import stored_blob
 from ragrounds.evals.store.database import again, insert_new, upsert, writing_failed

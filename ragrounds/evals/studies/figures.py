@@ -12,7 +12,8 @@ from statistics import fmean, stdev
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Question, Run
 from ragrounds.evals.analyses.run_data import headline_scorer, scored_run
 from ragrounds.evals.compare.figures import design, figure, outcomes_in, property_named, ratio_columns
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, scorer_values
@@ -20,7 +21,6 @@ from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats import Estimate, combined_mean, combined_ratio, macro_error
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run
 
 
 class Sample(Struct, frozen=True, kw_only=True):

@@ -6,13 +6,13 @@ from collections.abc import Sequence, Set
 from functools import cache
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import RunFigures
 from ragrounds.evals.compare.published import PrintedFigure, PrintedTables
 from ragrounds.evals.studies.study import Settings, Study, StudyCell, agent_text, open_study, shipped_studies
-from ragrounds.records import Run
-from ragrounds.specs import parse
 
 
 def _find(run: Run, models: Sequence[str], line: RunFigures, scorer: str) -> PrintedFigure | None:

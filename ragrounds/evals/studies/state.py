@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.studies.figures import CellFigure
 
 FORMAT = 2

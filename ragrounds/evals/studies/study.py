@@ -35,10 +35,10 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.files import read_text
-from ragrounds.specs import Spec, Value, parse
-from ragrounds.text import parse_toml
+from ragrounds.base.errors import UserError, nearest, unknown
+from ragrounds.base.files import read_text
+from ragrounds.base.specs import Spec, Value, parse
+from ragrounds.base.text import parse_toml
 
 Setting: TypeAlias = str | int | float | bool | tuple[str, ...] | dict[str, str]
 """One value of a cell: a text, a number, a switch, several texts, or names with texts."""

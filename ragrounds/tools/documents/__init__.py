@@ -1,8 +1,8 @@
 """Reads documents: text, Markdown, HTML, PDF, Word, and the JATS XML of PubMed Central and StatPearls (``.nxml``).
 
-Each file is one document, given as a :class:`~ragrounds.records.Passage` whose id is the file's path inside the folder.
-Headings of HTML, Word and NXML become Markdown headings, so that the chunker ``headings`` finds them, and rows of
-their tables lines such as ``| cell | cell |``; nothing else is interpreted.
+Each file is one document, given as a :class:`~ragrounds.base.records.Passage` whose id is the file's path inside the
+folder. Headings of HTML, Word and NXML become Markdown headings, so that the chunker ``headings`` finds them, and rows
+of their tables lines such as ``| cell | cell |``; nothing else is interpreted.
 
 What cannot be read is a fault with a reason, and what was left out of a document that was read is a remark:
 :mod:`ragrounds.tools.build_report` shows both. All kinds may be packed as ``.gz``."""
@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from ragrounds import hooks
-from ragrounds.plugins import discover
-from ragrounds.records import Passage
+from ragrounds.base import hooks
+from ragrounds.base.plugins import discover
+from ragrounds.base.records import Passage
 from ragrounds.tools.build_report import storable
 from ragrounds.tools.documents.encodings import decode
 from ragrounds.tools.documents.found import DocumentFault, DocumentReader, DocumentText, Remark

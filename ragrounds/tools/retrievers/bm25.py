@@ -38,12 +38,12 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 
-from ragrounds.contracts import Searcher
-from ragrounds.digests import code_digest, text_digest
-from ragrounds.errors import UserError, nearest
-from ragrounds.plugins import say_once
-from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.digests import code_digest, text_digest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.plugins import say_once
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec, Value
 from ragrounds.tools.analysers import NAMES, analyser
 from ragrounds.tools.bm25_builder import RUN_PASSAGES, build_index, mean_length, remove_runs
 from ragrounds.tools.bm25_vocabulary import Vocabulary
@@ -132,7 +132,7 @@ class Bm25Statistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Bm25Searcher:
-    """Searches one collection. Safe for many threads at once; see :class:`ragrounds.contracts.Searcher`."""
+    """Searches one collection. Safe for many threads at once; see :class:`ragrounds.base.contracts.Searcher`."""
 
     def __init__(
         self, collection: Collection, folder: Path, parameters: Bm25Parameters, statistics: Bm25Statistics

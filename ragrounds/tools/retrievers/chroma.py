@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, status_fault
 from ragrounds.tools.external_index import external_retriever

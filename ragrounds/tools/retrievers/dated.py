@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from ragrounds.contracts import Searcher, SearchNote
-from ragrounds.errors import UserError
-from ragrounds.files import read_text
-from ragrounds.records import Passage
-from ragrounds.specs import Spec
+from ragrounds.base.contracts import Searcher, SearchNote
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import read_text
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
 from ragrounds.tools.search_notes import SEARCH_NOTES

@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ragrounds.contracts import Searcher
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
-from ragrounds.specs import Spec
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
@@ -160,7 +160,8 @@ def _embedded(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
 
 
 class DenseSearcher:
-    """Searches one collection by vectors; see :class:`ragrounds.contracts.Searcher`. An empty query finds nothing."""
+    """Searches one collection by vectors; see :class:`ragrounds.base.contracts.Searcher`. An empty query finds
+    nothing."""
 
     def __init__(self, collection: Collection, folder: Path, spec: str, embedder: Embedder, store: FlatStore) -> None:
         self._collection, self.spec, self.corpus = collection, spec, collection.corpus

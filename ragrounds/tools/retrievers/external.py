@@ -24,13 +24,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ragrounds.errors import GaveUp, UserError
-from ragrounds.http import root_cause
-from ragrounds.plugins import imported
-from ragrounds.records import Passage
-from ragrounds.redaction import Redactor
-from ragrounds.specs import Spec
-from ragrounds.text import safe
+from ragrounds.base.errors import GaveUp, UserError
+from ragrounds.base.http import root_cause
+from ragrounds.base.plugins import imported
+from ragrounds.base.records import Passage
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.specs import Spec
+from ragrounds.base.text import safe
 from ragrounds.tools.external_engine import client_fault
 from ragrounds.tools.external_index import PASSING, TRIES, again, kind_of
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora

@@ -31,10 +31,10 @@ from dataclasses import replace
 
 import msgspec
 
-from ragrounds.contracts import Searcher
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec, Value
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, value_of
 from ragrounds.tools.retrievers.joined import JoinedSearcher, open_joined

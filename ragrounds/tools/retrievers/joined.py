@@ -18,9 +18,9 @@ from dataclasses import replace
 
 import msgspec
 
-from ragrounds.contracts import Searcher
-from ragrounds.records import Passage
-from ragrounds.specs import Spec, parse
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.merged import passages_of

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor
 from ragrounds.tools.external_index import external_retriever

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ragrounds.contracts import Searcher
-from ragrounds.records import Passage
-from ragrounds.specs import Spec
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec
 from ragrounds.tools.chunkers import complete, splitter
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import (

@@ -16,10 +16,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from ragrounds.contracts import MeanSearcher, Searcher
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
-from ragrounds.specs import Spec
+from ragrounds.base.contracts import MeanSearcher, Searcher
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.corpora import corpora_of

@@ -3,8 +3,8 @@ their ids are PubMed's."""
 
 from __future__ import annotations
 
-from ragrounds.contracts import Searcher
-from ragrounds.specs import Spec
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.specs import Spec
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 

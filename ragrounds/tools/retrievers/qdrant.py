@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec
-from ragrounds.text import safe
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec
+from ragrounds.base.text import safe
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, paths_in
 from ragrounds.tools.external_index import external_retriever

@@ -14,10 +14,10 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from ragrounds.contracts import Searcher
-from ragrounds.errors import UserError
-from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Passage
+from ragrounds.base.specs import Spec, Value
 from ragrounds.tools.cards import cards
 from ragrounds.tools.embedders import joined
 from ragrounds.tools.merged import passages_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # httpx takes longer to import than all retrievers together
 
 
 class WebSearcher(LiveSearcher):
-    """Searches the web; see :class:`ragrounds.contracts.Searcher`."""
+    """Searches the web; see :class:`ragrounds.base.contracts.Searcher`."""
 
     def __init__(self, spec: Spec, *, provider: SearchProvider | None = None, fetcher: Fetcher | None = None) -> None:
         given = WEB.given(spec)

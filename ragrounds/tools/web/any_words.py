@@ -11,9 +11,9 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from ragrounds.contracts import SearchNote
-from ragrounds.errors import UserError
-from ragrounds.specs import Spec
+from ragrounds.base.contracts import SearchNote
+from ragrounds.base.errors import UserError
+from ragrounds.base.specs import Spec
 from ragrounds.tools.search_notes import SEARCH_NOTES
 from ragrounds.tools.web.provider_budget import SearchRefused
 

@@ -1,4 +1,4 @@
-"""Searches of what changes by itself: the web, PubMed. See :class:`ragrounds.contracts.Searcher`.
+"""Searches of what changes by itself: the web, PubMed. See :class:`ragrounds.base.contracts.Searcher`.
 
 The corpus has no version; it is called ``NAME@live``. What a search found is journaled with its moment, so that a
 replay is exact, and every passage has the day in its corpus, ``NAME@2026-11-23`` (UTC)."""
@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import msgspec
 
-from ragrounds.contracts import SearchNote
-from ragrounds.errors import GaveUp
-from ragrounds.records import Passage
+from ragrounds.base.contracts import SearchNote
+from ragrounds.base.errors import GaveUp
+from ragrounds.base.records import Passage
 from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES
 from ragrounds.tools.web.provider_budget import SearchFailed, SearchRefused
 

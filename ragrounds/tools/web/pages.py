@@ -21,8 +21,8 @@ from urllib.robotparser import RobotFileParser
 import httpx
 import msgspec
 
-from ragrounds.errors import UserError
-from ragrounds.http import ENCODINGS, BadReply, read_parts, text_of
+from ragrounds.base.errors import UserError
+from ragrounds.base.http import ENCODINGS, BadReply, read_parts, text_of
 from ragrounds.tools.analysers import words
 from ragrounds.tools.documents import read_pdf
 from ragrounds.tools.documents.found import DocumentFault

@@ -8,8 +8,8 @@ given up, and when:
 * faults that pass (5xx, a cut connection, an answer that cannot be read) are tried :data:`TRIES` times, then the search
   is given up: :class:`SearchFailed`;
 * nobody answers at its address, or it asks to wait, for longer than :attr:`ProviderBudget.wait`; the key is wrong or
-  the plan is used up: every further search would end alike, so :class:`~ragrounds.errors.StopRun` ends the run, which
-  goes on from there another time.
+  the plan is used up: every further search would end alike, so :class:`~ragrounds.base.errors.StopRun` ends the run,
+  which goes on from there another time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import Meta
 
-from ragrounds.contracts import SearchNote
-from ragrounds.errors import StopRun, UserError
-from ragrounds.http import retry_after
-from ragrounds.request_pace import SLEEPING, share
-from ragrounds.specs import Spec
+from ragrounds.base.contracts import SearchNote
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.http import retry_after
+from ragrounds.base.request_pace import SLEEPING, share
+from ragrounds.base.specs import Spec
 from ragrounds.tools.search_notes import SEARCH_NOTES
 
 T = TypeVar("T")

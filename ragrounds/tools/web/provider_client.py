@@ -13,13 +13,13 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from ragrounds.addresses import check_address, redirected
-from ragrounds.contracts import Used
-from ragrounds.errors import StopRun, UserError
-from ragrounds.http import ENCODINGS, REPLY, BadReply, check_json, own_traffic, read_json, read_parts
-from ragrounds.redaction import Redactor
-from ragrounds.specs import Spec
-from ragrounds.text import safe
+from ragrounds.base.addresses import check_address, redirected
+from ragrounds.base.contracts import Used
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.http import ENCODINGS, REPLY, BadReply, check_json, own_traffic, read_json, read_parts
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.specs import Spec
+from ragrounds.base.text import safe
 from ragrounds.tools.search_notes import SEARCH_REQUESTS
 from ragrounds.tools.web.provider_budget import (
     PassingFault,

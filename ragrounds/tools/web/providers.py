@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from ragrounds.errors import unknown
-from ragrounds.specs import Spec, check_known, parse
+from ragrounds.base.errors import unknown
+from ragrounds.base.specs import Spec, check_known, parse
 from ragrounds.tools.web.live_searcher import LiveHit
 from ragrounds.tools.web.provider_budget import (
     LIMITS,

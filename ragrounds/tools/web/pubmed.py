@@ -13,7 +13,7 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.specs import Spec, check_known
+from ragrounds.base.specs import Spec, check_known
 from ragrounds.tools.web.any_words import match_of, matched
 from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
 from ragrounds.tools.web.provider_budget import LIMITS, ProviderBudget, budget_of, effective, fitted

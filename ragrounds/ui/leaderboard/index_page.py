@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
+from ragrounds.base.redaction import Redactor
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.evals.store.traces import Trace
-from ragrounds.redaction import Redactor
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.columns import Column, table_of, words

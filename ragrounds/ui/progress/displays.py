@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TextIO
 
 from rich.console import RenderableType
 
-from ragrounds.contracts import FinishedAttempt
+from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.ui.progress.facts import ProgressGatherer, facts_json
 from ragrounds.ui.progress.lines import progress_line

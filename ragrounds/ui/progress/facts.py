@@ -9,13 +9,13 @@ from collections.abc import Callable
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from ragrounds.contracts import FinishedAttempt
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.records import OUTCOMES, outcome
 from ragrounds.evals.compare.figures import Figure, figure_so_far
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.interrupts import times_asked
 from ragrounds.evals.engine.progress import FaultCounts, ReplayProgress, RunProgress
 from ragrounds.models.traffic import ServerTraffic, flows
-from ragrounds.records import OUTCOMES, outcome
 from ragrounds.ui.text import one_line
 
 _REST = 25.0

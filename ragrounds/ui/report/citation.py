@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ragrounds.agents.agent import names, read_card
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Run
+from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.cards import card_of
-from ragrounds.records import Run
-from ragrounds.specs import parse
 from ragrounds.version import __version__
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.ui.notebook import html_text
 from ragrounds.ui.tables import Column, TextTable
 

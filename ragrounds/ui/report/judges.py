@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from ragrounds.base.records import Run
 from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
 from ragrounds.evals.arena.report import arena_report
 from ragrounds.evals.judges.labels import answer_of
@@ -20,7 +21,6 @@ from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats import compare_with_human, stratified_mean
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 from ragrounds.ui.arena_tables import arena_parts
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import short_judges

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from ragrounds.base.records import Run
 from ragrounds.evals.compare.abstract import selection_words
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.findings import score_judges
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
-from ragrounds.records import Run
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_words import judged_by, short_judges
 from ragrounds.ui.frontier import UNITS

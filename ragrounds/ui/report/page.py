@@ -6,6 +6,8 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ragrounds.base.records import Run
+from ragrounds.base.redaction import Redactor
 from ragrounds.evals.analyses.analysis import AnalysisOptions
 from ragrounds.evals.analyses.cause_counts import cause_counts
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
@@ -15,8 +17,6 @@ from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.published import printed_figures
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
-from ragrounds.records import Run
-from ragrounds.redaction import Redactor
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_warnings import limitation_sentences

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.findings import untested

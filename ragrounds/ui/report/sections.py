@@ -10,6 +10,7 @@ import msgspec
 
 from ragrounds.agents.agent import names as shipped
 from ragrounds.agents.agent import open_agent
+from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.cause_counts import CauseCount
 from ragrounds.evals.compare.abstract import Abstract
@@ -18,7 +19,6 @@ from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.causes import CAUSES
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.analysis_tables import analysis_table, with_names
 from ragrounds.ui.columns import Column, table_of, words

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragrounds.base.records import Run
+from ragrounds.base.redaction import Redactor
 from ragrounds.evals.studies.table import StudyFinding, StudyTable
-from ragrounds.records import Run
-from ragrounds.redaction import Redactor
 from ragrounds.ui.analysis_tables import analysis_table
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.html_tables import page_script, prose, tables_and_remarks, text

@@ -11,9 +11,9 @@ from textual.events import Event, Key
 from textual.screen import Screen
 from textual.widgets import HelpPanel
 
+from ragrounds.base.records import Run
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages, SortBy
-from ragrounds.records import Run
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.home import HomeScreen

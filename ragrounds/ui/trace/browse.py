@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.attempt_filter import TextTest, joined, parse, quoted, single_conditions
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ragrounds.contracts import SearchRequest
+from ragrounds.base.contracts import SearchRequest
+from ragrounds.base.records import DRAWN, Call, Noted, Score, Step
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord
@@ -18,7 +19,6 @@ from ragrounds.evals.store.hops import FATES, Hop, searches_unknown
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.models.model_names import other_name
-from ragrounds.records import DRAWN, Call, Noted, Score, Step
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 from ragrounds.ui.trace.attempt_list import agent_names, mark

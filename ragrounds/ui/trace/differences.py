@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragrounds.base.records import Run
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.records import Run
 from ragrounds.ui.columns import TextTable, table_of, words
 from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark

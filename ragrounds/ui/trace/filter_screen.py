@@ -18,7 +18,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.store.attempt_filter import LONGEST, FilterError, hint, parse
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.attempt_list import AttemptList

@@ -18,14 +18,14 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import OUTCOMES, Run
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.frontier import frontier_picture

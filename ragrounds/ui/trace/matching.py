@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ragrounds.text import normalized
+from ragrounds.base.text import normalized
 
 _LONGEST = 260
 """Characters of an excerpt."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from ragrounds.contracts import Request
-from ragrounds.records import Message, Reply, ToolCall
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Message, Reply, ToolCall
 from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.text import number_of
 from ragrounds.ui.trace.layout import TextBlock

@@ -19,8 +19,8 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
-from ragrounds import hooks, plugins
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base import hooks, plugins
+from ragrounds.base.errors import StopRun, UserError
 from ragrounds.evals.store.attempt_notes import MARK_WORDS
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.ui.text import one_line

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
+from ragrounds.base.records import Call, Verdict
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import JudgedAnswer
 from ragrounds.evals.studies.study import open_study
 from ragrounds.evals.studies.table import CellResult
-from ragrounds.records import Call, Verdict
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.judged import JudgeProgress
 from ragrounds.ui.progress.screen import TaskDisplay

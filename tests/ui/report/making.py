@@ -2,9 +2,9 @@
 
 import asyncio
 
-from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.base.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.base.records import Call, Called, Entered, Left, Message, Noted, Passage, Reply, Usage
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.records import Call, Called, Entered, Left, Message, Noted, Passage, Reply, Usage
 
 
 def passage(number=1, text="Vitamin C cures scurvy.", **more):

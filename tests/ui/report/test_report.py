@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from ragrounds.api import compare as api
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Score
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.records import Score
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
 from tests.compare.making import add_run, questions

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from ragrounds.base.records import Score
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Score
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.report.page import report_page
 from tests.compare.making import add_run, questions

@@ -6,7 +6,7 @@ from html import unescape
 import msgspec
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.report.page import report_page
 from tests.arena.staging import Stage, by_strength, stage

@@ -12,12 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry, Request
-from ragrounds.evals.engine.context import SearchRequest, SearchResult
-from ragrounds.evals.scorers.catalogue import all_scorers, scorer_code
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
-from ragrounds.records import (
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.records import (
     Attempt,
     Call,
     Called,
@@ -35,6 +31,10 @@ from ragrounds.records import (
     Score,
     Usage,
 )
+from ragrounds.evals.engine.context import SearchRequest, SearchResult
+from ragrounds.evals.scorers.catalogue import all_scorers, scorer_code
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
 
 AT = 1_800_000_000.0
 SUBJECTS = ("cardiology", "neurology")

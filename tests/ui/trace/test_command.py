@@ -15,8 +15,8 @@ import pytest
 from msgspec import Struct
 
 from ragrounds.api.trace import annotate
+from ragrounds.base.errors import UserError
 from ragrounds.cli import main
-from ragrounds.errors import UserError
 
 
 class Done(Struct, frozen=True):

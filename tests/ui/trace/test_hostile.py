@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from ragrounds.base.records import Question
 from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import trace
-from ragrounds.records import Question
 from ragrounds.ui.tables import markdown
 from ragrounds.ui.trace import headless, hop_lines, lists
 from ragrounds.ui.trace.app import TraceApp

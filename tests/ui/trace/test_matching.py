@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.contracts import Request
-from ragrounds.records import Message
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Message
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from ragrounds.ui.trace.matching import matching_sentence, query_terms, term_counts
 from ragrounds.ui.trace.model_details import prompt_turns

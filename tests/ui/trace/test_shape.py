@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.records import Call, Called, Entered, Event, Left, Usage
+from ragrounds.base.records import Call, Called, Entered, Event, Left, Usage
 from ragrounds.ui.trace.tree import Node, attempt_tree, walk
 from tests.ui.trace.making import AT, attempt, bare_run, step
 

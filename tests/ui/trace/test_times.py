@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ragrounds.records import Attempt, Call, Called, Entered, Event, Left
+from ragrounds.base.records import Attempt, Call, Called, Entered, Event, Left
 from ragrounds.ui.trace.tree import Span, attempt_tree, union_seconds, walk
 from tests.ui.trace.making import AT, attempt, bare_run
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ragrounds.base.files import broken, convert, read_jsonl, read_text, shown
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.evals.benchmarks.qrels import Row, check_set, graded, query_ids, relevant
-from ragrounds.files import broken, convert, read_jsonl, read_text, shown
-from ragrounds.records import Gold, Question
 
 _QUERIES = "queries.jsonl"
 

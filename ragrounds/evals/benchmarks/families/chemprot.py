@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from ragrounds.base.files import broken, read_text
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.extraction import Triplet, extraction
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import broken, read_text
 
 GROUPS = {
     "CPR:3": "upregulator",

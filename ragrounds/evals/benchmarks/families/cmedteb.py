@@ -12,11 +12,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ragrounds.base.files import broken, convert, read_jsonl
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item, lot
 from ragrounds.evals.benchmarks.families.jsonl import labelled
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import broken, convert, read_jsonl
-from ragrounds.records import Gold, Question
 
 _LONG = {"pos": "positive", "neg": "negative"}
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
+from ragrounds.base.files import convert, read_jsonl
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.extraction import extraction
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import convert, read_jsonl
 
 
 class _Object(Struct):

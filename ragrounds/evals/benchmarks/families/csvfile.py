@@ -14,11 +14,11 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from ragrounds.errors import nearest
+from ragrounds.base.errors import nearest
+from ragrounds.base.files import LONGEST_TEXT, broken, read_text, shown
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import counted_from, from_records
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import LONGEST_TEXT, broken, read_text, shown
 
 _TEXT = ("id", "question", "answer", "group", "cluster", "language", "split")
 _LISTS = ("options", "metadata")

@@ -13,10 +13,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from ragrounds.base.files import broken, convert, read_jsonl, shown
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.extraction import Triplet, extraction
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import broken, convert, read_jsonl, shown
 
 FILE = "ddi2013.jsonl"
 TYPES = {

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from ragrounds.base.files import broken, convert, read_jsonl
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import RUBRIC, Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import broken, convert, read_jsonl
-from ragrounds.records import Gold, Question
 
 _ROLE = re.compile(r"^(?=[^\S\n]*(?:user|assistant|system|developer)\s*:)", re.IGNORECASE | re.MULTILINE)
 _Tag = Annotated[str, Meta(pattern=r"^[^\n|,]*\w[^\n|,]*\Z")]

@@ -22,11 +22,11 @@ from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 
-from ragrounds.errors import nearest
+from ragrounds.base.errors import nearest
+from ragrounds.base.files import broken, convert, read_jsonl, shown
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import broken, convert, read_jsonl, shown
-from ragrounds.records import Gold, Question
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _NUMBER = re.compile(r"-?[0-9]{1,9}")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from ragrounds.base.files import broken, convert, read_jsonl
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import NICE, STATEMENTS, Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import broken, convert, read_jsonl
-from ragrounds.records import Gold, Question
 
 FILE = "questions_w_answers.jsonl"
 

@@ -26,7 +26,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.files import broken
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item, lot
 from ragrounds.evals.benchmarks.extraction import Triplet
 from ragrounds.evals.benchmarks.families.jsonl import labelled
@@ -42,8 +44,6 @@ from ragrounds.evals.benchmarks.graph_files import (
     triplets,
     worded,
 )
-from ragrounds.files import broken
-from ragrounds.records import Gold, Question
 
 TYPES = "types"
 """Metadata of a question: the types of its two entities, ``Compound, Disease``."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ragrounds.errors import nearest
+from ragrounds.base.errors import nearest
+from ragrounds.base.files import broken, convert, read_json, shape, shown
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import broken, convert, read_json, shape, shown
-from ragrounds.records import Gold, Question
 
 FILE = "benchmark.json"
 

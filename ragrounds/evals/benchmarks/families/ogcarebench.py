@@ -18,10 +18,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ragrounds.base.files import LONGEST_TEXT, convert, read_json, read_jsonl, read_text, shape
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import LONGEST_TEXT, convert, read_json, read_jsonl, read_text, shape
-from ragrounds.records import Gold, Question
 
 SIGNIFICANCE = "significance_type"
 """The field of a question's metadata that says what its case is published for."""

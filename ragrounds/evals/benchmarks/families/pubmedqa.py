@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from ragrounds.base.files import broken, convert, read_json, shape, shown
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import broken, convert, read_json, shape, shown
-from ragrounds.records import Gold, Question
 
 FILE = "ori_pqal.json"
 _TEST = "test_ground_truth.json"

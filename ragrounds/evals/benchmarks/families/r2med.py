@@ -12,12 +12,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ragrounds.base.files import broken, convert, read_jsonl
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.evals.benchmarks.qrels import Row, check_set, graded, query_ids, relevant
-from ragrounds.files import broken, convert, read_jsonl
-from ragrounds.records import Gold, Question
 
 _QUERIES, _JUDGED = "query.jsonl", "qrels.jsonl"
 

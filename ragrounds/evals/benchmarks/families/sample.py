@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.resources import as_file, files
 
+from ragrounds.base.files import read_jsonl
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import from_records
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.files import read_jsonl
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragrounds.contracts import FinishedAttempt, Stop
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.contracts import FinishedAttempt, Stop
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.engine.attempt import Scorers, WorkItem, stored_attempt
 from ragrounds.evals.engine.distributed.heartbeat import WORKER_TIMEOUT, until_hung
 from ragrounds.evals.engine.distributed.protocol import (
@@ -39,7 +40,6 @@ from ragrounds.evals.store.database import RECONNECT_SECONDS
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
-from ragrounds.records import Gold, Question
 
 OpenLinks = Callable[[], Awaitable[Sequence[WorkerLink]]]
 """Starts the workers. It is not called where nothing is left to do."""

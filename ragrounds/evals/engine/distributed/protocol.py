@@ -8,11 +8,11 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from ragrounds.base.processes import Activity
+from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.engine.plan import Recipe
 from ragrounds.evals.store.journal import Mode
 from ragrounds.models.traffic import ServerTraffic
-from ragrounds.processes import Activity
-from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 
 class WorkerSetup(Struct, frozen=True, tag=True):
@@ -74,7 +74,7 @@ class AttemptReport(Struct, frozen=True, tag=True):
     scores: tuple[Score, ...]
     tokens: int | None
     billable: float | None
-    """Both as in :class:`ragrounds.contracts.FinishedAttempt`."""
+    """Both as in :class:`ragrounds.base.contracts.FinishedAttempt`."""
     made: int
     reused: int
     searches: int

@@ -18,9 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.processes import Activity, Process, activity_of, process
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
-from ragrounds.processes import Activity, Process, activity_of, process
 
 G = TypeVar("G")
 R = TypeVar("R")

@@ -20,8 +20,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ragrounds.agents.systems import is_foreign, reads_of_systems
-from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import Interrupted, StopRun, UserError, options_named
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.errors import Interrupted, StopRun, UserError, options_named
+from ragrounds.base.processes import Activity, activity_of
+from ragrounds.base.records import Called
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
 from ragrounds.evals.engine.distributed.heartbeat import PING, PONG
 from ragrounds.evals.engine.distributed.protocol import (
@@ -46,9 +48,7 @@ from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import flows, set_share
-from ragrounds.processes import Activity, activity_of
 from ragrounds.recorder.reads import leave_out
-from ragrounds.records import Called
 
 Inbox = asyncio.Queue[bytes | None]
 """Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry
+from ragrounds.base.contracts import Entry
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.models.reply_parts import as_json
 from ragrounds.models.wire_forms import ModelCall, RecordedReply, call_key

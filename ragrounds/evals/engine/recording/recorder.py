@@ -20,8 +20,12 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry, Request
-from ragrounds.errors import NotReplayed, StopRun
+from ragrounds.base.contracts import Entry, Request
+from ragrounds.base.errors import NotReplayed, StopRun
+from ragrounds.base.http import REPLY, BadReply, read_json
+from ragrounds.base.records import Fault, Reply, Usage
+from ragrounds.base.redaction import Redactor, redacted
+from ragrounds.base.text import safe
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import BETWEEN_SAMPLES, AttemptContext
 from ragrounds.evals.engine.recording.mcp import McpServers
@@ -31,7 +35,6 @@ from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.nearest_recording import nearest_words
 from ragrounds.evals.store.run_facts import MIXED
-from ragrounds.http import REPLY, BadReply, read_json
 from ragrounds.models.faults import Transient
 from ragrounds.models.options import server_of
 from ragrounds.models.prices import listed_price
@@ -60,9 +63,6 @@ from ragrounds.recorder.wire import (
     model_call,
     running_loop,
 )
-from ragrounds.records import Fault, Reply, Usage
-from ragrounds.redaction import Redactor, redacted
-from ragrounds.text import safe
 
 _LOG = logging.getLogger(__name__)
 LONGEST_VECTORS = 128 << 20

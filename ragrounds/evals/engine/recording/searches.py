@@ -12,16 +12,16 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ragrounds.contracts import Request
+from ragrounds.base.contracts import Request
+from ragrounds.base.http import BadReply
+from ragrounds.base.records import ToolCall
 from ragrounds.evals.store.hops import PROVIDERS_OWN, SYSTEMS_OWN, plain_query
-from ragrounds.http import BadReply
 from ragrounds.models.reply_parts import as_json
 from ragrounds.models.wire_forms import RecordedReply
 from ragrounds.models.wire_parts import objects_in, shown_text
 from ragrounds.models.wire_requests import Body
 from ragrounds.models.wire_tools import ToolUse, provider_searches, tool_uses
 from ragrounds.recorder.passages import of_tool, passage_of, searches
-from ragrounds.records import ToolCall
 
 Passages = Sequence[Mapping[str, object]]
 Record = Callable[[str, Passages, str, str], None]

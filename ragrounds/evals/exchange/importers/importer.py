@@ -17,10 +17,10 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ragrounds import hooks
-from ragrounds.http import believed_count
-from ragrounds.plugins import ExtensionPoint, fields_amiss
-from ragrounds.records import Status, Usage
+from ragrounds.base import hooks
+from ragrounds.base.http import believed_count
+from ragrounds.base.plugins import ExtensionPoint, fields_amiss
+from ragrounds.base.records import Status, Usage
 
 MOST_SECONDS = 1e7
 """Seconds of one answer beyond which a time is not believed."""

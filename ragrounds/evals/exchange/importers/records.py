@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import READ, broken
+from ragrounds.base.text import wellformed_all
 from ragrounds.evals.exchange.importers.importer import BadRow, ImportFile, too_deep
-from ragrounds.files import READ, broken
-from ragrounds.text import wellformed_all
 
 LARGEST_RECORD = 1 << 26
 """Characters of one record, and of a file that is one object."""

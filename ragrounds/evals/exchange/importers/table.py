@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias, get_args
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Status
 from ragrounds.evals.exchange.importers.importer import (
     MOST_SECONDS,
     BadRow,
@@ -32,7 +33,6 @@ from ragrounds.evals.exchange.importers.importer import (
     usage_of,
 )
 from ragrounds.evals.exchange.importers.records import read_records
-from ragrounds.records import Status
 
 KNOWN: dict[str, str] = {
     "id": "example_id id realidx question_id questionid qid sample_id doc_id case_id task_id test_case_id idx index "

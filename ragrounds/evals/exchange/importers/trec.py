@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.exchange.importers.importer import Importer, ImportFile, Rows
 
 _LINE = re.compile(rb"\S+\s+Q0\s+\S+\s+\d+\s+[-+.\deE]+\s+\S")

@@ -1,1 +1,1 @@
-"""Where workers are, by the name of ``--engine`` (:data:`ragrounds.hooks.CLUSTER`)."""
+"""Where workers are, by the name of ``--engine`` (:data:`ragrounds.base.hooks.CLUSTER`)."""

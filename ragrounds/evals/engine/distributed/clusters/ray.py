@@ -8,7 +8,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 from ragrounds.evals.engine.distributed.leader import replay_distributed
 from ragrounds.evals.engine.distributed.ray_cluster import open_cluster
 from ragrounds.evals.engine.plan import needs_servers

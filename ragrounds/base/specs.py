@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Union
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.base.errors import UserError, nearest
 
 Value = Union[bool, int, float, str, "Spec"]
 

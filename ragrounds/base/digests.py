@@ -4,7 +4,7 @@ A digest covers a module's syntax and that of the modules it imports from its ow
 same under every version of Python that is supported. What is imported by a computed name is not covered.
 
 An object that decides results (a scorer, a retriever) is digested by the module in which it was found: the functions
-of :mod:`ragrounds.plugins` note that module with :func:`note_home`.
+of :mod:`ragrounds.base.plugins` note that module with :func:`note_home`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Files of other people, read strictly: text, JSON, JSON Lines, and tables that spreadsheets open.
 
 A file can be cut off, wrongly encoded, or edited by hand. Every reader here either gives typed values or raises one
-:class:`~ragrounds.errors.UserError` line that names the file, the record and the fault. Text out of a file is shown
-escaped and shortened, never as it is.
+:class:`~ragrounds.base.errors.UserError` line that names the file, the record and the fault. Text out of a file is
+shown escaped and shortened, never as it is.
 
 Tables for people are CSV that a spreadsheet opens without running anything in it, and that is read back. A cell that
 begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end is a formula to spreadsheets (OWASP, CSV injection), also
 behind blanks, quotes or invisible characters, and behind a semicolon or a tab where a program parts cells there. It
 gets an apostrophe before it, which reading takes off again. Control and invisible characters, which a terminal carries
-out and nobody sees, are written out (:func:`ragrounds.text.safe`). Files begin with a byte order mark, without which
-spreadsheets take UTF-8 for something else.
+out and nobody sees, are written out (:func:`ragrounds.base.text.safe`). Files begin with a byte order mark, without
+which spreadsheets take UTF-8 for something else.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ragrounds.contracts import EventCollector
-from ragrounds.errors import UserError, nearest
-from ragrounds.text import safe
+from ragrounds.base.contracts import EventCollector
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.text import safe
 
 T = TypeVar("T")
 

@@ -27,9 +27,9 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ragrounds import hooks
-from ragrounds.digests import FILE_MODULE, files_behind, home_of, note_home
-from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.base import hooks
+from ragrounds.base.digests import FILE_MODULE, files_behind, home_of, note_home
+from ragrounds.base.errors import UserError, nearest, unknown
 from ragrounds.recorder.errors import failure
 
 _LOG = logging.getLogger(__name__)

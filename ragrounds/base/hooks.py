@@ -8,7 +8,7 @@ A hook says what one kind of addition is, and where its objects are found:
 - in installed packages, by an entry point of the hook's group, whose name is the object's;
 - where a user names one, as ``package.module:NAME`` or ``./file.py:NAME``.
 
-All are found by :class:`ragrounds.plugins.ExtensionPoint` and pass the same checks. docs/how-to/plugins.md has an
+All are found by :class:`ragrounds.base.plugins.ExtensionPoint` and pass the same checks. docs/how-to/plugins.md has an
 example of each. Agents and graphs ship in the core alone.
 
 An extension is a folder ``ragrounds/extensions/NAME/`` that can be deleted; no module of the core imports it. Its

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import urllib.parse
 
-from ragrounds.errors import StopRun, UserError
-from ragrounds.redaction import Redactor
-from ragrounds.text import safe
+from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.text import safe
 
 _KEY_NAME = re.compile(
     r"(?:^|[-_.])(?:key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|code)s?$|apikey",

@@ -10,8 +10,8 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from ragrounds.errors import UserError, nearest
-from ragrounds.text import fault
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.text import fault
 
 PREFIX = "RAGROUNDS_"
 _OTHERS = {"RAGROUNDS_CONFIG", "RAGROUNDS_TEST_DATA", "RAGROUNDS_TEST_EXAMPLES"}

@@ -10,9 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from msgspec import Struct
 
-from ragrounds.recorder.observer import Observer
-from ragrounds.recorder.wire import WireRequest, WireResponse
-from ragrounds.records import (
+from ragrounds.base.records import (
     Answer,
     Attempt,
     Fault,
@@ -26,9 +24,11 @@ from ragrounds.records import (
     Stem,
     ToolAnswer,
 )
-from ragrounds.records import SearchNote as SearchNote
-from ragrounds.records import Used as Used
-from ragrounds.specs import Value
+from ragrounds.base.records import SearchNote as SearchNote
+from ragrounds.base.records import Used as Used
+from ragrounds.base.specs import Value
+from ragrounds.recorder.observer import Observer
+from ragrounds.recorder.wire import WireRequest, WireResponse
 
 T = TypeVar("T", bound=Struct)
 R = TypeVar("R", bound=Reply)
@@ -146,7 +146,7 @@ class Model(Protocol):
 
         Raises:
             ragrounds.models.faults.CallFailed: no reply after all retries.
-            ragrounds.errors.StopRun: the run cannot go on (wrong key, unknown model).
+            ragrounds.base.errors.StopRun: the run cannot go on (wrong key, unknown model).
         """
 
     def count(self, text: str) -> int:
@@ -413,7 +413,7 @@ class Observation(Observer, Protocol):
 
         Raises:
             ragrounds.models.faults.CallFailed: no reply after all retries.
-            ragrounds.errors.StopRun: the run cannot go on; or a replay does not hold the call.
+            ragrounds.base.errors.StopRun: the run cannot go on; or a replay does not hold the call.
         """
 
     def searched(
@@ -440,7 +440,7 @@ class System(Protocol):
         """Answer one question. It may raise anything.
 
         Raises:
-            ragrounds.errors.AskedPerson: it stopped to ask a person, and nobody was named to answer.
+            ragrounds.base.errors.AskedPerson: it stopped to ask a person, and nobody was named to answer.
         """
 
 
@@ -463,7 +463,7 @@ class Journal(Protocol):
         flag is false where the recorded call bears the mark of the asking attempt.
 
         Raises:
-            ragrounds.errors.StopRun: the journal cannot be written, or only replays and does not hold the call.
+            ragrounds.base.errors.StopRun: the journal cannot be written, or only replays and does not hold the call.
         """
 
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragrounds.errors import UserError
+from ragrounds.base.errors import UserError
 
 if TYPE_CHECKING:
     import tiktoken

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ragrounds.addresses import redirected
+from ragrounds.base.addresses import redirected
+from ragrounds.base.redaction import Redactor
+from ragrounds.base.text import safe
 from ragrounds.recorder.unpacking import BadReply as BadReply
 from ragrounds.recorder.unpacking import Unpacker
 from ragrounds.recorder.unpacking import too_large as too_large
 from ragrounds.recorder.wire import OWN_TRAFFIC
-from ragrounds.redaction import Redactor
-from ragrounds.text import safe
 from ragrounds.version import __version__
 
 if TYPE_CHECKING:  # it takes longer to import than all that stands here
