@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ragrounds.base.contracts import SearchRequest
 from ragrounds.base.records import Run
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from tests.servers.process import Running, openai_server
 
 SETTINGS = {"direct_cot": "cot", "vanilla_rag": "rag_32"}

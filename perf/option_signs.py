@@ -15,8 +15,8 @@ from pathlib import Path
 
 from ragrounds.base.contracts import Request, SearchRequest
 from ragrounds.base.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score
-from ragrounds.evals.store.causes import cause_of
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.causes import cause_of
+from ragrounds.evals.trace.traces import TracedCall
 
 QUESTIONS = 60
 REASONS = (

@@ -31,7 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import every_trace
+from ragrounds.evals.trace.traces import every_trace
 from ragrounds.models.tokens import count
 from ragrounds.tools.analysers import analyser
 from ragrounds.tools.chunkers import splitter

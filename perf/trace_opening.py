@@ -39,7 +39,7 @@ from ragrounds.base.records import (
 )
 from ragrounds.evals.store.journal import _rows
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.layout import TextLayout
 from ragrounds.ui.trace.loaded import LoadedAttempt

@@ -41,14 +41,14 @@ from ragrounds.base.records import (
     Score,
     Usage,
 )
-from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.database import insert_new
 from ragrounds.evals.store.journal import _rows
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import TracedCall
 from ragrounds.evals.store.writer import group
+from ragrounds.evals.trace.attempt_facts import facts_row
+from ragrounds.evals.trace.traces import TracedCall
 
 AGENTS, POOL, PASSAGES, STEPS = 5, 5000, 20_000, 8
 """Runs of a store; recorded calls of each kind; passages; steps of an attempt."""
@@ -176,7 +176,7 @@ def timed(work: Callable[[], object], repeat: int) -> tuple[float, object]:
 
 def opening(folder: Path, keys: Sequence[str] = ()) -> None:
     """Open the viewer on all runs, press keys, leave."""
-    from ragrounds.evals.store.summaries import Pages
+    from ragrounds.evals.trace.summaries import Pages
     from ragrounds.ui.trace.app import TraceApp
 
     async def go() -> None:
@@ -195,7 +195,7 @@ def opening(folder: Path, keys: Sequence[str] = ()) -> None:
 def measure(folder: Path, repeat: int) -> dict[str, object]:
     """All figures of a store."""
     from ragrounds.evals.compare.grid import AgentGrid
-    from ragrounds.evals.store.summaries import Pages
+    from ragrounds.evals.trace.summaries import Pages
 
     opening(folder)  # imports and style sheets are not what is compared
     found: dict[str, object] = {}

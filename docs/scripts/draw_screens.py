@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from terminal_svg import DARK, LIGHT, terminal_svg
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import PREFERRED, Pages
+from ragrounds.evals.trace.summaries import PREFERRED, Pages
 from ragrounds.ui.trace import themes
 from ragrounds.ui.trace.app import TraceApp
 

@@ -45,12 +45,12 @@ from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.runs import judge_runs
 from ragrounds.evals.scorers import known_scorer, score_by
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.attempt_facts import facts_row
+from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.prompts.loader import PromptFolder
 
 Cause = Literal["never retrieved", "cut away", "ignored", "drift", "failed search", "judge's error"]

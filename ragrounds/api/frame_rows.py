@@ -16,10 +16,10 @@ from ragrounds.evals.judges.recorded import recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.database import chunks
-from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, searches_by
+from ragrounds.evals.trace.run_facts import attempt_totals
+from ragrounds.evals.trace.traces import calls, searches_by
 
 Rows = Callable[[Store, Run], Iterator[Part]]
 QuestionAttempt = tuple[Question, Gold, int, Attempt | None]

@@ -51,9 +51,9 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.run_facts import check_replayable
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.run_facts import check_replayable
 from ragrounds.models.options import VLLM
 from ragrounds.models.providers import BASELINE
 from ragrounds.tools.gold_documents import absent_words

@@ -35,10 +35,10 @@ from ragrounds.evals.store.garbage import Garbage
 from ragrounds.evals.store.leases import Lease, worker
 from ragrounds.evals.store.ledger import Ledger, ledger
 from ragrounds.evals.store.reads import RunDifference, reads_of, run_differences
-from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import Trace, trace
+from ragrounds.evals.trace.run_facts import attempt_totals
+from ragrounds.evals.trace.traces import Trace, trace
 from ragrounds.ui.notebook import html_of, text_of
 from ragrounds.ui.run_tables import print_run, runs_table
 from ragrounds.ui.tables import print_table

@@ -24,12 +24,12 @@ from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
-from ragrounds.evals.store import attempt_filter
 from ragrounds.evals.store.attempt_notes import AttemptNote, write_note
-from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
-from ragrounds.evals.store.traces import trace as read_trace
+from ragrounds.evals.trace import attempt_filter
+from ragrounds.evals.trace.hop_reading import HopReader, HopsOfAttempt
+from ragrounds.evals.trace.summaries import PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
+from ragrounds.evals.trace.traces import trace as read_trace
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
 

@@ -1,7 +1,7 @@
 """The vocabulary: small frozen records that every room may import.
 
 Events of an attempt are flat and append-only; the tree run → attempt → step → call is derived from them by
-`ragrounds.evals.store.traces`. Times are wall-clock seconds since the epoch (`at`), durations are seconds of
+`ragrounds.evals.trace.traces`. Times are wall-clock seconds since the epoch (`at`), durations are seconds of
 a monotonic clock, money is US dollars, tokens are the provider's own counts. A figure that is not known is ``None``,
 never 0.
 """

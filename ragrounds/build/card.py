@@ -17,7 +17,7 @@ from ragrounds.build.pipeline import Pipeline
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.judges.bill import Bill, bill
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 
 if TYPE_CHECKING:
     from ragrounds.build.pipeline import ItemResult

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from ragrounds.base.records import AnswerStatus, Attempt, Gold, Kind, Question, Score
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.store.traces import node_path
+from ragrounds.evals.trace.traces import node_path
 
 KEPT = "kept"
 REFUSED = "refused by the provider"

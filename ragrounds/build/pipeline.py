@@ -16,7 +16,7 @@ from ragrounds.build.outcome import JsonObject, Outcome, read_outcome
 from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, model_texts, open_models
 from ragrounds.evals.engine.servers import MetServers
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from ragrounds.models.prices import Price
 
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 from ragrounds.base.contracts import Request
 from ragrounds.base.records import Attempt, Reply
 from ragrounds.evals.compare.comparison import RunTotals
-from ragrounds.evals.store.hops import FATES, Fate, Hop, searches_unknown
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.hops import FATES, Fate, Hop, searches_unknown
+from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.text import number_of
 
 

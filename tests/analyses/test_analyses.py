@@ -24,7 +24,7 @@ from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.evals.trace.traces import FoundPassages
 
 COUNT = 20
 OPTIONS = {"A": "yes", "B": "no"}

@@ -6,8 +6,8 @@ import pytest
 
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.gold_by_hop import gold_by_hop, gold_by_hop_picture
-from ragrounds.evals.store.hop_reading import GoldHop
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.hop_reading import GoldHop
 from tests.ui.trace.making import quiz_store
 
 

@@ -11,7 +11,7 @@ import pytest
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.grid_pane import figure_name
 from tests.compare.making import add_run, questions
 

@@ -14,7 +14,7 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold, Passage, Question, Reply
 from ragrounds.evals.counterfactuals.changes import Change, Target
-from ragrounds.evals.store.traces import calls, searches_by
+from ragrounds.evals.trace.traces import calls, searches_by
 from tests.counterfactuals.conftest import FACT, LETTERS, NUMBER, N, Parents, make_runs, reply
 
 ONE, THREE = "vanilla_rag[top_k=1]", "vanilla_rag[top_k=3]"

@@ -15,7 +15,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, searches_by
+from ragrounds.evals.trace.traces import calls, searches_by
 from tests.servers.scripted_http import Scripted, scripted
 
 pytest.importorskip("langchain_openai", reason="langchain-openai is not installed: the extra `langchain`")

@@ -17,7 +17,7 @@ from ragrounds.base.contracts import Entry
 from ragrounds.base.records import Passage, Query, Question, Reply, Usage
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from ragrounds.prompts.loader import PromptFolder
 
 PACKAGE = "somebodys_additions"

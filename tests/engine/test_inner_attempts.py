@@ -16,7 +16,7 @@ import pytest
 from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.plan import Recipe, plan
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from ragrounds.models.providers import BASELINE
 from tests.conftest import Cli
 from tests.servers.any_form import AnyForm

@@ -20,7 +20,7 @@ from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Cont
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.ledger import LedgerLine, ledger, unfinished
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.providers import open_model
 from ragrounds.prompts.loader import PromptFolder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ragrounds.evals.engine.attempt_log import AttemptLog
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import steps
+from ragrounds.evals.trace.traces import steps
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import questions
 

@@ -9,7 +9,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import trace
+from ragrounds.evals.trace.traces import trace
 from tests.servers.any_form import any_form
 
 RECIPE = """

@@ -30,7 +30,7 @@ from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 from ragrounds.evals.engine.recording.side_loop import side_of
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import traced_call
+from ragrounds.evals.trace.traces import traced_call
 from ragrounds.recorder.callbacks import begins_in_place
 from ragrounds.recorder.wire import Unsent, WireRequest
 from tests.engine.doubles import Doing, Made, context_of

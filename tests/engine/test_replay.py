@@ -17,7 +17,7 @@ from ragrounds.base.records import Fault, Noted, Reply, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, node_path, steps, trace
+from ragrounds.evals.trace.traces import calls, node_path, steps, trace
 from ragrounds.models.faults import CallFailed
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions

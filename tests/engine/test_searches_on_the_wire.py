@@ -13,9 +13,9 @@ import requests
 from ragrounds.agents.agent import Limits
 from ragrounds.base.records import Attempt, Gold
 from ragrounds.evals.engine.recording.searches import AttemptSearches
-from ragrounds.evals.store.hops import NOT_HEARD, hops_of, searches_unknown
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import traced_call
+from ragrounds.evals.trace.hops import NOT_HEARD, hops_of, searches_unknown
+from ragrounds.evals.trace.traces import traced_call
 from ragrounds.models.wire_forms import WireRequest, WireResponse, known_call, recorded
 from tests.servers.any_form import AnyForm
 

@@ -22,7 +22,7 @@ import pytest
 from ragrounds.evals.exchange.otlp import span_id
 from ragrounds.evals.exchange.trace_nodes import trace_nodes
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import every_trace
+from ragrounds.evals.trace.traces import every_trace
 
 pytest.importorskip("opentelemetry.proto", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
 

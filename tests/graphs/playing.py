@@ -22,7 +22,7 @@ from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import node_path
+from ragrounds.evals.trace.traces import node_path
 from ragrounds.models.faults import CallFailed
 from ragrounds.tools.agent_tools import AgentTool
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.base.records import Called, Reply, ToolCall, Usage
-from ragrounds.evals.store.traces import steps
+from ragrounds.evals.trace.traces import steps
 from ragrounds.graphs.search_o1 import ASK, ASKED, END_TOLD, TOLD
 from tests.graphs.playing import CHOICE, LONG, play
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragrounds.agents.agent import open_agent, subagent, with_retriever
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Reply, TokenLogprob, Usage
-from ragrounds.evals.store.traces import steps
+from ragrounds.evals.trace.traces import steps
 from ragrounds.graphs.best_of import read_choice
 from ragrounds.graphs.cascade import read_confidence
 from tests.graphs.playing import CHOICE, LONG, play, text_of

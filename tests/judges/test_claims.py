@@ -20,7 +20,7 @@ from ragrounds.evals.scorers.claim_record import ClaimRecord
 from ragrounds.evals.scorers.ragchecker import CLAIM_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.graphs.documents import written
 from tests.conftest import ROOT
 from tests.judges.doubles import Scripted, judged

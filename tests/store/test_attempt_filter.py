@@ -15,14 +15,14 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Call, Gold, Message, Passage, Run
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted, single_conditions
 from ragrounds.evals.store.attempt_notes import notes_of, write_note
-from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, Pages
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.attempt_facts import facts_row
+from ragrounds.evals.trace.attempt_filter import FilterError, hint, joined, parse, quoted, single_conditions
+from ragrounds.evals.trace.filter_fields import BY_NAME, EXAMPLES, FIELDS
+from ragrounds.evals.trace.summaries import SORT_WORDS, SORTS, Pages
+from ragrounds.evals.trace.traces import TracedCall
 from tests.conftest import ROOT
 from tests.ui.trace.making import attempt, make_run, quiz_store, score
 

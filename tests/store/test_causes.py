@@ -22,10 +22,10 @@ from ragrounds.base.records import (
     Status,
     ToolCall,
 )
-from ragrounds.evals.store.causes import CAUSES, Cause, cause_of, words_shared
-from ragrounds.evals.store.hops import hops_of
-from ragrounds.evals.store.option_signs import ends_at
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.causes import CAUSES, Cause, cause_of, words_shared
+from ragrounds.evals.trace.hops import hops_of
+from ragrounds.evals.trace.option_signs import ends_at
+from ragrounds.evals.trace.traces import TracedCall
 
 QUESTION = Question(
     id="q/1", benchmark="q", text="Which nerve palsy causes wrist drop after a humerus fracture?",

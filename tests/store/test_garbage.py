@@ -23,7 +23,7 @@ from ragrounds.evals.store.database import reclaim_space
 from ragrounds.evals.store.garbage import Garbage, RowVolume, collect_garbage
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import trace
+from ragrounds.evals.trace.traces import trace
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import SearchRequest
 from ragrounds.base.records import Attempt, Passage
-from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.hops import SYSTEMS_OWN, hops_of
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.attempt_facts import facts_row
+from ragrounds.evals.trace.hops import SYSTEMS_OWN, hops_of
+from ragrounds.evals.trace.traces import TracedCall
 from tests.store.test_causes import BAD, GOLD, GOOD, TEXT, model, passage, search
 
 

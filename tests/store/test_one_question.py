@@ -6,7 +6,7 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import trace
+from ragrounds.evals.trace.traces import trace
 from tests.compare.making import add_run, questions
 
 

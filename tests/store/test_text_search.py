@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from ragrounds.base.contracts import Request
 from ragrounds.base.records import Attempt, Call, Left, Message, Noted, Question, Reply, ToolCall, Usage
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_filter import AllOf, AnyOf, TextTest, Wanted, parse
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_folding import TextQueryError, fold, held_terms, terms_of, words_of
-from ragrounds.evals.store.text_search import TextSearch, call_texts, own_texts, without_texts
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.attempt_filter import AllOf, AnyOf, TextTest, Wanted, parse
+from ragrounds.evals.trace.text_folding import TextQueryError, fold, held_terms, terms_of, words_of
+from ragrounds.evals.trace.text_search import TextSearch, call_texts, own_texts, without_texts
+from ragrounds.evals.trace.traces import TracedCall
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 

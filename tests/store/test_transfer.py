@@ -26,8 +26,8 @@ from ragrounds.evals.store.codec import run_body, run_of
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import trace
 from ragrounds.evals.store.transfer import TransferResult, copy_runs, read_runs, tables_of
+from ragrounds.evals.trace.traces import trace
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions

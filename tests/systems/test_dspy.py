@@ -10,7 +10,7 @@ from ragrounds.agents.agent import open_agent
 from ragrounds.agents.systems import open_system
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from tests.graphs.playing import play
 from tests.servers.http_script import Told, answering
 

@@ -11,7 +11,7 @@ from ragrounds.agents.systems import open_system
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Noted
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, node_path
+from ragrounds.evals.trace.traces import calls, node_path
 from tests.graphs.playing import play
 from tests.servers.http_script import Told, answering
 

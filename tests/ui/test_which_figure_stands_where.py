@@ -17,10 +17,10 @@ from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.leaderboard import rank
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.progress import ReplayProgress, RunProgress
-from ragrounds.evals.store.hop_reading import HopsOfAttempt
-from ragrounds.evals.store.hops import hops_of
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.hop_reading import HopsOfAttempt
+from ragrounds.evals.trace.hops import hops_of
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_tables import comparison_tables, interval
 from ragrounds.ui.comparison_words import verdict_lines

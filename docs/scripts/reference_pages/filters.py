@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ragrounds.evals.store.filter_fields import ALIASES, FIELDS
-from ragrounds.evals.store.summaries import SORT_WORDS
+from ragrounds.evals.trace.filter_fields import ALIASES, FIELDS
+from ragrounds.evals.trace.summaries import SORT_WORDS
 
 KINDS = {"flag": "flags", "value": "names", "number": "figures", "text": "texts"}
 

@@ -33,7 +33,7 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.bootstrap import bootstrap_holds, effective_clusters, percentile_interval
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, traced_calls
+from ragrounds.evals.trace.traces import calls, traced_calls
 
 Floats = NDArray[np.float64]
 Answered = Mapping[AttemptKey, tuple[Attempt, Score]]

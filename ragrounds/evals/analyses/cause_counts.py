@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from ragrounds.base.records import Run
-from ragrounds.evals.store.causes import CauseWord
-from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import AttemptSummary, Pages
+from ragrounds.evals.trace.causes import CauseWord
+from ragrounds.evals.trace.hop_reading import HopReader
+from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 
 _CHUNK = 500
 _MOST = 5_000

@@ -14,7 +14,7 @@ from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, check_accuracy, first_searches, gold_ranks, scored_runs
 from ragrounds.evals.compare.figures import NONE, Figure, property_named
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.evals.trace.traces import FoundPassages
 
 _BY = {"failures": "significance_type", "specialties": "subject"}
 """Analysis → the property of questions that it goes by."""

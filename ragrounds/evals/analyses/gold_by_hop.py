@@ -14,9 +14,9 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.stats.estimates import stratified_mean
-from ragrounds.evals.store.hop_reading import GoldHop, gold_hops, may_have_searched
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.hop_reading import GoldHop, gold_hops, may_have_searched
+from ragrounds.evals.trace.summaries import Pages
 
 LONGEST = 12
 """Searches that have a bar of their own; what was found later is in the last."""

@@ -19,7 +19,7 @@ from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import scored_run, share_figure
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, searches_by
+from ragrounds.evals.trace.traces import calls, searches_by
 
 _BEGINS = 60
 """Characters of a passage by which a prompt is searched for it."""

@@ -13,7 +13,7 @@ from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, gold_ra
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import figure_word
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.evals.trace.traces import FoundPassages
 
 EDGES = (1, 2, 3, 5, 9, 17, 33)
 """First ranks of the bins of positions: 1, 2, 3–4, 5–8, 9–16, 17–32, 33 and more."""

@@ -23,7 +23,7 @@ from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_
 from ragrounds.evals.compare.figures import Figure, figure
 from ragrounds.evals.scorers import described, figure_word
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.evals.trace.traces import FoundPassages
 
 
 class RunQuality(Struct, frozen=True, kw_only=True):

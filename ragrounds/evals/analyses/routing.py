@@ -45,7 +45,7 @@ from ragrounds.evals.routing.policies import (
 )
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from ragrounds.graphs.router import Policy, question_features
 
 FEWEST = 10

@@ -14,7 +14,7 @@ from ragrounds.evals.compare.question_values import QuestionValues, scorer_value
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import FoundPassages, searches_by
+from ragrounds.evals.trace.traces import FoundPassages, searches_by
 
 AttemptKey = tuple[str, int]
 """Question id and epoch."""

@@ -12,7 +12,7 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_runs
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.evals.trace.traces import FoundPassages
 
 _TITLE = "Sources of passages"
 _CORPUS = "the corpus itself"

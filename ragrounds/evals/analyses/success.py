@@ -21,7 +21,7 @@ from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.evals.trace.traces import FoundPassages
 
 
 class Success(Struct, frozen=True, kw_only=True):

@@ -15,9 +15,9 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import AttemptKey, ScoredRun, check_share, scored_runs, share_figure
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.store.hops import hops_of, plain_query, searches_unknown
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, node_path, traced_calls
+from ragrounds.evals.trace.hops import hops_of, plain_query, searches_unknown
+from ragrounds.evals.trace.traces import calls, node_path, traced_calls
 
 
 class Trajectory(Struct, frozen=True, kw_only=True):

@@ -42,7 +42,9 @@ from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.reads import changed_words
-from ragrounds.evals.store.run_facts import (
+from ragrounds.evals.store.run_names import kept_names
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.run_facts import (
     ReplyModels,
     live_words,
     not_recorded_words,
@@ -51,8 +53,6 @@ from ragrounds.evals.store.run_facts import (
     said_of_models,
     unheard_words,
 )
-from ragrounds.evals.store.run_names import kept_names
-from ragrounds.evals.store.store import Store
 
 NoModel = Literal["", "extractive", "stand-in"]
 """What answered in place of a language model; empty: none of these is known to have."""

@@ -20,7 +20,7 @@ from ragrounds.base.records import Run
 from ragrounds.evals.engine.live_score import pooled_yet
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 
 Row = TypeVarTuple("Row")
 GridSort = Literal["disagreement", "cost", "score", "question"]

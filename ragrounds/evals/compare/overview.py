@@ -24,9 +24,9 @@ from ragrounds.evals.compare.stopped_runs import early_stops
 from ragrounds.evals.engine.live_score import pooled_yet
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.run_facts import attempt_totals
-from ragrounds.evals.store.run_rows import scorers_of
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.run_facts import attempt_totals
+from ragrounds.evals.trace.run_rows import scorers_of
 
 
 class RunOverview(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, searches_by
+from ragrounds.evals.trace.traces import calls, searches_by
 
 AttemptKey = tuple[str, int]
 """Question id and epoch."""

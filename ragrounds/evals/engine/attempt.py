@@ -33,9 +33,9 @@ from ragrounds.evals.scorers import score_by
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
-from ragrounds.evals.store.run_facts import UNHEARD, was_heard
 from ragrounds.evals.store.store import Store, now
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.run_facts import UNHEARD, was_heard
+from ragrounds.evals.trace.traces import calls
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder

@@ -21,9 +21,9 @@ from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded, StartedC
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 from ragrounds.evals.engine.recording.searches import AttemptSearches
-from ragrounds.evals.store.hops import NOT_HEARD, NOT_HEARD_WORDS, SYSTEMS_OWN, plain_query
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.run_facts import OPTIONS_SEARCHED, was_heard
+from ragrounds.evals.trace.hops import NOT_HEARD, NOT_HEARD_WORDS, SYSTEMS_OWN, plain_query
+from ragrounds.evals.trace.run_facts import OPTIONS_SEARCHED, was_heard
 from ragrounds.models.langchain import read_usage
 from ragrounds.models.prices import listed_price
 from ragrounds.recorder.clock import drawing

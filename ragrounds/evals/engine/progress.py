@@ -24,7 +24,7 @@ from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 
 _RECENT = 500
 """Attempts whose ends make the rate."""

@@ -17,7 +17,7 @@ from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.reads import read_rows, reads_of
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from ragrounds.models.options import server_of
 
 _LONGEST = 1000

@@ -22,7 +22,7 @@ from ragrounds.evals.exchange.trace_nodes import (
     trace_digest,
     trace_nodes,
 )
-from ragrounds.evals.store.traces import Trace
+from ragrounds.evals.trace.traces import Trace
 
 VERSION = "ATIF-v1.7"
 

@@ -20,7 +20,7 @@ from ragrounds.evals.exchange.atif import trajectory
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, NoOptions
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner
 from ragrounds.evals.scorers import described
-from ragrounds.evals.store.traces import Trace
+from ragrounds.evals.trace.traces import Trace
 from ragrounds.version import __version__
 
 SCHEMA = "0.3.0"

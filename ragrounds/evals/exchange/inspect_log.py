@@ -27,8 +27,8 @@ from ragrounds.evals.exchange.formats import (
 )
 from ragrounds.evals.exchange.trace_nodes import replied
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
-from ragrounds.evals.store.traces import steps as steps_of
+from ragrounds.evals.trace.traces import Trace, TracedCall, every_trace
+from ragrounds.evals.trace.traces import steps as steps_of
 from ragrounds.version import __version__
 
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}

@@ -9,7 +9,7 @@ import msgspec
 from ragrounds.base.records import Run
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, NoOptions, Redactor, lines_file
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import Trace, every_trace
+from ragrounds.evals.trace.traces import Trace, every_trace
 
 
 def json_lines(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ from ragrounds.evals.exchange.trace_nodes import (
     score_words,
     trace_digest,
 )
-from ragrounds.evals.store.traces import Trace
+from ragrounds.evals.trace.traces import Trace
 
 _KEY = "LANGSMITH_API_KEY"
 

@@ -7,7 +7,7 @@ import msgspec
 from ragrounds.base.contracts import Tool
 from ragrounds.base.records import Message, Passage, Usage
 from ragrounds.evals.exchange.trace_nodes import TraceNode, replied
-from ragrounds.evals.store.traces import Trace
+from ragrounds.evals.trace.traces import Trace
 
 Attributes = dict[str, object]
 """Attributes of a span: texts, numbers, truth values or lists of texts; ``None`` is left out."""

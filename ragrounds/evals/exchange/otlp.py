@@ -18,7 +18,7 @@ from ragrounds.base.http import HttpAnswer
 from ragrounds.evals.exchange.delivery import Delivery, Refusal, in_batches
 from ragrounds.evals.exchange.formats import Progress, optional_module
 from ragrounds.evals.exchange.trace_nodes import TraceNode, node_digest, trace_digest, trace_nodes
-from ragrounds.evals.store.traces import Trace
+from ragrounds.evals.trace.traces import Trace
 from ragrounds.version import __version__
 
 MOST, LARGEST = 512, 2_000_000

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ragrounds.base.records import Gold, Question, Run, Score
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import Trace, TracedCall, bare_traces, every_trace
+from ragrounds.evals.trace.traces import Trace, TracedCall, bare_traces, every_trace
 
 TextMode = Literal["never", "licensed", "all"]
 """Which attempts are published with their texts: none at all, those whose dataset's licence lets anybody, every one."""

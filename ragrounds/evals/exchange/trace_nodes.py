@@ -22,8 +22,8 @@ from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.scorers.catalogue import SCORERS
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
-from ragrounds.evals.store.traces import steps as steps_of
+from ragrounds.evals.trace.traces import Trace, TracedCall, every_trace
+from ragrounds.evals.trace.traces import steps as steps_of
 
 T = TypeVar("T", bound=Struct)
 _UNFIT = re.compile("[\x00\ud800-\udfff]")

@@ -10,7 +10,7 @@ from ragrounds.base.records import Gold, Run
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, NoOptions, run_file_name
 from ragrounds.evals.retrieval.trec import write_run
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import every_trace
+from ragrounds.evals.trace.traces import every_trace
 
 Ranked = dict[str, list[tuple[str, float]]]
 

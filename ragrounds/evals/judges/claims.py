@@ -38,7 +38,7 @@ from ragrounds.evals.scorers.citations import (
 )
 from ragrounds.evals.scorers.claim_record import ClaimRecord, ClaimScorer, VerifiedMethod
 from ragrounds.evals.scorers.judged import Said
-from ragrounds.evals.store.traces import TracedCall, calls, traced_calls
+from ragrounds.evals.trace.traces import TracedCall, calls, traced_calls
 from ragrounds.graphs.shapes import sentences
 from ragrounds.tools.embedders import joined
 

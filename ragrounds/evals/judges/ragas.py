@@ -33,7 +33,7 @@ from ragrounds.evals.judges.methods import JudgeMeans, judge_methods
 from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, TRIES, call, objects, spoken
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasMethod, RagasScorer
-from ragrounds.evals.store.traces import FoundPassages, searches_by
+from ragrounds.evals.trace.traces import FoundPassages, searches_by
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
 from ragrounds.tools.cards import NamedEmbedder

@@ -25,7 +25,7 @@ from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.stats import majority
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import JudgeReply, Trace
+from ragrounds.evals.trace.traces import JudgeReply, Trace
 from ragrounds.prompts.loader import PromptFolder
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from ragrounds.base.redaction import Redactor
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.leaderboard import Ranking
-from ragrounds.evals.store.traces import Trace
+from ragrounds.evals.trace.traces import Trace
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.columns import Column, table_of, words

@@ -16,7 +16,7 @@ from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.published import printed_figures
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import traces_by_question
+from ragrounds.evals.trace.traces import traces_by_question
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_warnings import limitation_sentences

@@ -17,12 +17,12 @@ import msgspec
 from ragrounds.base.records import COUNTED, OUTCOMES, Question, Score, Usage, outcome
 from ragrounds.base.redaction import Redactor
 from ragrounds.evals.scorers import described, headline_of
-from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.causes import cause_of
-from ragrounds.evals.store.filter_fields import ALIASES, BY_NAME
-from ragrounds.evals.store.hops import Hop, hops_of
-from ragrounds.evals.store.run_rows import subject
-from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls_of
+from ragrounds.evals.trace.attempt_facts import facts_row
+from ragrounds.evals.trace.causes import cause_of
+from ragrounds.evals.trace.filter_fields import ALIASES, BY_NAME
+from ragrounds.evals.trace.hops import Hop, hops_of
+from ragrounds.evals.trace.run_rows import subject
+from ragrounds.evals.trace.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.ui.call_words import hop_signs, made_words, search_words, terms_of
 from ragrounds.ui.report.html_tables import asset

@@ -17,8 +17,8 @@ from ragrounds.evals.compare.abstract import Abstract
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
-from ragrounds.evals.store.causes import CAUSES
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.causes import CAUSES
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.analysis_tables import analysis_table, with_names
 from ragrounds.ui.columns import Column, table_of, words

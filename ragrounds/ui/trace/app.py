@@ -13,7 +13,7 @@ from textual.widgets import HelpPanel
 
 from ragrounds.base.records import Run
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages, SortBy
+from ragrounds.evals.trace.summaries import Pages, SortBy
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.home import HomeScreen

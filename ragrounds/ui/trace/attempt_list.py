@@ -15,7 +15,7 @@ from os.path import commonprefix
 from msgspec import Struct
 
 from ragrounds.base.records import WITHOUT_ANSWER, Run
-from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy, order_words
+from ragrounds.evals.trace.summaries import AttemptSummary, Pages, SortBy, order_words
 from ragrounds.ui.text import duration, one_line, tokens
 from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars, shown, wrap
 

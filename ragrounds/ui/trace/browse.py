@@ -16,8 +16,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.store.attempt_filter import TextTest, joined, parse, quoted, single_conditions
-from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
+from ragrounds.evals.trace.attempt_filter import TextTest, joined, parse, quoted, single_conditions
+from ragrounds.evals.trace.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, agent_names, attempt_cells, attempt_heading, question_cells
 from ragrounds.ui.trace.bars import KeyBar, TopLine

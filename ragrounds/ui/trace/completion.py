@@ -1,6 +1,6 @@
 """What the filter line offers while one types: words of the language, values that there are, examples.
 
-Pure functions of the text and the place of the cursor; the language is :mod:`ragrounds.evals.store.attempt_filter`'s.
+Pure functions of the text and the place of the cursor; the language is :mod:`ragrounds.evals.trace.attempt_filter`'s.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.store.attempt_filter import quoted
-from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS, GOLD_PHRASES, FilterField
+from ragrounds.evals.trace.attempt_filter import quoted
+from ragrounds.evals.trace.filter_fields import BY_NAME, EXAMPLES, FIELDS, GOLD_PHRASES, FilterField
 from ragrounds.ui.text import number_of
 
 _JOINING = (("and", "both"), ("or", "one of both"), ("not", "the opposite of what follows"))

@@ -1,6 +1,6 @@
 """The detail of a node: what was asked, found and answered, scores, errors with their tries.
 
-What became of passages is derived from the recorded prompts (:mod:`ragrounds.evals.store.hops`).
+What became of passages is derived from the recorded prompts (:mod:`ragrounds.evals.trace.hops`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import SearchRequest
 from ragrounds.base.records import DRAWN, Call, Noted, Score, Step
 from ragrounds.evals.scorers import described
-from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord
-from ragrounds.evals.store.hops import FATES, Hop, searches_unknown
-from ragrounds.evals.store.summaries import AttemptSummary
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.causes import Cause, cause_of
+from ragrounds.evals.trace.hops import FATES, Hop, searches_unknown
+from ragrounds.evals.trace.summaries import AttemptSummary
+from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.models.model_names import other_name
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragrounds.base.records import Run
-from ragrounds.evals.store.hop_reading import HopReader
-from ragrounds.evals.store.summaries import AttemptSummary, Pages
+from ragrounds.evals.trace.hop_reading import HopReader
+from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 from ragrounds.ui.columns import TextTable, table_of, words
 from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark

@@ -19,7 +19,7 @@ from textual.widgets import Input
 from textual.worker import get_current_worker
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.store.attempt_filter import LONGEST, FilterError, hint, parse
+from ragrounds.evals.trace.attempt_filter import LONGEST, FilterError, hint, parse
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.bars import KeyBar

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from ragrounds.evals.store.traces import Trace
+from ragrounds.evals.trace.traces import Trace
 from ragrounds.ui.notebook import Prose
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import agent_names

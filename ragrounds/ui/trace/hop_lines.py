@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ragrounds.evals.store.causes import CAUSES, Cause
-from ragrounds.evals.store.hop_reading import HopsOfAttempt
-from ragrounds.evals.store.summaries import AttemptSummary
+from ragrounds.evals.trace.causes import CAUSES, Cause
+from ragrounds.evals.trace.hop_reading import HopsOfAttempt
+from ragrounds.evals.trace.summaries import AttemptSummary
 from ragrounds.ui.call_words import HopSigns, hop_signs, search_words
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import agent_cell, mark

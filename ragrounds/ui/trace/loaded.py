@@ -9,10 +9,10 @@ from ragrounds.evals.judges.recorded import judge_replies
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
 from ragrounds.evals.store.codec import DamagedRecord
-from ragrounds.evals.store.hops import Hop, hops_of
-from ragrounds.evals.store.summaries import PREFERRED, AttemptSummary, Pages
-from ragrounds.evals.store.traces import JudgeReply, Trace, TracedCall, traced_call, traced_calls
-from ragrounds.evals.store.traces import calls as calls_of
+from ragrounds.evals.trace.hops import Hop, hops_of
+from ragrounds.evals.trace.summaries import PREFERRED, AttemptSummary, Pages
+from ragrounds.evals.trace.traces import JudgeReply, Trace, TracedCall, traced_call, traced_calls
+from ragrounds.evals.trace.traces import calls as calls_of
 from ragrounds.ui.text import one_line, percent
 from ragrounds.ui.trace.row_text import RowText
 from ragrounds.ui.trace.tree import CallFacts, Node, NodeFigures, attempt_tree, call_facts, measured, walk

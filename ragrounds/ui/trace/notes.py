@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of, write_note
-from ragrounds.evals.store.summaries import AttemptSummary, Pages
+from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 from ragrounds.ui.trace.bars import KeyBar
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.widgets import type_early

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ragrounds.evals.store.hops import Hop, plain_query, searches_unknown
-from ragrounds.evals.store.summaries import AttemptSummary
+from ragrounds.evals.trace.hops import Hop, plain_query, searches_unknown
+from ragrounds.evals.trace.summaries import AttemptSummary
 from ragrounds.ui.text import dollars, duration, number_of, one_line, tokens
 from ragrounds.ui.trace.attempt_list import agent_cell, mark
 from ragrounds.ui.trace.details import cause_in, option_blocks

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ragrounds.base.records import TOKENS_APART, Call, Fault
-from ragrounds.evals.store.hops import Hop
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.hops import Hop
+from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.layout import Cells, fit
 

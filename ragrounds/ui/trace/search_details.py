@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from ragrounds.evals.store.hops import FATES, FoundPassage, Hop
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.hops import FATES, FoundPassage, Hop
+from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.layout import TextBlock, shown
 from ragrounds.ui.trace.loaded import LoadedAttempt

@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.records import TOKENS_APART, Attempt, Call, Called, Entered, Event, Gold, Step
-from ragrounds.evals.store.hops import Hop, hops_of
-from ragrounds.evals.store.traces import TracedCall
-from ragrounds.evals.store.traces import steps as steps_of
+from ragrounds.evals.trace.hops import Hop, hops_of
+from ragrounds.evals.trace.traces import TracedCall
+from ragrounds.evals.trace.traces import steps as steps_of
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
 
 Kind = Literal["attempt", "round", "step", "call"]

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import passage, traced_events
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from tests.ui.trace.making import quiz_store
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from ragrounds.evals.store.summaries import AttemptSummary, Pages
+from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
     agent_names,

@@ -13,11 +13,11 @@ from rich.cells import cell_len
 
 from ragrounds.base.contracts import Request, SearchRequest
 from ragrounds.base.records import Call, Message, Passage, Reply
-from ragrounds.evals.store.hop_reading import HopsOfAttempt
-from ragrounds.evals.store.hops import hops_of
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.hop_reading import HopsOfAttempt
+from ragrounds.evals.trace.hops import hops_of
+from ragrounds.evals.trace.summaries import Pages
+from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.differences import AnswerDifference, difference_table

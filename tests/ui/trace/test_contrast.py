@@ -7,7 +7,7 @@ from rich.color import Color as Drawn
 from textual.app import App
 from textual.color import Color
 
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.themes import DARK, LEAST_CONTRAST, LIGHT, THEMES, contrast
 from ragrounds.ui.trace.widgets import STYLES, Rows

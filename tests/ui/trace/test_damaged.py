@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.loaded import LoadedAttempt

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import Request, Tool
 from ragrounds.base.records import Noted, Reply, TokenLogprob
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.trace.details import answer_blocks, detail
 from ragrounds.ui.trace.layout import TextBlock

@@ -17,7 +17,7 @@ from textual.widgets import HelpPanel, Input
 
 from ragrounds.evals.store.attempt_notes import notes_of, write_note
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.dialogs import FindBar

@@ -10,7 +10,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from ragrounds.evals.store.summaries import Pages, UnknownFacts
+from ragrounds.evals.trace.summaries import Pages, UnknownFacts
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.completion import Suggestion, suggestions

@@ -16,7 +16,7 @@ from textual.theme import Theme
 from ragrounds.base.records import Gold
 from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.browse import BrowseScreen

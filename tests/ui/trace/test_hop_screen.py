@@ -8,9 +8,9 @@ import pytest
 from rich.cells import cell_len
 
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
-from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_searches
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.hop_reading import HopReader, gold_hops, usual_searches
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.hop_lines import HopLine, hop_cells, hop_columns, hop_heading, hop_line

@@ -11,11 +11,11 @@ import pytest
 from rich.cells import cell_len
 
 from ragrounds.base.records import Question
-from ragrounds.evals.store.attempt_filter import quoted
-from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
-from ragrounds.evals.store.traces import trace
+from ragrounds.evals.trace.attempt_filter import quoted
+from ragrounds.evals.trace.hop_reading import HopReader
+from ragrounds.evals.trace.summaries import Pages
+from ragrounds.evals.trace.traces import trace
 from ragrounds.ui.tables import markdown
 from ragrounds.ui.trace import headless, hop_lines, lists
 from ragrounds.ui.trace.app import TraceApp

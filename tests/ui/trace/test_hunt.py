@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.hop_reading import HopReader, HopsOfAttempt
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from tests.ui.trace.seeing import press, screen, settle

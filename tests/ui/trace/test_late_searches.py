@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ragrounds.base.contracts import SearchRequest
 from ragrounds.base.records import Call, Called, Gold, Passage, Reply
-from ragrounds.evals.store.hops import SYSTEMS_OWN
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.hops import SYSTEMS_OWN
+from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.trace.row_text import RowText
 from ragrounds.ui.trace.tree import Node, NodeFigures, call_facts, event_tree, walk
 from tests.ui.trace.making import AT, step

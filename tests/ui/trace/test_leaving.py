@@ -9,7 +9,7 @@ import pytest
 from textual.css.query import NoMatches
 from textual.screen import Screen
 
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.filter_screen import FilterScreen

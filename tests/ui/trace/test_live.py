@@ -9,7 +9,7 @@ import pytest
 
 from ragrounds.base.records import Run
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, rounds, score, step

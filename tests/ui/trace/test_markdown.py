@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, score, step

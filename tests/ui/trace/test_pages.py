@@ -11,7 +11,7 @@ from ragrounds.base.records import outcome
 from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from tests.ui.trace.making import attempt, make_run, score
 
 

@@ -13,7 +13,7 @@ from ragrounds.evals.store.arenas import answer_verdicts
 from ragrounds.evals.store.attempt_notes import write_note
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import SORTS, Pages
+from ragrounds.evals.trace.summaries import SORTS, Pages
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState
 from tests.servers.postgresql import database

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import SearchRequest
 from ragrounds.base.records import Call, Fault, Reply, ToolCall
 from ragrounds.evals.store.codec import Packed, pack, unpack, unpack_many
-from ragrounds.evals.store.summaries import Pages
-from ragrounds.evals.store.traces import TracedCall, calls, traced_call, traced_calls
+from ragrounds.evals.trace.summaries import Pages
+from ragrounds.evals.trace.traces import TracedCall, calls, traced_call, traced_calls
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.row_text import RowText, beginning, call_row, written_row
 from ragrounds.ui.trace.tree import walk

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from ragrounds.base.records import Score
 from ragrounds.evals.judges.recorded import judge_replies, with_replies
-from ragrounds.evals.store.causes import CAUSES, Cause
-from ragrounds.evals.store.hop_reading import HopReader
-from ragrounds.evals.store.summaries import Pages
-from ragrounds.evals.store.traces import trace
+from ragrounds.evals.trace.causes import CAUSES, Cause
+from ragrounds.evals.trace.hop_reading import HopReader
+from ragrounds.evals.trace.summaries import Pages
+from ragrounds.evals.trace.traces import trace
 from ragrounds.ui.trace.details import _score_line, detail, hop_blocks
 from ragrounds.ui.trace.hop_lines import hop_line
 from ragrounds.ui.trace.loaded import LoadedAttempt

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import LIGHT, TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from tests.ui.trace.seeing import bindings, matches, press, screen, settle

@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState
 

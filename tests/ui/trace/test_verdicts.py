@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ragrounds.evals.store.arenas import answer_verdicts
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from tests.arena.staging import Stage, by_strength, stage

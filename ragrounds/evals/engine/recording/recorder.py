@@ -33,8 +33,8 @@ from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
 from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.nearest_recording import nearest_words
-from ragrounds.evals.store.run_facts import MIXED
+from ragrounds.evals.trace.nearest_recording import nearest_words
+from ragrounds.evals.trace.run_facts import MIXED
 from ragrounds.models.faults import Transient
 from ragrounds.models.options import server_of
 from ragrounds.models.prices import listed_price

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ragrounds.base.contracts import Request
 from ragrounds.base.http import BadReply
 from ragrounds.base.records import ToolCall
-from ragrounds.evals.store.hops import PROVIDERS_OWN, SYSTEMS_OWN, plain_query
+from ragrounds.evals.trace.hops import PROVIDERS_OWN, SYSTEMS_OWN, plain_query
 from ragrounds.models.reply_parts import as_json
 from ragrounds.models.wire_forms import RecordedReply
 from ragrounds.models.wire_parts import objects_in, shown_text

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.store.summaries import AttemptSummary, Pages
+from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, agent_names, differences
 from ragrounds.ui.trace.bars import KeyBar, TopLine

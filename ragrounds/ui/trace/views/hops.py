@@ -13,8 +13,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from ragrounds.evals.store.hop_reading import HopReader, usual_searches
-from ragrounds.evals.store.summaries import AttemptSummary
+from ragrounds.evals.trace.hop_reading import HopReader, usual_searches
+from ragrounds.evals.trace.summaries import AttemptSummary
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine

@@ -9,7 +9,7 @@ from ragrounds.base.records import Call
 from ragrounds.base.redaction import redacted
 from ragrounds.base.text import safe
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, traced_calls
+from ragrounds.evals.trace.traces import calls, traced_calls
 
 _RUNS, _CALLS = 50, 200
 """The newest of them, which are looked at."""

@@ -8,7 +8,7 @@
     gold …      `gold found`, `gold not seen`, `gold rank<=5`, `gold hop=1`
 
 A figure that is not known, and gold of a question whose gold documents are not known, fit neither a condition nor its
-opposite. Every word is in :data:`ragrounds.evals.store.filter_fields.FIELDS`. An error says where it is, what was
+opposite. Every word is in :data:`ragrounds.evals.trace.filter_fields.FIELDS`. An error says where it is, what was
 expected and what is meant perhaps. Nothing of what is typed becomes SQL or a pattern.
 """
 
@@ -21,7 +21,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.evals.store.filter_fields import (
+from ragrounds.evals.trace.filter_fields import (
     ALIASES,
     BY_NAME,
     GOLD_PHRASES,

@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.base.records import Attempt, Gold, Noted, Passage
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.traces import TracedCall
 
 Fate = Literal["seen", "cut", "not seen", "not known"]
 """What became of a passage: whole in a later prompt, its beginning in one, in none; or that cannot be told."""

@@ -14,16 +14,16 @@ from msgspec import Struct
 
 from ragrounds.base.records import Attempt, Run, Score
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import derived_facts, make_facts
-from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord, score_of
 from ragrounds.evals.store.database import SAVE
-from ragrounds.evals.store.hops import Hop, hops_of
-from ragrounds.evals.store.recorded_calls import AttemptReader
 from ragrounds.evals.store.row_sums import is_whole_row
-from ragrounds.evals.store.run_rows import score_rows_of
-from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.attempt_facts import derived_facts, make_facts
+from ragrounds.evals.trace.causes import Cause, cause_of
+from ragrounds.evals.trace.hops import Hop, hops_of
+from ragrounds.evals.trace.recorded_calls import AttemptReader
+from ragrounds.evals.trace.run_rows import score_rows_of
+from ragrounds.evals.trace.summaries import AttemptSummary, Pages
+from ragrounds.evals.trace.traces import TracedCall
 
 
 class HopsOfAttempt(Struct, frozen=True, kw_only=True):

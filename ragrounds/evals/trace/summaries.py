@@ -23,18 +23,18 @@ from msgspec import Struct
 
 from ragrounds.base.records import Gold, Question, Run, Score
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import lacking_facts, make_facts
-from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse, single_conditions
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
 from ragrounds.evals.store.codec import StoredQuestion, decompress, score_of
 from ragrounds.evals.store.database import autocommit
-from ragrounds.evals.store.filter_fields import BY_NAME, FACTS, GOLD
 from ragrounds.evals.store.garbage import Progress
-from ragrounds.evals.store.recorded_calls import Place
 from ragrounds.evals.store.row_sums import is_whole, summed_columns
-from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, score_rows_of, scorers_of
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_search import TextSearch, without_texts
+from ragrounds.evals.trace.attempt_facts import lacking_facts, make_facts
+from ragrounds.evals.trace.attempt_filter import TextTest, Wanted, parse, single_conditions
+from ragrounds.evals.trace.filter_fields import BY_NAME, FACTS, GOLD
+from ragrounds.evals.trace.recorded_calls import Place
+from ragrounds.evals.trace.run_rows import TROUBLED, Column, RowNames, RunRows, score_rows_of, scorers_of
+from ragrounds.evals.trace.text_search import TextSearch, without_texts
 
 Key = float | str | None
 """What a row is sorted by."""
@@ -187,7 +187,7 @@ class Pages:
         return [found[index] for index in wanted if index in found]
 
     def order(self, where: str = "", sort: SortBy = "asked", descending: bool = True) -> array[int]:
-        """The places of the attempts that `where` chooses (:mod:`ragrounds.evals.store.attempt_filter`), sorted; those
+        """The places of the attempts that `where` chooses (:mod:`ragrounds.evals.trace.attempt_filter`), sorted; those
         without a figure to sort by are last in either direction.
 
         Raises:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from ragrounds.evals.store.hops import Hop
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.hops import Hop
+from ragrounds.evals.trace.traces import TracedCall
 
 Sign = Literal["wrong letter", "turned away", "named", "never named"]
 _AGAINST = re.compile(

@@ -12,7 +12,9 @@ import sqlalchemy as sa
 
 from ragrounds.base.records import TOKENS_APART, Attempt, Called, Left, Noted, Question, Run
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_filter import (
+from ragrounds.evals.store.database import autocommit, chunks
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.attempt_filter import (
     AllOf,
     AnyOf,
     FilterError,
@@ -21,11 +23,9 @@ from ragrounds.evals.store.attempt_filter import (
     Wanted,
     single_conditions,
 )
-from ragrounds.evals.store.database import autocommit, chunks
-from ragrounds.evals.store.recorded_calls import AttemptReader, Place, stored_questions
-from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_folding import TextQueryError, TextTerm, held_terms, terms_of
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.recorded_calls import AttemptReader, Place, stored_questions
+from ragrounds.evals.trace.text_folding import TextQueryError, TextTerm, held_terms, terms_of
+from ragrounds.evals.trace.traces import TracedCall
 
 _BATCH = 100
 """Attempts that are read together."""

@@ -15,12 +15,12 @@ from ragrounds.base.records import Attempt, Entered, Gold, Noted, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import autocommit, chunks, upsert, writing
 from ragrounds.evals.store.garbage import Progress
-from ragrounds.evals.store.hops import Hop, hops_of, searches_unknown
-from ragrounds.evals.store.recorded_calls import AttemptReader, stored_questions
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.hops import Hop, hops_of, searches_unknown
+from ragrounds.evals.trace.recorded_calls import AttemptReader, stored_questions
+from ragrounds.evals.trace.traces import TracedCall
 
 _A, _F = schema.attempts, schema.facts
 _BATCH = 100
@@ -37,7 +37,7 @@ def facts_row(
         traced: its calls in their order.
         gold: of the question.
         number: the run's in this store.
-        hops: as :func:`ragrounds.evals.store.hops.hops_of` gives them; ``None``: they are derived here.
+        hops: as :func:`ragrounds.evals.trace.hops.hops_of` gives them; ``None``: they are derived here.
     """
     hops = hops_of(traced, gold, only_gold=True) if hops is None else hops
     golden = set(gold.documents)

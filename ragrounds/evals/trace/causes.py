@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from ragrounds.base.records import Attempt, Gold, Noted, Question, Score
 from ragrounds.base.text import normalized
-from ragrounds.evals.store.hops import Hop, hops_of, searches_unknown
-from ragrounds.evals.store.option_signs import sign_of
-from ragrounds.evals.store.traces import TracedCall
+from ragrounds.evals.trace.hops import Hop, hops_of, searches_unknown
+from ragrounds.evals.trace.option_signs import sign_of
+from ragrounds.evals.trace.traces import TracedCall
 
 CauseWord = Literal[
     "not ended",
@@ -122,7 +122,7 @@ def cause_of(
         gold: of the question.
         scores: of the attempt, by all scorers.
         scorer: whose score counts; empty: the first's.
-        hops: as :func:`ragrounds.evals.store.hops.hops_of` gives them; ``None``: they are derived here.
+        hops: as :func:`ragrounds.evals.trace.hops.hops_of` gives them; ``None``: they are derived here.
     """
     score = next((one for one in scores if one.scorer == scorer or not scorer), None)
     if attempt.status != "completed" and not (score and score.value is not None and score.value >= 1):

@@ -14,7 +14,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, attempts_of, decompress
 from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.store import packed_calls
-from ragrounds.evals.store.traces import TracedCall, calls, traced_calls
+from ragrounds.evals.trace.traces import TracedCall, calls, traced_calls
 
 _PASSAGE = 4000
 """Characters up to which a text is kept in memory: passages and instructions come again and again."""

@@ -21,7 +21,7 @@ from ragrounds.evals.store.database import autocommit, chunks
 from ragrounds.evals.store.row_sums import summed_columns
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
+from ragrounds.evals.trace.traces import calls
 from ragrounds.models.model_names import SERVED, other_models
 from ragrounds.models.options import server_of
 from ragrounds.tools.search_notes import LIVE

@@ -18,7 +18,10 @@ from msgspec import Struct
 
 from ragrounds.base.records import COUNTED, Question, Run
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_filter import (
+from ragrounds.evals.store.codec import StoredQuestion, decompress
+from ragrounds.evals.store.database import autocommit, chunks, dialect_of
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.attempt_filter import (
     AllOf,
     AnyOf,
     Comparison,
@@ -30,10 +33,7 @@ from ragrounds.evals.store.attempt_filter import (
     Wanted,
     no_such,
 )
-from ragrounds.evals.store.codec import StoredQuestion, decompress
-from ragrounds.evals.store.database import autocommit, chunks, dialect_of
-from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_search import TextSearch
+from ragrounds.evals.trace.text_search import TextSearch
 
 Column = sa.ColumnElement[Any]
 Where = sa.ColumnElement[bool]

@@ -1,0 +1,1 @@
+"""Reading stored attempts: steps, hops, causes, and the language of filters."""
