@@ -60,9 +60,9 @@ ROOMS = {
     "cells": Room(("ragrounds/api/study_cells.py",), ("tests/studies",)),
     "claims": Room(
         (
-            "ragrounds/evals/compare/claims.py",
-            "ragrounds/evals/compare/assertions.py",
-            "ragrounds/evals/compare/sequential_stop.py",
+            "ragrounds/evals/claims/claims.py",
+            "ragrounds/evals/claims/assertions.py",
+            "ragrounds/evals/claims/sequential_stop.py",
             "ragrounds/evals/compare/stopped_runs.py",
         ),
         ("tests/compare/test_expressions.py", "tests/compare/test_claims_*.py", "tests/engine/test_until.py"),

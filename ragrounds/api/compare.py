@@ -35,8 +35,8 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
-from ragrounds.evals.compare.assertions import check_claims
-from ragrounds.evals.compare.claims import all_hold
+from ragrounds.evals.claims.assertions import check_claims
+from ragrounds.evals.claims.claims import all_hold
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.comparison import compare as compare_runs
 from ragrounds.evals.compare.figures import Figure

@@ -17,9 +17,9 @@ from ragrounds.api.results import Result
 from ragrounds.api.workspace import chosen_settings, opened_runs
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import read_text
+from ragrounds.evals.claims.gate import GateStop, read_policy
+from ragrounds.evals.claims.gate_plan import DesignSize, judged, size, spread_of
 from ragrounds.evals.compare.comparability import common_questions
-from ragrounds.evals.compare.gate import GateStop, read_policy
-from ragrounds.evals.compare.gate_plan import DesignSize, judged, size, spread_of
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables import print_table
 

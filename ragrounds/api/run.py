@@ -37,8 +37,8 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run
 from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import Benchmark, load, select
+from ragrounds.evals.claims.sequential_stop import ClaimStop
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.sequential_stop import ClaimStop
 from ragrounds.evals.compare.stopped_runs import StopRecord
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
@@ -447,7 +447,7 @@ def _watched(store: Store, runs: Sequence[Run], questions: Sequence[Question], g
     """What watches these runs for the claim; it knows what they have already. ``None``: there is no claim.
 
     Raises:
-        UserError: as :class:`ragrounds.evals.compare.sequential_stop.ClaimStop`, or `max_questions` without a claim.
+        UserError: as :class:`ragrounds.evals.claims.sequential_stop.ClaimStop`, or `max_questions` without a claim.
     """
     claim, most = given.until, given.max_questions
     if claim is None:

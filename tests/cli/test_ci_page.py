@@ -10,7 +10,7 @@ from http.server import ThreadingHTTPServer
 import pytest
 import yaml
 
-from ragrounds.evals.compare.claims import parse_claim
+from ragrounds.evals.claims.claims import parse_claim
 from tests.cli.test_pytest_plugin import RECORD, loaded, run
 from tests.servers.notes_model import FILES, PAGE, Model
 

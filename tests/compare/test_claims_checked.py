@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Score, Usage
-from ragrounds.evals.compare.assertions import check_claims
+from ragrounds.evals.claims.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean

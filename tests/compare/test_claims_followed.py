@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.compare.claims import BOUNDED_MEASURES, LiveClaim, parse_claim
+from ragrounds.evals.claims.claims import BOUNDED_MEASURES, LiveClaim, parse_claim
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from tests.compare.making import questions

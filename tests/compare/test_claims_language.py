@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
-from ragrounds.evals.compare.assertions import check_claims
-from ragrounds.evals.compare.claims import MEASURES, Condition, Term, all_hold, decide, parse_claim, resolved
+from ragrounds.evals.claims.assertions import check_claims
+from ragrounds.evals.claims.claims import MEASURES, Condition, Term, all_hold, decide, parse_claim, resolved
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.run_names import run_among
 from tests.compare.making import add_run, questions

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Score
-from ragrounds.evals.compare.assertions import check_claims
-from ragrounds.evals.compare.claims import LiveClaim, parse_claim
+from ragrounds.evals.claims.assertions import check_claims
+from ragrounds.evals.claims.claims import LiveClaim, parse_claim
+from ragrounds.evals.claims.sequential_stop import ClaimStop, earlier_record, measured_value, save_stop
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, measured_value, save_stop
 from ragrounds.evals.compare.stopped_runs import StopRecord, early_stops, stop_records
 from ragrounds.evals.engine.question_order import draw_rounds
 from ragrounds.evals.stats.sequential import ConfidenceSequence

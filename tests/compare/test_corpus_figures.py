@@ -10,7 +10,7 @@ from ragrounds.base.records import Attempt, Gold, Question, Run, Usage
 from ragrounds.evals.analyses.epochs import over_epochs
 from ragrounds.evals.analyses.run_data import scored_run
 from ragrounds.evals.benchmarks.benchmark import content_version
-from ragrounds.evals.compare.assertions import check_claims
+from ragrounds.evals.claims.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import answered_with

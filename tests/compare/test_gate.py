@@ -9,8 +9,8 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question
-from ragrounds.evals.compare.gate import FollowedGate, Policy, read_policy
-from ragrounds.evals.compare.gate_plan import DesignSize, judged, majority_error, size, spread_of, tilted
+from ragrounds.evals.claims.gate import FollowedGate, Policy, read_policy
+from ragrounds.evals.claims.gate_plan import DesignSize, judged, majority_error, size, spread_of, tilted
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats.one_sided import OneSided, bets_on, log_mean_exp, lower_end, questions_to, reach
 

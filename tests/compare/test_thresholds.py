@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.base.records import Score
-from ragrounds.evals.compare.assertions import OpenShare, at_end
+from ragrounds.evals.claims.assertions import OpenShare, at_end
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import LEVEL, conclusions, finding

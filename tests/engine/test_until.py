@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import FinishedAttempt, Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Fault, Question, Reply, Score, Usage
-from ragrounds.evals.compare.assertions import check_claims
+from ragrounds.evals.claims.assertions import check_claims
+from ragrounds.evals.claims.sequential_stop import ClaimStop, earlier_record, save_stop
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, save_stop
 from ragrounds.evals.compare.stopped_runs import StopRecord, stop_records
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.question_order import draw_rounds, rounds_within

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from ragrounds.base.records import FINAL, OPEN, OUTCOMES, WITHOUT_ANSWER, AnswerStatus, Status, blank, legend, outcome
-from ragrounds.evals.compare.claims import BOUNDED_MEASURES
+from ragrounds.evals.claims.claims import BOUNDED_MEASURES
 from ragrounds.evals.scorers import ready_scorers
 from ragrounds.evals.scorers.answer_status import read_long
 from tests.scorers.making import attempt, gold, question

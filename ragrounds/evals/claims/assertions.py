@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run, outcome
 from ragrounds.evals.benchmarks.benchmark import cluster_of
-from ragrounds.evals.compare.claims import (
+from ragrounds.evals.claims.claims import (
     Claim,
     ClaimedSum,
     Condition,

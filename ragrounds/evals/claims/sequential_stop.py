@@ -19,7 +19,7 @@ import msgspec
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run, Score, outcome
-from ragrounds.evals.compare.claims import Claim, LiveClaim, check_measures, parse_claim, resolved
+from ragrounds.evals.claims.claims import Claim, LiveClaim, check_measures, parse_claim, resolved
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, StopRecord, stop_records
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
@@ -61,7 +61,7 @@ class ClaimStop:
     """Ends the runs of one replay when a claim about them is decided.
 
     Args:
-        claim: see :mod:`ragrounds.evals.compare.claims`.
+        claim: see :mod:`ragrounds.evals.claims.claims`.
         runs: those of the replay; the claim's must be among them.
         questions: the benchmark's.
         seed: of the order in which they are asked.

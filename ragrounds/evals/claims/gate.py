@@ -11,7 +11,7 @@
     [advisory]
     "cheap" = { claim = "cost(new) < 0.01", most = 0.1 }
 
-A rule is a claim (:mod:`ragrounds.evals.compare.claims`) without a level: the policy's `error` is for all of them. Each
+A rule is a claim (:mod:`ragrounds.evals.claims.claims`) without a level: the policy's `error` is for all of them. Each
 condition of a rule is followed by two one-sided tests that are valid at any number of questions
 (:mod:`ragrounds.evals.stats.one_sided`): it *holds* at the error `error`, it *fails* at `error / k` with k conditions
 in the critical and supporting rules.
@@ -42,7 +42,7 @@ from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Attempt, Question, Run, Score
 from ragrounds.base.text import parse_toml
-from ragrounds.evals.compare.claims import (
+from ragrounds.evals.claims.claims import (
     BOUNDED_MEASURES,
     Claim,
     Condition,
@@ -53,8 +53,8 @@ from ragrounds.evals.compare.claims import (
     claimed_sum,
     parse_claim,
 )
+from ragrounds.evals.claims.sequential_stop import ClaimStop, earlier_record, measured_value, save_stop
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, attempt_cost
-from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_record, measured_value, save_stop
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default

@@ -13,7 +13,7 @@ whole two-sided interval of that level does, fails where no part of it does, and
 the point estimates decide.
 
 :class:`LiveClaim` takes rounds of questions one after the other and says how the claim stands, by intervals that are
-valid at any number of rounds. Nothing here reads a store: see `ragrounds.evals.compare.assertions`.
+valid at any number of rounds. Nothing here reads a store: see `ragrounds.evals.claims.assertions`.
 """
 
 from __future__ import annotations
