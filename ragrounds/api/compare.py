@@ -43,10 +43,10 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, Decision
 from ragrounds.evals.scorers import scorer_name
+from ragrounds.evals.store.care.repricing import RepricedCalls, prices_of
+from ragrounds.evals.store.care.repricing import reprice as apply_prices
 from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, Unfinished, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
-from ragrounds.evals.store.repricing import RepricedCalls, prices_of
-from ragrounds.evals.store.repricing import reprice as apply_prices
 from ragrounds.evals.store.store import Store
 from ragrounds.tools.collection import collection_sizes
 from ragrounds.ui.agent_names import agent_names

@@ -23,10 +23,10 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.plugins import declared, extension_points
 from ragrounds.base.settings import Settings, settings_file
 from ragrounds.evals.judges.rescoring import check_scores
+from ragrounds.evals.store.care.salvage import SavedStore, save_store
+from ragrounds.evals.store.care.verification import Finding, Findings, Verification
 from ragrounds.evals.store.database import SAVE
-from ragrounds.evals.store.salvage import SavedStore, save_store
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.verification import Finding, Findings, Verification
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import ServerCapabilities, probe
 from ragrounds.ui.text import number_of, safe

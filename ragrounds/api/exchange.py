@@ -25,9 +25,9 @@ from ragrounds.base.records import FINAL
 from ragrounds.base.settings import Settings
 from ragrounds.evals.exchange.formats import EXPORTS, Export, ExportFormat, export_formats, find_export
 from ragrounds.evals.scorers.words import copy_words
+from ragrounds.evals.store.care.transfer import TransferResult, choose_runs, copy_runs
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.run_names import copy_names
-from ragrounds.evals.store.transfer import TransferResult, choose_runs, copy_runs
 from ragrounds.ui.run_tables import transfer_lines
 
 STORE = "store"

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.api.workspace import RunsGiven, chosen_settings, made_beside, make_folder, open_store, opened_runs
 from ragrounds.base.settings import Settings
-from ragrounds.evals.store.journal_file import adopt_journal, read_journal_file, recorded_text
+from ragrounds.evals.store.care.journal_file import adopt_journal, read_journal_file, recorded_text
 
 
 class JournalFile(Struct, frozen=True, kw_only=True):

@@ -29,9 +29,9 @@ from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.recorded import with_replies
-from ragrounds.evals.store import garbage
+from ragrounds.evals.store.care import garbage
+from ragrounds.evals.store.care.garbage import Garbage
 from ragrounds.evals.store.database import reclaim_space
-from ragrounds.evals.store.garbage import Garbage
 from ragrounds.evals.store.leases import Lease, worker
 from ragrounds.evals.store.ledger import Ledger, ledger
 from ragrounds.evals.store.reads import RunDifference, reads_of, run_differences

@@ -13,10 +13,10 @@ from rich.text import Text
 from ragrounds.base.records import OUTCOMES, Read, Run
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.overview import RunOverview
-from ragrounds.evals.store.garbage import Garbage, RowVolume
+from ragrounds.evals.store.care.garbage import Garbage, RowVolume
+from ragrounds.evals.store.care.transfer import TransferResult
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.reads import RunDifference
-from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.ui.agent_names import corpora_apart
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.columns import Column, TextTable, table_of, words

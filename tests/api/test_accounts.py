@@ -15,7 +15,7 @@ from ragrounds.api.workspace import JournalMode
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.garbage import collect_garbage
+from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.store import Store
 from tests.build.casing import drawn
 from tests.cli_grading.test_judge_command import ANSWERS, stage

@@ -9,7 +9,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
-from ragrounds.evals.store.repricing import RepricedCalls
+from ragrounds.evals.store.care.repricing import RepricedCalls
 from ragrounds.evals.store.store import Store
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli

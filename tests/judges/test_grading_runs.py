@@ -5,7 +5,7 @@ from ragrounds.base.records import FINAL, Gold, Question
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.runs import judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.store.garbage import collect_garbage
+from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store

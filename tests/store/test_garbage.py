@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import FINAL, Call, Reply, Usage
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.care.garbage import Garbage, RowVolume, collect_garbage
 from ragrounds.evals.store.database import reclaim_space
-from ragrounds.evals.store.garbage import Garbage, RowVolume, collect_garbage
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import trace
@@ -154,7 +154,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.garbage import collect_garbage
+from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.base.records import FINAL
 deletes = 0
 with Store(Path(sys.argv[1])) as store:

@@ -135,8 +135,8 @@ def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     from ragrounds.api.workspace import chosen_settings, open_store
     from ragrounds.base.records import Reply
     from ragrounds.evals.store import schema
+    from ragrounds.evals.store.care.journal_file import recorded_text
     from ragrounds.evals.store.codec import pack
-    from ragrounds.evals.store.journal_file import recorded_text
     from ragrounds.evals.store.row_sums import summed
 
     planted = "planted-3f8Qz71Lk0"

@@ -18,12 +18,12 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.attempt_notes import notes_of, write_note
+from ragrounds.evals.store.care.verification import Findings, Verification
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.reads import read_rows
 from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row, summed
 from ragrounds.evals.store.servers import keep_server, known_servers
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.verification import Findings, Verification
 from ragrounds.evals.trace.attempt_facts import make_facts
 from ragrounds.evals.trace.run_facts import attempt_totals
 from ragrounds.evals.trace.summaries import Pages

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.database import writing_failed
-from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 

@@ -47,7 +47,7 @@ from ragrounds.evals.judges.methods import find_method
 from ragrounds.evals.judges.recorded import RecordedJudge
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code, scores_by_default
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
-from ragrounds.evals.store.repricing import Repricing, sums_of
+from ragrounds.evals.store.care.repricing import Repricing, sums_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
 

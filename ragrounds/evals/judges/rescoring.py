@@ -33,8 +33,8 @@ from ragrounds.evals.store.row_sums import is_whole_row
 from ragrounds.evals.store.store import Store
 
 if TYPE_CHECKING:
-    from ragrounds.evals.store.garbage import Progress
-    from ragrounds.evals.store.verification import Findings
+    from ragrounds.evals.store.care.garbage import Progress
+    from ragrounds.evals.store.care.verification import Findings
 
 _LOG = logging.getLogger(__name__)
 _LONG = 2_000

@@ -21,9 +21,9 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import UNANSWERED, Run, Status, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
+from ragrounds.evals.store.care.garbage import Marks
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import snapshot, stream
-from ragrounds.evals.store.garbage import Marks
 from ragrounds.evals.store.store import Store
 
 LedgerKey = Literal["run", "role", "node", "model"]

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from ragrounds.base.records import Attempt, Entered, Gold, Noted, Run
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.care.garbage import Progress
 from ragrounds.evals.store.database import autocommit, chunks, upsert, writing
-from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store

@@ -24,9 +24,9 @@ from msgspec import Struct
 from ragrounds.base.records import Gold, Question, Run, Score
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
+from ragrounds.evals.store.care.garbage import Progress
 from ragrounds.evals.store.codec import StoredQuestion, decompress, score_of
 from ragrounds.evals.store.database import autocommit
-from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.row_sums import is_whole, summed_columns
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_facts import lacking_facts, make_facts

@@ -24,6 +24,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_notes import LONGEST_NOTE
+from ragrounds.evals.store.care.garbage import BATCH, UNREADABLE, Marks, Progress, reported
 from ragrounds.evals.store.codec import (
     Fetch,
     StoredQuestion,
@@ -34,7 +35,6 @@ from ragrounds.evals.store.codec import (
     unpack,
 )
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing
-from ragrounds.evals.store.garbage import BATCH, UNREADABLE, Marks, Progress, reported
 from ragrounds.evals.store.journal import arena_payer
 from ragrounds.evals.store.run_names import find_runs
 from ragrounds.evals.store.servers import adopt_servers

@@ -27,9 +27,9 @@ from ragrounds.base.records import Run
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import escaped_json
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.care.garbage import Marks
 from ragrounds.evals.store.codec import unpack
 from ragrounds.evals.store.database import snapshot, stream
-from ragrounds.evals.store.garbage import Marks
 from ragrounds.evals.store.journal import Arrived, leave_arrivals
 from ragrounds.evals.store.servers import fingerprint_in, keep_server, known_servers
 from ragrounds.evals.store.store import Store

@@ -1,8 +1,9 @@
 """What can be read of a store whose file is damaged, saved into a new one (`ragrounds doctor --store --save FOLDER`).
 
-Every page of the file is read by itself (:mod:`ragrounds.evals.store.sqlite_pages`), so that a damaged one hides no
-other. A row is kept where it is what was written and where all that it rests on was kept too: the new store is whole.
-What is lost is made again by the commands that made it: a run's from its recorded calls, which nobody pays again.
+Every page of the file is read by itself (:mod:`ragrounds.evals.store.care.sqlite_pages`), so that a damaged one hides
+no other. A row is kept where it is what was written and where all that it rests on was kept too: the new store is
+whole. What is lost is made again by the commands that made it: a run's from its recorded calls, which nobody pays
+again.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import Arena
+from ragrounds.evals.store.care.garbage import BATCH, UNREADABLE, Marks, Progress
+from ragrounds.evals.store.care.sqlite_pages import Pages
+from ragrounds.evals.store.care.transfer import check_row
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
 from ragrounds.evals.store.database import insert_new, writing
-from ragrounds.evals.store.garbage import BATCH, UNREADABLE, Marks, Progress
 from ragrounds.evals.store.journal import copy_arrivals
-from ragrounds.evals.store.sqlite_pages import Pages
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.transfer import check_row
 
 _PASSES = (
     (schema.questions, schema.blobs, schema.servers, schema.meta),

@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.care.garbage import UNREADABLE, Marks, Progress, reported
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
 from ragrounds.evals.store.database import dialect_of, said, snapshot, stream
-from ragrounds.evals.store.garbage import UNREADABLE, Marks, Progress, reported
 from ragrounds.evals.store.leases import is_stale
 
 Grade = Literal["damage", "note"]
