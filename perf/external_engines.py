@@ -44,8 +44,8 @@ from langchain_core.embeddings import Embeddings
 from ragrounds.api import index
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
-from ragrounds.tools.collection import open_named
-from ragrounds.tools.embedders import joined
+from ragrounds.tools.index.collection import open_named
+from ragrounds.tools.index.embedders import joined
 from ragrounds.tools.retriever import open_searcher, retrievers
 from tests.servers.engines import chroma, pgvector_programs
 from tests.servers.filled_engines import Row as Passed

@@ -208,7 +208,7 @@ class Embedding:
         self._url = url
 
     def __call__(self, kind: str, stream: bool) -> tuple[str, str]:
-        from ragrounds.tools.embedders import Encoding, OpenAIEmbedder
+        from ragrounds.tools.index.embedders import Encoding, OpenAIEmbedder
         from tests.servers.raw_replies import STREAMED, slug
 
         encoding = Encoding(model=f"openai:{STREAMED * stream}{slug(kind)}", base_url=self._url)

@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import every_trace
 from ragrounds.models.tokens import count
-from ragrounds.tools.analysers import analyser
-from ragrounds.tools.chunkers import splitter
-from ragrounds.tools.collection import open_named
+from ragrounds.tools.index.analysers import analyser
+from ragrounds.tools.index.chunkers import splitter
+from ragrounds.tools.index.collection import open_named
 from tests.build.long_reports import MadeReport, write_reports
 from tests.servers.process import Running, openai_server
 

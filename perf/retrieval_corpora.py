@@ -26,8 +26,8 @@ from pathlib import Path
 import msgspec
 
 from ragrounds.base.records import Passage
-from ragrounds.tools.collection import Collection, Manifest, PassageWriter, write_whole
-from ragrounds.tools.collection_builder import _index_ids
+from ragrounds.tools.index.collection import Collection, Manifest, PassageWriter, write_whole
+from ragrounds.tools.index.collection_builder import _index_ids
 
 SHAPES = {"abstracts": (4, 7), "textbooks": (9, 17), "titles": (1, 1), "paragraphs": (2, 4)}
 """Fewest and most sentences of a passage; the first is its title."""

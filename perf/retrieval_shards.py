@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from ragrounds.tools.collection_builder import open_collection
+from ragrounds.tools.index.collection_builder import open_collection
 from ragrounds.tools.retrievers.bm25 import Bm25Parameters, open_bm25
 
 

@@ -27,7 +27,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from ragrounds.base.specs import parse
-from ragrounds.tools.vector_index import FaissForm, FlatStore, build_index, faiss_form, measured_recall, read_index
+from ragrounds.tools.index.vector_index import (
+    FaissForm,
+    FlatStore,
+    build_index,
+    faiss_form,
+    measured_recall,
+    read_index,
+)
 
 K = 32
 FORMS = (

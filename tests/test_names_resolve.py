@@ -178,7 +178,7 @@ def test_a_plugin_is_digested_with_its_package_and_with_what_it_takes_from_this_
     package = tmp_path / "their_package"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "searching.py").write_text("from ragrounds.tools.postings import Postings\nfrom . import folds\n")
+    (package / "searching.py").write_text("from ragrounds.tools.index.postings import Postings\nfrom . import folds\n")
     (package / "folds.py").write_text("FOLDS = 3\n")
     monkeypatch.syspath_prepend(tmp_path)
 

@@ -20,8 +20,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from ragrounds.base.records import Passage
 from ragrounds.base.text import safe
-from ragrounds.tools.build_report import BuildReport, storable
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
+from ragrounds.tools.index.build_report import BuildReport, storable
 
 PAGE = Path(__file__).parents[2] / "perf" / "awkward_files.md"
 _FORMS = "http://schemas.openxmlformats.org"

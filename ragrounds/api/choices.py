@@ -9,8 +9,8 @@ from ragrounds.evals.analyses.analysis import ANALYSES, Analysis, AnalysisRecord
 from ragrounds.evals.scorers import all_scorers
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.catalogue import SCORERS
-from ragrounds.tools.analysers import NAMES
-from ragrounds.tools.cards import RetrieverCard, cards, missing
+from ragrounds.tools.index.analysers import NAMES
+from ragrounds.tools.index.cards import RetrieverCard, cards, missing
 from ragrounds.tools.retriever import RETRIEVERS, Retriever, retrievers
 
 

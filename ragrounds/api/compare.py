@@ -48,7 +48,7 @@ from ragrounds.evals.store.care.repricing import reprice as apply_prices
 from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, Unfinished, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
 from ragrounds.evals.store.store import Store
-from ragrounds.tools.collection import collection_sizes
+from ragrounds.tools.index.collection import collection_sizes
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.analysis_tables import analysis_table, print_analysis, with_names
 from ragrounds.ui.columns import Column

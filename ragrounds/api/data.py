@@ -37,8 +37,8 @@ from ragrounds.evals.compare.question_values import answered_with
 from ragrounds.evals.compare.run_audit import RunFinding, audit_runs
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.run_names import kept_names
-from ragrounds.tools.collection import open_named
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
+from ragrounds.tools.index.collection import open_named
 from ragrounds.ui.text import one_line
 
 

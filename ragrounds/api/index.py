@@ -20,8 +20,9 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.files import make_home
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import parse
-from ragrounds.tools.chunkers import complete
-from ragrounds.tools.collection import (
+from ragrounds.tools.corpora import BadLine, UnreadableLine, corpus_source, guess_family
+from ragrounds.tools.index.chunkers import complete
+from ragrounds.tools.index.collection import (
     collection_damage,
     collection_names,
     find_named,
@@ -31,12 +32,11 @@ from ragrounds.tools.collection import (
     read_manifest,
     versions,
 )
-from ragrounds.tools.collection_builder import build_version, exclusive_build, read_report
-from ragrounds.tools.corpora import BadLine, UnreadableLine, corpus_source, guess_family
-from ragrounds.tools.index_details import EngineSize, IndexDetails, IndexVersion
+from ragrounds.tools.index.collection_builder import build_version, exclusive_build, read_report
+from ragrounds.tools.index.index_details import EngineSize, IndexDetails, IndexVersion
+from ragrounds.tools.index.vector_events import BUILT
+from ragrounds.tools.index.vector_files import import_vectors
 from ragrounds.tools.retriever import open_searcher
-from ragrounds.tools.vector_events import BUILT
-from ragrounds.tools.vector_files import import_vectors
 
 
 class BuiltIndex(Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ from ragrounds.evals.trace.run_facts import check_replayable
 from ragrounds.models.options import VLLM
 from ragrounds.models.providers import BASELINE
 from ragrounds.tools.gold_documents import absent_words
-from ragrounds.tools.vector_events import BUILT
+from ragrounds.tools.index.vector_events import BUILT
 from ragrounds.ui.claim_text import live_claim_text
 from ragrounds.ui.comparison_warnings import drawn_words
 

@@ -48,7 +48,7 @@ from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.tools.cards import named_embedder
+from ragrounds.tools.index.cards import named_embedder
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.progress.judged import JudgeProgress

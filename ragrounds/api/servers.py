@@ -17,7 +17,7 @@ from ragrounds.evals.engine.servers import meet_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
-from ragrounds.tools.embedding_servers import embedding_models, with_fingerprints
+from ragrounds.tools.index.embedding_servers import embedding_models, with_fingerprints
 
 if TYPE_CHECKING:
     from ragrounds.evals.engine.servers import MetServers

@@ -27,7 +27,7 @@ from ragrounds.evals.studies.figures import CellFigure, queries_figure
 from ragrounds.evals.studies.state import KeptCell
 from ragrounds.evals.studies.study import Settings, StudyCell
 from ragrounds.evals.studies.table import CellResult
-from ragrounds.tools.cards import named_embedder
+from ragrounds.tools.index.cards import named_embedder
 from ragrounds.tools.retriever import spec_code
 
 Carried = Iterator[tuple[StudyCell, CellResult]]

@@ -12,8 +12,8 @@ from ragrounds.evals.studies.study import StudyCell, agent_text
 from ragrounds.models.options import starts_server, with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.models.vllm_server import executable
-from ragrounds.tools.collection import open_named
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
+from ragrounds.tools.index.collection import open_named
 
 
 def lacking(cell: StudyCell, settings: Settings) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ragrounds.api.arguments import Arg, Home, OwnSettings, takes
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, unheard
 from ragrounds.base.errors import UserError
-from ragrounds.tools.collection import write_whole
+from ragrounds.tools.index.collection import write_whole
 from ragrounds.train.card import TABLE, write_pair
 from ragrounds.train.evaluation import PairTable, pair_spec
 from ragrounds.train.evaluation import evaluate as evaluate_pairs

@@ -21,7 +21,7 @@ from ragrounds.base.contracts import Searcher
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec, parse
-from ragrounds.tools.collection_builder import Progress
+from ragrounds.tools.index.collection_builder import Progress
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.fusion import reciprocal_rank_fusion

@@ -24,8 +24,8 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage, Question
 from ragrounds.build.files import Lines, beir_files, json_lines
 from ragrounds.build.outcome import JsonObject
-from ragrounds.tools.collection_builder import Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.index.collection_builder import Progress, open_collection
 from ragrounds.tools.leak_guard import GUARD_FILE
 
 

@@ -32,8 +32,8 @@ from ragrounds.base.specs import Spec, Value, check_known, parse
 from ragrounds.graphs.documents import fitted, written
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import read_object, sentences
-from ragrounds.tools.analysers import analyser
-from ragrounds.tools.weights import load_weights
+from ragrounds.tools.index.analysers import analyser
+from ragrounds.tools.index.weights import load_weights
 
 PROMPTS = ("refine/notes",)
 WAYS: Mapping[str, Mapping[str, Value]] = MappingProxyType(

@@ -31,9 +31,9 @@ from ragrounds.base.errors import UserError, nearest, unknown
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import parse
 from ragrounds.base.text import fault
-from ragrounds.tools.build_report import BuildEntry, BuildReport, Outcome, storable
 from ragrounds.tools.documents import READINGS, is_document, kind_of, kinds, read_document
 from ragrounds.tools.documents.found import DocumentFault
+from ragrounds.tools.index.build_report import BuildEntry, BuildReport, Outcome, storable
 from ragrounds.tools.jsonlines import ENDINGS, read_lines
 
 FAMILIES = ("beir", "r2med", "medrag", "jsonl", "files")

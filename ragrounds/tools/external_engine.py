@@ -17,7 +17,6 @@ from ragrounds.base.http import causes
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_parameters import (
     ExternalParameters,
     Record,
@@ -28,6 +27,7 @@ from ragrounds.tools.external_parameters import (
     text_of,
     variable,
 )
+from ragrounds.tools.index.embedders import Metric, Vectors
 
 Vendor = Any
 """What a vendor's client is or gives: its types are its own matter, and the tests run the real one."""

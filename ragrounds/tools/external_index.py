@@ -41,9 +41,9 @@ from ragrounds.base.records import Passage
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.tools.embedders import Vectors, check_embedder, open_embedder
 from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found
 from ragrounds.tools.external_parameters import query_encoding, read_parameters
+from ragrounds.tools.index.embedders import Vectors, check_embedder, open_embedder
 from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
 
 SAMPLED = 1_000

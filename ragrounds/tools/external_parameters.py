@@ -16,8 +16,8 @@ from ragrounds.base.addresses import check_address
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.specs import Spec, Value, check_known, parse
 from ragrounds.base.text import safe
-from ragrounds.tools.cards import card_encoding, cards, encoding_of
-from ragrounds.tools.embedders import Encoding
+from ragrounds.tools.index.cards import card_encoding, cards, encoding_of
+from ragrounds.tools.index.embedders import Encoding
 
 Mode = Literal["vector", "text", "hybrid"]
 Record = Mapping[str, object]

@@ -9,7 +9,7 @@ from pathlib import Path
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold
 from ragrounds.base.text import safe
-from ragrounds.tools.collection import open_named
+from ragrounds.tools.index.collection import open_named
 
 
 def absent_words(golds: Iterable[Gold], corpus: str, home: Path) -> str:

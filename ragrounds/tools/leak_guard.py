@@ -18,7 +18,7 @@ import msgspec
 
 from ragrounds.base.contracts import MeanSearcher, Searcher
 from ragrounds.base.records import Passage
-from ragrounds.tools.analysers import words
+from ragrounds.tools.index.analysers import words
 from ragrounds.tools.jsonlines import read_rows
 from ragrounds.tools.merged import passages_of
 

@@ -25,10 +25,10 @@ from ragrounds.base.digests import code_digest, file_digest, home_of, text_diges
 from ragrounds.base.errors import UserError, nearest, unknown
 from ragrounds.base.plugins import ExtensionPoint, fields_amiss, is_import_path
 from ragrounds.base.specs import Spec, Value, check_known, parse
-from ragrounds.tools.cards import cards
-from ragrounds.tools.collection import Collection
-from ragrounds.tools.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.index.cards import cards
+from ragrounds.tools.index.collection import Collection
+from ragrounds.tools.index.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.merged import MergedSearcher
 
 _ROOM = "ragrounds.tools"

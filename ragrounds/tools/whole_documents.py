@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from ragrounds.base.encodings import encoding_of
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
-from ragrounds.tools.chunkers import complete
-from ragrounds.tools.collection import Collection
+from ragrounds.tools.index.chunkers import complete
+from ragrounds.tools.index.collection import Collection
 
 _HEADINGS = " -- "
 _SURE = 20

@@ -22,7 +22,7 @@ from msgspec import Struct
 from ragrounds.base.errors import UserError
 from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.tools.corpora import CorpusSource, corpus_source, passages
-from ragrounds.tools.embedders import Vectors, joined
+from ragrounds.tools.index.embedders import Vectors, joined
 from ragrounds.tools.jsonlines import read_rows
 from ragrounds.train.spec import Pairs, Texts
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragrounds.base.errors import UserError
-from ragrounds.tools.weights import weights_missing
+from ragrounds.tools.index.weights import weights_missing
 from ragrounds.train.libraries import sentence_transformers, torch
 from ragrounds.train.spec import Encoder, Lora
 

@@ -32,7 +32,7 @@ from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import read_prices
 from ragrounds.models.providers import open_model
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.tools.embedders import Vectors
+from ragrounds.tools.index.embedders import Vectors
 from ragrounds.train.data import Example
 from ragrounds.train.spec import Mining
 

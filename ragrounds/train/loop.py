@@ -20,7 +20,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.tools.collection_builder import disk_error
+from ragrounds.tools.index.collection_builder import disk_error
 from ragrounds.train.libraries import torch
 from ragrounds.train.spec import Stage
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragrounds.base.errors import UserError
-from ragrounds.tools.embedders import Vectors
+from ragrounds.tools.index.embedders import Vectors
 from ragrounds.train.data import Example
 from ragrounds.train.libraries import torch
 from ragrounds.train.loop import Loss

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ragrounds.tools.collection import write_whole
-from ragrounds.tools.embedders import Vectors
+from ragrounds.tools.index.collection import write_whole
+from ragrounds.tools.index.embedders import Vectors
 from ragrounds.train.data import Example, diverse, fingerprint, read_pairs, read_texts
 from ragrounds.train.hard_negatives import mine, open_verifier
 from ragrounds.train.spec import Training

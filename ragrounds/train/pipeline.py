@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.tools.collection import write_whole
-from ragrounds.tools.collection_builder import disk_error, exclusive_build
-from ragrounds.tools.embedders import Vectors
+from ragrounds.tools.index.collection import write_whole
+from ragrounds.tools.index.collection_builder import disk_error, exclusive_build
+from ragrounds.tools.index.embedders import Vectors
 from ragrounds.train.data import fingerprint
 from ragrounds.train.encoders import (
     fit,

@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from rich.segment import Segment
 
 from ragrounds.base.text import safe
-from ragrounds.tools.vector_events import BUILT
+from ragrounds.tools.index.vector_events import BUILT
 
 
 class SafeConsole(Console):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from shlex import quote
 
-from ragrounds.tools.build_report import fold
-from ragrounds.tools.collection import Manifest
-from ragrounds.tools.index_details import IndexDetails, IndexVersion
+from ragrounds.tools.index.build_report import fold
+from ragrounds.tools.index.collection import Manifest
+from ragrounds.tools.index.index_details import IndexDetails, IndexVersion
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import number_of, one_line, safe, size
 

@@ -17,9 +17,9 @@ from ragrounds.base.specs import Spec
 from ragrounds.evals.retrieval.measures import means, measure
 from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter, retrieve
 from ragrounds.evals.retrieval.similarity import GradedPair, correlations, cosines
-from ragrounds.tools.analysers import analyser
 from ragrounds.tools.corpora import corpora_of
-from ragrounds.tools.embedders import Vectors
+from ragrounds.tools.index.analysers import analyser
+from ragrounds.tools.index.embedders import Vectors
 from ragrounds.tools.merged import MergedSearcher
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, open_searcher
 from tests.golden.cases import Case, Comparison, near

@@ -9,7 +9,7 @@ import pytest
 from hashed_words import TEXTS
 
 from ragrounds.api import index as indexes
-from ragrounds.tools.collection import open_named
+from ragrounds.tools.index.collection import open_named
 from tests.servers.engines import chroma, pgvector_programs
 from tests.servers.postgresql import restartable
 

@@ -23,7 +23,7 @@ from ragrounds.evals.studies.figures import CellFigure
 from ragrounds.evals.studies.study import Study, open_study, shipped_studies
 from ragrounds.evals.studies.table import CellResult, study_table
 from ragrounds.models.stand_in_server import stand_in_server
-from ragrounds.tools.cards import cards
+from ragrounds.tools.index.cards import cards
 from ragrounds.tools.retriever import find_retriever
 
 PAPERS = ("r2med-", "cmedteb-", "ogcarebench-")

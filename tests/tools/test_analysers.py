@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.base.errors import UserError
-from ragrounds.tools.analysers import LuceneEnglish, _lowered, _tokens, analyser, chinese_bigram, words
+from ragrounds.tools.index.analysers import LuceneEnglish, _lowered, _tokens, analyser, chinese_bigram, words
 
 
 @pytest.mark.parametrize(

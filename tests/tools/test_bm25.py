@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.specs import parse
-from ragrounds.tools import bm25_builder as builder
-from ragrounds.tools import bm25_term_counts
-from ragrounds.tools.analysers import analyser, words
-from ragrounds.tools.collection_builder import open_collection
+from ragrounds.tools.index import bm25_builder as builder
+from ragrounds.tools.index import bm25_term_counts
+from ragrounds.tools.index.analysers import analyser, words
+from ragrounds.tools.index.collection_builder import open_collection
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers import bm25 as module
 from ragrounds.tools.retrievers.bm25 import open_bm25
@@ -282,7 +282,7 @@ def test_it_is_compiled_once_that_pays_or_it_is_said_what_is_missing(tmp_path, m
     if there:
         pytest.importorskip("numba", reason="needs numba: install ragrounds[fast]")
     else:
-        monkeypatch.setitem(sys.modules, "ragrounds.tools.postings_numba", None)
+        monkeypatch.setitem(sys.modules, "ragrounds.tools.index.postings_numba", None)
     monkeypatch.setattr(module, "_WORTH", 12)
     (tmp_path / "corpus.jsonl").write_text(
         "".join(json.dumps({"_id": one, "text": text}) + "\n" for one, _, text in _ROWS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ragrounds.tools import build_report
-from ragrounds.tools.build_report import BuildEntry, BuildReport
+from ragrounds.tools.index import build_report
+from ragrounds.tools.index.build_report import BuildEntry, BuildReport
 
 
 def of_a_large_folder() -> BuildReport:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ragrounds.base.encodings import encoding_of
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
-from ragrounds.tools.chunkers import chunker, complete, paragraphs, splitter
+from ragrounds.tools.index.chunkers import chunker, complete, paragraphs, splitter
 
 
 def _document(text, title="T"):

@@ -8,7 +8,7 @@ import pytest
 
 from ragrounds.api import index
 from ragrounds.tools import retriever
-from ragrounds.tools.collection_builder import open_collection
+from ragrounds.tools.index.collection_builder import open_collection
 from ragrounds.tools.merged import MergedSearcher
 from ragrounds.tools.retriever import open_searcher, searcher_code, searcher_codes
 
@@ -55,7 +55,7 @@ def test_searchers_of_one_s_own_have_a_code(tmp_path):
 
 def test_the_cards_that_a_spec_names_are_a_part_of_it(monkeypatch):
     from ragrounds.base.specs import parse
-    from ragrounds.tools.cards import cards
+    from ragrounds.tools.index.cards import cards
 
     before = retriever.spec_code(parse("rerank[of=bm25,model=medcpt-cross]"))
     assert before != retriever.spec_code(parse("rerank[of=bm25,model=bge-reranker]"))

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.tools import collection_builder as collecting
-from ragrounds.tools.collection import Collection, open_named
-from ragrounds.tools.collection_builder import build_collection, open_collection
 from ragrounds.tools.corpora import corpus_source
+from ragrounds.tools.index import collection_builder as collecting
+from ragrounds.tools.index.collection import Collection, open_named
+from ragrounds.tools.index.collection_builder import build_collection, open_collection
 
 
 def _rows(count):

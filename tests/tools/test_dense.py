@@ -13,9 +13,9 @@ import embedding_doubles as doubles
 from ragrounds.base.contracts import MeanSearcher
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import parse
-from ragrounds.tools.cards import cards, encoding_of, missing
-from ragrounds.tools.collection_builder import open_collection
-from ragrounds.tools.embedders import Encoding, finish_vectors, joined
+from ragrounds.tools.index.cards import cards, encoding_of, missing
+from ragrounds.tools.index.collection_builder import open_collection
+from ragrounds.tools.index.embedders import Encoding, finish_vectors, joined
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.dense import FlatStore
 from tests.servers.engines import chroma
@@ -173,7 +173,7 @@ def test_real_weights(beir, tmp_path, minilm):
 
 @pytest.mark.slow
 def test_pairs_prefixes_and_two_encoders(minilm):
-    from ragrounds.tools.embedders import open_embedder
+    from ragrounds.tools.index.embedders import open_embedder
 
     base = {"model": str(minilm), "document_model": str(minilm), "document_length": 64, "metric": "ip"}
     pair = open_embedder(Encoding(join="pair", pooling="cls", **base))

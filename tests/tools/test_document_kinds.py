@@ -14,12 +14,12 @@ import pytest
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
 from ragrounds.tools import documents
-from ragrounds.tools.build_report import BuildReport
-from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 from ragrounds.tools.documents.encodings import decode
 from ragrounds.tools.documents.found import DocumentFault
 from ragrounds.tools.documents.jats import read_article
+from ragrounds.tools.index.build_report import BuildReport
+from ragrounds.tools.index.collection_builder import open_collection
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "scripts" / "awkward_files.py"))
 word, said, pdf = SCRIPT["word"], SCRIPT["said"], SCRIPT["pdf"]

@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.tools.chunkers import chunker
 from ragrounds.tools.corpora import corpus_source, guess_family, passages
+from ragrounds.tools.index.chunkers import chunker
 
 _NXML = """<?xml version="1.0"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS//EN" "JATS-archivearticle1.dtd">

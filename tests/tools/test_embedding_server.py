@@ -10,10 +10,10 @@ import pytest
 
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.specs import parse
-from ragrounds.tools import embedders
-from ragrounds.tools.cards import encoding_of
-from ragrounds.tools.embedders import Encoding, OpenAIEmbedder, Vectors
-from ragrounds.tools.embedding_servers import embedding_models, with_fingerprints
+from ragrounds.tools.index import embedders
+from ragrounds.tools.index.cards import encoding_of
+from ragrounds.tools.index.embedders import Encoding, OpenAIEmbedder, Vectors
+from ragrounds.tools.index.embedding_servers import embedding_models, with_fingerprints
 from tests.servers.raw_replies import KINDS, RawServer, raw_server
 
 KEY = "sk-test-0123456789abcdefghijkl"

@@ -63,7 +63,7 @@ async def test_a_real_late_encoder_with_random_weights(beir, tmp_path, tiny):
 
 @pytest.mark.slow
 def test_documents_are_shared_among_devices_and_types(tiny):
-    from ragrounds.tools.embedders import Encoding, open_embedder
+    from ragrounds.tools.index.embedders import Encoding, open_embedder
 
     base = {"model": str(tiny), "pooling": "mean"}
     texts = [("", text) for _, _, text in _ROWS[:9]]

@@ -9,7 +9,7 @@ import pytest
 
 from ragrounds.api import index
 from ragrounds.base.errors import UserError
-from ragrounds.tools import engine_files
+from ragrounds.tools.index import engine_files
 from ragrounds.tools.retriever import open_searcher
 
 _ROWS = [(f"d{n}", "", f"word{n} gout {'renal' * (n % 3)} w{n % 7}") for n in range(40)]

@@ -4,8 +4,8 @@ import json
 
 from ragrounds.api import data
 from ragrounds.base.records import Gold
-from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.gold_documents import absent_words
+from ragrounds.tools.index.collection_builder import open_collection
 
 
 def golds(*documents):

@@ -10,9 +10,9 @@ from ragrounds.api import index
 from ragrounds.api.resume import kept_options
 from ragrounds.api.workspace import chosen_settings
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.tools import collection_builder
-from ragrounds.tools.collection import open_named
-from ragrounds.tools.collection_builder import exclusive_build
+from ragrounds.tools.index import collection_builder
+from ragrounds.tools.index.collection import open_named
+from ragrounds.tools.index.collection_builder import exclusive_build
 from ragrounds.tools.retriever import open_searcher
 
 

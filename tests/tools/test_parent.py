@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from ragrounds.base.contracts import Library, MeanSearcher
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
-from ragrounds.tools.chunkers import chunker, complete
-from ragrounds.tools.collection import open_named
-from ragrounds.tools.collection_builder import build_collection
 from ragrounds.tools.corpora import corpus_source
+from ragrounds.tools.index.chunkers import chunker, complete
+from ragrounds.tools.index.collection import open_named
+from ragrounds.tools.index.collection_builder import build_collection
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.parent import ParentSearcher
 from ragrounds.tools.whole_documents import joined_chunks

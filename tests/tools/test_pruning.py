@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ragrounds.base.specs import parse
-from ragrounds.tools.collection_builder import open_collection
+from ragrounds.tools.index.collection_builder import open_collection
 from ragrounds.tools.retrievers import bm25
 from ragrounds.tools.retrievers.bm25 import open_bm25
 

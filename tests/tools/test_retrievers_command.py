@@ -8,7 +8,7 @@ from types import ModuleType
 from typer.testing import CliRunner
 
 from ragrounds.cli.entry import command_line
-from ragrounds.tools.cards import cards
+from ragrounds.tools.index.cards import cards
 
 
 def test_every_card_is_listed_with_what_is_missing(monkeypatch, tmp_path):
@@ -37,7 +37,7 @@ def test_every_card_is_listed_with_what_is_missing(monkeypatch, tmp_path):
 
 
 def test_weights_that_are_here_are_usable(monkeypatch, tmp_path):
-    from ragrounds.tools import cards as module
+    from ragrounds.tools.index import cards as module
 
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))

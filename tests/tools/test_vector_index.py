@@ -9,9 +9,8 @@ pytest.importorskip("faiss")
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import parse
-from ragrounds.tools.retriever import open_searcher
-from ragrounds.tools.vector_events import BUILT
-from ragrounds.tools.vector_index import (
+from ragrounds.tools.index.vector_events import BUILT
+from ragrounds.tools.index.vector_index import (
     FaissForm,
     FlatStore,
     build_index,
@@ -20,6 +19,7 @@ from ragrounds.tools.vector_index import (
     measured_recall,
     read_index,
 )
+from ragrounds.tools.retriever import open_searcher
 
 _HASHING = 'model="import:embedding_doubles:Hashing"'
 
@@ -42,7 +42,7 @@ def brute(vectors, query, k, metric):
 @pytest.mark.parametrize("metric", ["cosine", "l2"])
 @pytest.mark.parametrize("kept", [np.float32, np.float16])
 def test_flat_search_is_exact_over_what_is_stored(metric, kept, monkeypatch):
-    monkeypatch.setattr("ragrounds.tools.vector_index._BLOCK", 700)  # several blocks
+    monkeypatch.setattr("ragrounds.tools.index.vector_index._BLOCK", 700)  # several blocks
     vectors = clustered().astype(kept)
     store = FlatStore(vectors, metric)
     queries = clustered(5, seed=1)

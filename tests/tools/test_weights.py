@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.tools import weights
+from ragrounds.tools.index import weights
+from ragrounds.tools.index.weights import check_weights, weights_are_here
 from ragrounds.tools.retriever import open_searcher
-from ragrounds.tools.weights import check_weights, weights_are_here
 
 _ID = "nobody/such-weights"
 

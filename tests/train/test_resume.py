@@ -145,7 +145,7 @@ def test_a_checkpoint_that_holds_code_is_refused_and_runs_none(opened, tmp_path)
 
 
 def test_two_processes_do_not_train_in_one_folder(opened):
-    from ragrounds.tools.collection_builder import exclusive_build
+    from ragrounds.tools.index.collection_builder import exclusive_build
 
     run = opened()
     with exclusive_build(run.out), pytest.raises(UserError, match="Another process"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ragrounds.base.records import Run
-from ragrounds.tools.index_details import IndexDetails, IndexVersion
+from ragrounds.tools.index.index_details import IndexDetails, IndexVersion
 from ragrounds.ui.comparison_words import span_of_days
 from ragrounds.ui.index_lines import details_lines
 from ragrounds.ui.leaderboard.board import day

@@ -69,7 +69,7 @@ from ragrounds.models.prices import Price, used_price
 from ragrounds.models.reply_parts import believed, request_usage
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.tools.agent_tools import DOCUMENT, FETCH, MCP, READ, AgentTool, WrongArguments, in_turn, passages_of
-from ragrounds.tools.embedders import USED
+from ragrounds.tools.index.embedders import USED
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
 from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES, SEARCH_REQUESTS

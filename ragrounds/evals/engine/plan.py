@@ -57,8 +57,8 @@ from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.tools.agent_tools import CORPUS, READ, AgentTool, ToolSources, check_tools, open_tools, tools_need_corpus
-from ragrounds.tools.collection_builder import Progress
-from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
+from ragrounds.tools.index.collection_builder import Progress
+from ragrounds.tools.index.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
 from ragrounds.tools.mcp_servers import McpSource
 from ragrounds.tools.retriever import needs_corpus, open_searcher, searcher_codes
 from ragrounds.version import __version__

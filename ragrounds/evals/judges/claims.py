@@ -40,7 +40,7 @@ from ragrounds.evals.scorers.claim_record import ClaimRecord, ClaimScorer, Verif
 from ragrounds.evals.scorers.judged import Said
 from ragrounds.evals.trace.traces import TracedCall, calls, traced_calls
 from ragrounds.graphs.shapes import sentences
-from ragrounds.tools.embedders import joined
+from ragrounds.tools.index.embedders import joined
 
 _HEAD = 80
 """Letters of a passage's text by which it is found in a prompt, which may have cut it."""

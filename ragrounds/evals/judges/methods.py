@@ -16,7 +16,7 @@ from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge, judge_code
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
-from ragrounds.tools.cards import NamedEmbedder
+from ragrounds.tools.index.cards import NamedEmbedder
 
 
 class JudgeMeans(Struct, frozen=True, kw_only=True):

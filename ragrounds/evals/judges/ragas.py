@@ -36,8 +36,8 @@ from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasMethod, Ragas
 from ragrounds.evals.trace.traces import FoundPassages, searches_by
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
-from ragrounds.tools.cards import NamedEmbedder
-from ragrounds.tools.embedders import MeteredEmbedder, joined
+from ragrounds.tools.index.cards import NamedEmbedder
+from ragrounds.tools.index.embedders import MeteredEmbedder, joined
 
 M = TypeVar("M", bound=BaseModel)
 _FLAGS = ("verdict", "attributed", "noncommittal")

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from ragrounds.base.contracts import BatchSearcher, MeanSearcher, Searcher, Used
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage, Query
-from ragrounds.tools.embedders import USED
+from ragrounds.tools.index.embedders import USED
 from ragrounds.tools.leak_guard import LeakGuard, read_guard
 from ragrounds.tools.search_notes import SEARCH_REQUESTS
 

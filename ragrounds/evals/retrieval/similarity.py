@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.stats.bootstrap import enough_clusters
-from ragrounds.tools.cards import named_embedder
-from ragrounds.tools.embedders import Embedder
+from ragrounds.tools.index.cards import named_embedder
+from ragrounds.tools.index.embedders import Embedder
 from ragrounds.tools.jsonlines import bad_line, read_rows
 
 Floats = NDArray[np.float64]

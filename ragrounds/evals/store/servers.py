@@ -17,7 +17,7 @@ from ragrounds.evals.store.database import SAVE, shown, upsert, writing
 from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import now
 from ragrounds.models.options import server_of
-from ragrounds.tools.embedding_servers import fingerprints_in
+from ragrounds.tools.index.embedding_servers import fingerprints_in
 
 
 class KnownServer(Struct, frozen=True, kw_only=True):

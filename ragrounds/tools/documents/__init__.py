@@ -5,7 +5,7 @@ folder. Headings of HTML, Word and NXML become Markdown headings, so that the ch
 of their tables lines such as ``| cell | cell |``; nothing else is interpreted.
 
 What cannot be read is a fault with a reason, and what was left out of a document that was read is a remark:
-:mod:`ragrounds.tools.build_report` shows both. All kinds may be packed as ``.gz``."""
+:mod:`ragrounds.tools.index.build_report` shows both. All kinds may be packed as ``.gz``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pathlib import Path
 from ragrounds.base import hooks
 from ragrounds.base.plugins import discover
 from ragrounds.base.records import Passage
-from ragrounds.tools.build_report import storable
 from ragrounds.tools.documents.encodings import decode
 from ragrounds.tools.documents.found import DocumentFault, DocumentReader, DocumentText, Remark
+from ragrounds.tools.index.build_report import storable
 
 _LONGEST = 256 * 2**20
 """Bytes of a document that is taken into memory; of text the rest is cut off, of other kinds larger ones are errors. A

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ragrounds.tools.build_report import Outcome
+from ragrounds.tools.index.build_report import Outcome
 
 
 class Remark(NamedTuple):

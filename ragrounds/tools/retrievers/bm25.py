@@ -18,8 +18,8 @@ are found. The authors' programs have it otherwise, each by a switch:
 * ``ties=id`` — as Anserini: equal scores are ordered by the passage's id, ascending, in place of its position.
 * ``zeros=true`` — as R2MED and BRIGHT: a ranking is filled up with passages of score 0, in the corpus' order.
 
-The index is built in bounded memory (:mod:`ragrounds.tools.bm25_builder`), and searched by
-:mod:`ragrounds.tools.postings`: only what may be among the best is scored, and the result is that of scoring all.
+The index is built in bounded memory (:mod:`ragrounds.tools.index.bm25_builder`), and searched by
+:mod:`ragrounds.tools.index.postings`: only what may be among the best is scored, and the result is that of scoring all.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.plugins import say_once
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec, Value
-from ragrounds.tools.analysers import NAMES, analyser
-from ragrounds.tools.bm25_builder import RUN_PASSAGES, build_index, mean_length, remove_runs
-from ragrounds.tools.bm25_vocabulary import Vocabulary
-from ragrounds.tools.collection import Collection
-from ragrounds.tools.collection_builder import Count, whole_index
-from ragrounds.tools.engine_files import IndexManifest
-from ragrounds.tools.postings import Postings, Weighted
+from ragrounds.tools.index.analysers import NAMES, analyser
+from ragrounds.tools.index.bm25_builder import RUN_PASSAGES, build_index, mean_length, remove_runs
+from ragrounds.tools.index.bm25_vocabulary import Vocabulary
+from ragrounds.tools.index.collection import Collection
+from ragrounds.tools.index.collection_builder import Count, whole_index
+from ragrounds.tools.index.engine_files import IndexManifest
+from ragrounds.tools.index.postings import Postings, Weighted
 from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
 
 _NEAR = 1e-5
@@ -271,7 +271,7 @@ class Bm25Searcher:
 def _is_compiled() -> bool:
     """Load what is compiled by numba; where that cannot be had, say so once."""
     try:
-        importlib.import_module("ragrounds.tools.postings_numba")
+        importlib.import_module("ragrounds.tools.index.postings_numba")
     except ModuleNotFoundError:
         say_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
     except Exception as problem:  # one that does not fit to what else is installed
@@ -283,7 +283,7 @@ def _is_compiled() -> bool:
 
 FORMAT = 2
 _BUILDERS = tuple(
-    f"ragrounds.tools.{name}"
+    f"ragrounds.tools.index.{name}"
     for name in ("analysers", "bm25_builder", "bm25_term_counts", "bm25_merge", "bm25_vocabulary", "postings_layout")
 )
 """Modules that decide what an index holds."""

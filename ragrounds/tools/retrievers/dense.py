@@ -1,8 +1,8 @@
 """Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS.
 
-``dense[model=PATH_OR_ID]``, with the parameters of :class:`~ragrounds.tools.embedders.Encoding`, or a card's name with
-what is to be different: ``medcpt[model=/copies/MedCPT-Query-Encoder]``. ``store`` is ``faiss`` (exact), or
-``faiss[index=ivfpq]`` and the other forms of :mod:`ragrounds.tools.vector_index`.
+``dense[model=PATH_OR_ID]``, with the parameters of :class:`~ragrounds.tools.index.embedders.Encoding`, or a card's name
+with what is to be different: ``medcpt[model=/copies/MedCPT-Query-Encoder]``. ``store`` is ``faiss`` (exact), or
+``faiss[index=ivfpq]`` and the other forms of :mod:`ragrounds.tools.index.vector_index`.
 
 The greater a score the better: inner product, cosine, or the squared distance with a minus sign."""
 
@@ -22,13 +22,12 @@ from ragrounds.base.contracts import Searcher
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
-from ragrounds.tools.cards import card_encoding, card_names, encoding_of
-from ragrounds.tools.collection import Collection, map_array, sync
-from ragrounds.tools.collection_builder import Count, Progress, whole_index
-from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
-from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, parameters_of
-from ragrounds.tools.vector_files import EarlierVectors
-from ragrounds.tools.vector_index import (
+from ragrounds.tools.index.cards import card_encoding, card_names, encoding_of
+from ragrounds.tools.index.collection import Collection, map_array, sync
+from ragrounds.tools.index.collection_builder import Count, Progress, whole_index
+from ragrounds.tools.index.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
+from ragrounds.tools.index.vector_files import EarlierVectors
+from ragrounds.tools.index.vector_index import (
     FaissForm,
     FlatStore,
     StoredVectors,
@@ -38,7 +37,7 @@ from ragrounds.tools.vector_index import (
     form_text,
     read_index,
 )
-from ragrounds.tools.vector_store import (
+from ragrounds.tools.index.vector_store import (
     FORMAT,
     DenseStatistics,
     stored_as,
@@ -46,6 +45,7 @@ from ragrounds.tools.vector_store import (
     vectors_manifest,
     vectors_place,
 )
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, parameters_of
 
 _BATCH = 256
 _NOT_RESULTS = ("device", "batch")

@@ -21,8 +21,8 @@ import msgspec
 from ragrounds.base.contracts import Searcher
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec, parse
-from ragrounds.tools.cards import cards
 from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.index.cards import cards
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
 

@@ -15,10 +15,10 @@ from typing import Annotated
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
-from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor
 from ragrounds.tools.external_index import external_retriever
 from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.tools.index.embedders import Metric, Vectors
 
 _DISTANCES: Mapping[Metric, str] = {"cosine": "cosine", "ip": "dot", "l2": "l2"}
 _OPTIONS = ("nprobes", "refine_factor", "ef")

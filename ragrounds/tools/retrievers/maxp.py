@@ -18,7 +18,7 @@ import msgspec
 from ragrounds.base.contracts import Searcher
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
-from ragrounds.tools.chunkers import complete, splitter
+from ragrounds.tools.index.chunkers import complete, splitter
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import (
     Retriever,

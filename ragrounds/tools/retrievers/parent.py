@@ -20,9 +20,9 @@ from ragrounds.base.contracts import MeanSearcher, Searcher
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
-from ragrounds.tools.collection import Collection
-from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.index.collection import Collection
+from ragrounds.tools.index.collection_builder import open_collection
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
 from ragrounds.tools.whole_documents import whole_document
 

@@ -24,10 +24,10 @@ from typing import Annotated
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
-from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found, Held, Vendor
 from ragrounds.tools.external_index import external_retriever
 from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.tools.index.embedders import Metric, Vectors
 
 WHOLE = 200_000
 """Passages up to which the version is a digest of all ids and texts, which the server makes."""

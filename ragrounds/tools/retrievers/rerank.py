@@ -18,8 +18,9 @@ from ragrounds.base.contracts import Searcher
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec, Value
-from ragrounds.tools.cards import cards
-from ragrounds.tools.embedders import joined
+from ragrounds.tools.index.cards import cards
+from ragrounds.tools.index.embedders import joined
+from ragrounds.tools.index.weights import load_weights
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import (
     Retriever,
@@ -28,7 +29,6 @@ from ragrounds.tools.retriever import (
     member_spec,
     value_of,
 )
-from ragrounds.tools.weights import load_weights
 
 _BATCH = 32
 

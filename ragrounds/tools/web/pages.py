@@ -23,9 +23,9 @@ import msgspec
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.http import ENCODINGS, BadReply, read_parts, text_of
-from ragrounds.tools.analysers import words
 from ragrounds.tools.documents import read_pdf
 from ragrounds.tools.documents.found import DocumentFault
+from ragrounds.tools.index.analysers import words
 
 AGENT = "ragrounds"
 REDIRECTS = 5

@@ -8,8 +8,8 @@ A run is a row of passages whose postings fit into memory. It is a folder, which
 * ``lengths.u32`` — the number of terms of each passage, repetitions included.
 
 :func:`count_runs` works in this process, or, where it pays, in one process for each core. Those are started as
-``python -m ragrounds.tools.bm25_term_counts`` for a range of passages, and say line by line how many more they have
-read. They end with the process that started them.
+``python -m ragrounds.tools.index.bm25_term_counts`` for a range of passages, and say line by line how many more they
+have read. They end with the process that started them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.tools.analysers import Analyser, LuceneEnglish, analyser, words
-from ragrounds.tools.bm25_vocabulary import term_hash
-from ragrounds.tools.collection import PassageStore
+from ragrounds.tools.index.analysers import Analyser, LuceneEnglish, analyser, words
+from ragrounds.tools.index.bm25_vocabulary import term_hash
+from ragrounds.tools.index.collection import PassageStore
 
 RUN_TOKENS = 10_000_000
 """A run ends when it has this many terms, repetitions included: counting one takes about 400 MB."""
@@ -205,7 +205,7 @@ def count_runs(
 
 def _apart(command: list[str], children: set[subprocess.Popen[bytes]], heard: Callable[[int], None]) -> None:
     """Count a range in a process of its own, which stands among the `children` as long as it runs."""
-    package = Path(__file__).parents[2]  # the process takes the same ragrounds as this one
+    package = Path(__file__).parents[3]  # the process takes the same ragrounds as this one
     paths = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
     with subprocess.Popen(  # noqa: S603 - this package, by the interpreter that runs it
         command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}

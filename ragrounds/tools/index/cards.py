@@ -15,8 +15,8 @@ import msgspec
 from ragrounds.base.addresses import check_address
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec, Value, check_known, parse
-from ragrounds.tools.embedders import Embedder, Encoding, open_embedder
-from ragrounds.tools.weights import weights_are_here
+from ragrounds.tools.index.embedders import Embedder, Encoding, open_embedder
+from ragrounds.tools.index.weights import weights_are_here
 
 
 class RetrieverCard(msgspec.Struct, frozen=True, kw_only=True):

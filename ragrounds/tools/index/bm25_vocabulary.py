@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.tools.collection import map_array
+from ragrounds.tools.index.collection import map_array
 
 
 def term_hash(term: str) -> int:

@@ -41,7 +41,7 @@ from ragrounds.base.http import (
 from ragrounds.base.plugins import imported
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import safe
-from ragrounds.tools.weights import check_weights, load_weights, need_library, place_of_weights, weights_missing
+from ragrounds.tools.index.weights import check_weights, load_weights, need_library, place_of_weights, weights_missing
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

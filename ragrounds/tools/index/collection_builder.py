@@ -29,10 +29,11 @@ from ragrounds.base.digests import code_digest, text_digest
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Passage
 from ragrounds.base.text import file_name, safe
-from ragrounds.tools.build_report import BuildReport, storable
-from ragrounds.tools.chunkers import Chunker
-from ragrounds.tools.chunkers import chunker as make_chunker
-from ragrounds.tools.collection import (
+from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
+from ragrounds.tools.index.build_report import BuildReport, storable
+from ragrounds.tools.index.chunkers import Chunker
+from ragrounds.tools.index.chunkers import chunker as make_chunker
+from ragrounds.tools.index.collection import (
     START,
     Collection,
     Manifest,
@@ -50,8 +51,7 @@ from ragrounds.tools.collection import (
     versions,
     write_whole,
 )
-from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
-from ragrounds.tools.engine_files import (
+from ragrounds.tools.index.engine_files import (
     MANIFEST,
     IndexManifest,
     clear_damaged,
@@ -69,7 +69,7 @@ _RACE = 2
 """Seconds."""
 _LINES = "ragrounds.tools.corpora"
 _READERS = "ragrounds.tools.documents"
-_CHUNKERS = "ragrounds.tools.chunkers"
+_CHUNKERS = "ragrounds.tools.index.chunkers"
 
 Count = Callable[[int], None]
 """Called now and then with how many passages are done."""

@@ -16,7 +16,7 @@ import msgspec
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.text import safe
-from ragrounds.tools.collection import write_whole
+from ragrounds.tools.index.collection import write_whole
 
 MANIFEST = "engine.json"
 _PASSING = ("building.lock", MANIFEST, "counting.json")

@@ -18,13 +18,13 @@ import numpy.typing as npt
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.tools.cards import cards, encoding_of
-from ragrounds.tools.collection import Collection, PassageStore, id_hash, map_array
-from ragrounds.tools.collection_builder import Count, disk_error, exclusive_build
-from ragrounds.tools.embedders import Encoding, Vectors, check_embedder, finish_vectors
-from ragrounds.tools.engine_files import MANIFEST, damage, write_manifest
-from ragrounds.tools.vector_index import StoredVectors
-from ragrounds.tools.vector_store import stored_as, vectors_file, vectors_manifest, vectors_place
+from ragrounds.tools.index.cards import cards, encoding_of
+from ragrounds.tools.index.collection import Collection, PassageStore, id_hash, map_array
+from ragrounds.tools.index.collection_builder import Count, disk_error, exclusive_build
+from ragrounds.tools.index.embedders import Encoding, Vectors, check_embedder, finish_vectors
+from ragrounds.tools.index.engine_files import MANIFEST, damage, write_manifest
+from ragrounds.tools.index.vector_index import StoredVectors
+from ragrounds.tools.index.vector_store import stored_as, vectors_file, vectors_manifest, vectors_place
 
 _ROWS = 16_384
 _LISTED = 3

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.tools.build_report import BuildReport
-from ragrounds.tools.collection import Manifest
+from ragrounds.tools.index.build_report import BuildReport
+from ragrounds.tools.index.collection import Manifest
 
 
 class IndexDetails(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """The second half of building a lexical index: runs become one set of postings, a few million at a time.
 
-Terms are merged in the order of their hashes. What is written is explained in :mod:`ragrounds.tools.postings_layout`.
+Terms are merged in the order of their hashes. What is written is explained in
+:mod:`ragrounds.tools.index.postings_layout`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.tools.bm25_vocabulary import VocabularyWriter
-from ragrounds.tools.collection import map_array
-from ragrounds.tools.postings_layout import DENSE, FULL, LEVELS, WINDOW, WINDOW_BITS, Norms, common_from
+from ragrounds.tools.index.bm25_vocabulary import VocabularyWriter
+from ragrounds.tools.index.collection import map_array
+from ragrounds.tools.index.postings_layout import DENSE, FULL, LEVELS, WINDOW, WINDOW_BITS, Norms, common_from
 
 Longs = npt.NDArray[np.int64]
 

@@ -1,5 +1,5 @@
-"""The search compiled by numba (extra ``fast``), with the same result as :meth:`ragrounds.tools.postings.Postings.best`
-to the last bit. Importing this module takes a second.
+"""The search compiled by numba (extra ``fast``), with the same result as
+:meth:`ragrounds.tools.index.postings.Postings.best` to the last bit. Importing this module takes a second.
 
 Window by window, bounds of scores are summed in 16 bits from the postings' codes. Terms that together cannot lift a
 passage among the best need not be added: they are looked up for the passages that are still in reach (MaxScore, Turtle
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from ragrounds.tools.postings_layout import FULL, RawLists
+from ragrounds.tools.index.postings_layout import FULL, RawLists
 
 Floats = npt.NDArray[np.float32]
 Shorts = npt.NDArray[np.uint16]

@@ -1,8 +1,8 @@
 """Builds a lexical index over the passages of a collection, in bounded memory and with all cores.
 
-First the passages are read once and their terms counted, run by run (:mod:`ragrounds.tools.bm25_term_counts`); a build
-that was killed goes on after the runs that are whole. Then, the mean length being known, the runs are merged and counts
-become weights (:mod:`ragrounds.tools.bm25_merge`).
+First the passages are read once and their terms counted, run by run (:mod:`ragrounds.tools.index.bm25_term_counts`); a
+build that was killed goes on after the runs that are whole. Then, the mean length being known, the runs are merged and
+counts become weights (:mod:`ragrounds.tools.index.bm25_merge`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ragrounds.base.processes import processors
-from ragrounds.tools.bm25_merge import merge_runs
-from ragrounds.tools.bm25_term_counts import count_runs, runs
-from ragrounds.tools.collection import PassageStore, map_array, write_whole
-from ragrounds.tools.postings_layout import Norms
+from ragrounds.tools.index.bm25_merge import merge_runs
+from ragrounds.tools.index.bm25_term_counts import count_runs, runs
+from ragrounds.tools.index.collection import PassageStore, map_array, write_whole
+from ragrounds.tools.index.postings_layout import Norms
 
 RUN_PASSAGES = 100_000
 """The most passages that one process counts in one piece."""

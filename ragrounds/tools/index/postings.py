@@ -1,4 +1,4 @@
-"""Reads the postings of a lexical index (:mod:`ragrounds.tools.postings_layout`) and finds the best passages."""
+"""Reads the postings of a lexical index (:mod:`ragrounds.tools.index.postings_layout`) and finds the best passages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.tools.collection import map_array
-from ragrounds.tools.postings_layout import FULL, WINDOW, WINDOW_BITS, Norms, RawLists
+from ragrounds.tools.index.collection import map_array
+from ragrounds.tools.index.postings_layout import FULL, WINDOW, WINDOW_BITS, Norms, RawLists
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -96,7 +96,7 @@ class Postings:
         Raises:
             ImportError: numba is not installed.
         """
-        from ragrounds.tools import postings_numba
+        from ragrounds.tools.index import postings_numba
 
         if len(query) > _COMPILED_TERMS:
             return self.best(query, k)

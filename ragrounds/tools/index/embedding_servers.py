@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec, Value, parse
-from ragrounds.tools.cards import cards, unfolded
+from ragrounds.tools.index.cards import cards, unfolded
 
 _SERVER = ("base_url", "alias")
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from ragrounds.base.digests import code_digest
 from ragrounds.base.errors import UserError
-from ragrounds.tools.collection import Collection
-from ragrounds.tools.embedders import Encoding, Vectors
-from ragrounds.tools.engine_files import IndexManifest
-from ragrounds.tools.vector_index import StoredVectors
+from ragrounds.tools.index.collection import Collection
+from ragrounds.tools.index.embedders import Encoding, Vectors
+from ragrounds.tools.index.engine_files import IndexManifest
+from ragrounds.tools.index.vector_index import StoredVectors
 
 FORMAT = 1
 _QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": "", "alias": "", "device": "", "batch": 0}
@@ -42,7 +42,7 @@ def vectors_place(collection: Collection, encoding: Encoding) -> tuple[str, Path
     plain = {key: value for key, value in msgspec.structs.asdict(decisive).items() if value or key not in _SELDOM}
     # What a server computes depends on what it is sent, which the encoding says; what is computed here, on the code.
     local = not model.startswith("openai:")
-    built_by = code_digest("ragrounds.tools.embedders") if local else ""
+    built_by = code_digest("ragrounds.tools.index.embedders") if local else ""
     if not local and encoding.base_url:
         plain["server"] = encoding.alias or encoding.base_url.rstrip("/")
     documents = msgspec.json.encode(plain).decode()

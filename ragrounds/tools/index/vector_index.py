@@ -29,10 +29,10 @@ from msgspec import Meta
 
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.specs import Spec, Value, check_known
-from ragrounds.tools.collection_builder import Count
-from ragrounds.tools.embedders import Metric, Vectors
-from ragrounds.tools.engine_files import IndexManifest
-from ragrounds.tools.vector_events import BUILT
+from ragrounds.tools.index.collection_builder import Count
+from ragrounds.tools.index.embedders import Metric, Vectors
+from ragrounds.tools.index.engine_files import IndexManifest
+from ragrounds.tools.index.vector_events import BUILT
 
 Positions = npt.NDArray[np.int64]
 StoredVectors = npt.NDArray[np.float32] | npt.NDArray[np.float16] | npt.NDArray[np.float32 | np.float16]
