@@ -31,7 +31,7 @@ from ragrounds.evals.analyses.harm import difference  # noqa: E402
 from ragrounds.evals.analyses.run_data import scored_run  # noqa: E402
 from ragrounds.evals.benchmarks.benchmark import cluster_of  # noqa: E402
 from ragrounds.evals.store.store import Store  # noqa: E402
-from ragrounds.ui.notebook import text_of  # noqa: E402
+from ragrounds.ui.tables.notebook import text_of  # noqa: E402
 
 _LIBRARIES = r"""
 import importlib.util, json, sys

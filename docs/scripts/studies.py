@@ -23,7 +23,7 @@ from ragrounds.api.study import StudyResult, study
 from ragrounds.api.workspace import open_store
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.study_tables import study_tables
-from ragrounds.ui.tables import markdown
+from ragrounds.ui.tables.text_tables import markdown
 
 STUDY = "mirage-table6"
 DOCUMENT = Path(__file__).parents[2] / "perf" / "mirage_table6.md"

@@ -15,7 +15,7 @@ from ragrounds.api.workspace import chosen_settings
 from ragrounds.base.records import Gold, Question
 from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import Benchmark, load, select
-from ragrounds.ui.tables import Column, TextTable, print_table
+from ragrounds.ui.tables.text_tables import Column, TextTable, print_table
 from ragrounds.ui.text import safe
 
 

@@ -50,12 +50,12 @@ from ragrounds.evals.store.ledger import ledger as ledger_of
 from ragrounds.evals.store.store import Store
 from ragrounds.tools.index.collection import collection_sizes
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.analysis_tables import analysis_table, print_analysis, with_names
 from ragrounds.ui.columns import Column
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.report.page import report_page
-from ragrounds.ui.run_tables import ledger_table
-from ragrounds.ui.tables import print_table
+from ragrounds.ui.tables.analysis_tables import analysis_table, print_analysis, with_names
+from ragrounds.ui.tables.run_tables import ledger_table
+from ragrounds.ui.tables.text_tables import print_table
 
 MOST_SENT = 18_000_000
 """Bytes of a report that a mail of 25 MB still takes, a third of which is its encoding."""

@@ -14,9 +14,9 @@ from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES
-from ragrounds.ui.comparison_tables import print_comparison
-from ragrounds.ui.notebook import text_of
 from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.tables.comparison_tables import print_comparison
+from ragrounds.ui.tables.notebook import text_of
 
 
 class ComparisonResult(RunsResult, frozen=True, kw_only=True):

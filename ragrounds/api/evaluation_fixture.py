@@ -28,9 +28,9 @@ from ragrounds.api.runs import runs
 from ragrounds.api.workspace import RunsGiven, one_of
 from ragrounds.base.errors import Interrupted, UserError, nearest
 from ragrounds.base.settings import Settings
-from ragrounds.ui.claim_text import against_lines, claim_lines
-from ragrounds.ui.comparison_tables import print_comparison
-from ragrounds.ui.notebook import text_of
+from ragrounds.ui.tables.claim_text import against_lines, claim_lines
+from ragrounds.ui.tables.comparison_tables import print_comparison
+from ragrounds.ui.tables.notebook import text_of
 from ragrounds.ui.text import number_of, one_line
 
 if TYPE_CHECKING:

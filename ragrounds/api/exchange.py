@@ -28,7 +28,7 @@ from ragrounds.evals.scorers.words import copy_words
 from ragrounds.evals.store.care.transfer import TransferResult, choose_runs, copy_runs
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.run_names import copy_names
-from ragrounds.ui.run_tables import transfer_lines
+from ragrounds.ui.tables.run_tables import transfer_lines
 
 STORE = "store"
 """What is no format: runs with all they rest on."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ragrounds.base.records import COUNTED, Question
 from ragrounds.ui.columns import Column
-from ragrounds.ui.comparison_columns import TOTALS
+from ragrounds.ui.tables.comparison_columns import TOTALS
 
 Row = tuple[object, ...]
 """Cells in the order of a frame's columns."""

@@ -26,9 +26,9 @@ from ragrounds.base.settings import Settings
 from ragrounds.evals.claims.gate import GateStop, Policy, RuleVerdict, Verdict, read_policy
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict
-from ragrounds.ui.claim_text import claimed_text, score_words
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.tables import markdown
+from ragrounds.ui.tables.claim_text import claimed_text, score_words
+from ragrounds.ui.tables.text_tables import markdown
 from ragrounds.ui.text import number_of, one_line
 
 _SET_HERE = (

@@ -21,7 +21,7 @@ from ragrounds.evals.claims.gate import GateStop, read_policy
 from ragrounds.evals.claims.gate_plan import DesignSize, judged, size, spread_of
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.tables import print_table
+from ragrounds.ui.tables.text_tables import print_table
 
 _FEWEST = 20
 """Questions that a plan is made from."""

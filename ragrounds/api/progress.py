@@ -18,12 +18,12 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.evals.engine.progress import Projection, ReplayProgress
 from ragrounds.ui.console import counting
-from ragrounds.ui.notebook import html_of, in_notebook
 from ragrounds.ui.progress.displays import Display, open_progress
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.lines import progress_line
 from ragrounds.ui.progress.screen import can_redraw
 from ragrounds.ui.projection import projection_text
+from ragrounds.ui.tables.notebook import html_of, in_notebook
 from ragrounds.ui.text import number_of
 
 _SAID = 40

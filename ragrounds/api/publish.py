@@ -41,7 +41,6 @@ from ragrounds.evals.exchange.derivation import make_bundle
 from ragrounds.evals.exchange.published_traces import TextMode, published_traces, shown_id, text_free
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_tables import printed_figures
 from ragrounds.ui.leaderboard.board import (
     Board,
     BoardRanking,
@@ -53,6 +52,7 @@ from ragrounds.ui.leaderboard.board import (
 from ragrounds.ui.leaderboard.index_page import attempt_page, index_page, licence_lines
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.report.study_page import study_page
+from ragrounds.ui.tables.comparison_tables import printed_figures
 from ragrounds.ui.text import number_of, size
 
 INDEX = "index.html"

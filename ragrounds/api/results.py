@@ -16,8 +16,8 @@ from ragrounds.api.workspace import opened_runs
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.settings import Settings
 from ragrounds.ui.columns import ColumnType
-from ragrounds.ui.notebook import html_of, text_of
 from ragrounds.ui.plot import PictureMaker, Plot, chosen_picture, chosen_theme
+from ragrounds.ui.tables.notebook import html_of, text_of
 
 if TYPE_CHECKING:
     import pandas

@@ -66,7 +66,7 @@ from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.tools.retrievers.rerank import scorer_of
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.retrieval_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means, set_means
-from ragrounds.ui.retrieval_tables import print_retrieval, print_sets, print_similarity
+from ragrounds.ui.tables.retrieval_tables import print_retrieval, print_sets, print_similarity
 from ragrounds.ui.text import dollars, number_of
 
 SEARCHED = "What is searched, and with what"

@@ -58,8 +58,8 @@ from ragrounds.models.options import VLLM
 from ragrounds.models.providers import BASELINE
 from ragrounds.tools.gold_documents import absent_words
 from ragrounds.tools.index.vector_events import BUILT
-from ragrounds.ui.claim_text import live_claim_text
-from ragrounds.ui.comparison_warnings import drawn_words
+from ragrounds.ui.tables.claim_text import live_claim_text
+from ragrounds.ui.tables.comparison_warnings import drawn_words
 
 Watch = Callable[[Store, Sequence[Run], Sequence[Question], RunArguments], ClaimStop | None]
 """From what is run and its questions to what may end it early; ``None``: nothing does."""

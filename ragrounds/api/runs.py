@@ -39,9 +39,9 @@ from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import attempt_totals
 from ragrounds.evals.trace.traces import Trace, trace
-from ragrounds.ui.notebook import html_of, text_of
-from ragrounds.ui.run_tables import print_run, runs_table
-from ragrounds.ui.tables import print_table
+from ragrounds.ui.tables.notebook import html_of, text_of
+from ragrounds.ui.tables.run_tables import print_run, runs_table
+from ragrounds.ui.tables.text_tables import print_table
 
 
 class RunDetails(Struct, frozen=True, kw_only=True):

@@ -49,9 +49,9 @@ from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.tools.index.cards import named_embedder
-from ragrounds.ui.comparison_tables import print_comparison
-from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.progress.judged import JudgeProgress
+from ragrounds.ui.tables.comparison_tables import print_comparison
+from ragrounds.ui.tables.notebook import in_notebook
 
 
 class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):

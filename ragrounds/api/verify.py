@@ -23,9 +23,9 @@ from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.exchange.bundle import SUFFIX, read_bundle
 from ragrounds.evals.exchange.derivation import Derivation, verify_bundle
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_tables import print_comparison, printed_figures
 from ragrounds.ui.leaderboard.index_page import figure_cells
-from ragrounds.ui.report.html_tables import breakable
+from ragrounds.ui.tables.comparison_tables import print_comparison, printed_figures
+from ragrounds.ui.tables.html_tables import breakable
 from ragrounds.ui.text import number_of, safe
 
 

@@ -15,7 +15,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.cli import options
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import at_work, draw_picture, print_json, say
-from ragrounds.ui.analysis_tables import print_analysis
+from ragrounds.ui.tables.analysis_tables import print_analysis
 
 app = typer.Typer()
 

@@ -31,7 +31,7 @@ from ragrounds.cli.commands import Group
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.tables.text_tables import results_console
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 app = typer.Typer()

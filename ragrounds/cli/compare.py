@@ -16,11 +16,11 @@ from ragrounds.cli import options
 from ragrounds.cli.options import FormOptions, PlotOptions, grouped
 from ragrounds.cli.output import at_work, draw_picture, exit_by, print_json, say, say_next, tell
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
-from ragrounds.ui.comparison_csv import as_csv
-from ragrounds.ui.comparison_tables import comparison_tables, group_table
-from ragrounds.ui.one_screen import paper_table
-from ragrounds.ui.tables import latex, markdown, results_console
+from ragrounds.ui.tables.claim_text import against_lines, claim_lines, claim_table
+from ragrounds.ui.tables.comparison_csv import as_csv
+from ragrounds.ui.tables.comparison_tables import comparison_tables, group_table
+from ragrounds.ui.tables.one_screen import paper_table
+from ragrounds.ui.tables.text_tables import latex, markdown, results_console
 
 app = typer.Typer()
 

@@ -10,7 +10,7 @@ from ragrounds.cli import options
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json
 from ragrounds.cli.run import RunDisplay
-from ragrounds.ui.analysis_tables import print_analysis
+from ragrounds.ui.tables.analysis_tables import print_analysis
 
 app = typer.Typer()
 

@@ -13,9 +13,9 @@ from ragrounds.api import data as benchmarks
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import counting, print_fields, print_json, say, tell
-from ragrounds.ui.benchmark_tables import audit_lines
-from ragrounds.ui.list_tables import benchmark_table
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.benchmark_tables import audit_lines
+from ragrounds.ui.tables.list_tables import benchmark_table
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import one_line, safe
 
 app = typer.Typer()

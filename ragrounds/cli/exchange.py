@@ -25,8 +25,8 @@ from ragrounds.api.imports import import_lines, import_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Command, Group
 from ragrounds.cli.output import counting, print_json, say, tell
-from ragrounds.ui.comparison_tables import print_comparison
-from ragrounds.ui.run_tables import transfer_lines
+from ragrounds.ui.tables.comparison_tables import print_comparison
+from ragrounds.ui.tables.run_tables import transfer_lines
 
 TransferredRuns = Annotated[
     list[str] | None, typer.Argument(help="Runs: ids, beginnings of ids, or agents' texts. [default: all]")

@@ -15,7 +15,7 @@ from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import exit_by, print_json, say, tell
 from ragrounds.cli.run import RunDisplay
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.tables.text_tables import results_console
 
 app = typer.Typer()
 

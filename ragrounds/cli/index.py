@@ -13,8 +13,8 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say, tell
-from ragrounds.ui.index_lines import built_lines, details_lines, index_table
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.index_lines import built_lines, details_lines, index_table
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import safe
 
 app = typer.Typer()

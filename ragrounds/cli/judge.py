@@ -28,9 +28,9 @@ from ragrounds.cli.commands import Group
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import print_json, say
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.judge_tables import bill_lines, unreadable_lines
-from ragrounds.ui.people_tables import print_agreement
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.tables.judge_tables import bill_lines, unreadable_lines
+from ragrounds.ui.tables.people_tables import print_agreement
+from ragrounds.ui.tables.text_tables import results_console
 from ragrounds.ui.text import number_of, safe
 
 

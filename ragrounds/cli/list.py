@@ -16,9 +16,9 @@ from ragrounds.base.errors import UserError, nearest, unknown
 from ragrounds.base.specs import Spec
 from ragrounds.cli import options
 from ragrounds.cli.output import print_fields, print_json, say, tell
-from ragrounds.ui.list_tables import missing_lines, retriever_table
 from ragrounds.ui.profiles import print_profile
-from ragrounds.ui.tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.tables.list_tables import missing_lines, retriever_table
+from ragrounds.ui.tables.text_tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import safe
 
 app = typer.Typer()

@@ -10,7 +10,7 @@ from ragrounds.api.retrieve import retrieve as retrieve_all
 from ragrounds.cli import options
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.tables.text_tables import results_console
 
 app = typer.Typer()
 

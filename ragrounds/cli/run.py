@@ -16,8 +16,8 @@ from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say, say_next
-from ragrounds.ui.claim_text import stop_text
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.tables.claim_text import stop_text
+from ragrounds.ui.tables.text_tables import results_console
 from ragrounds.ui.text import number_of, one_line
 
 app = typer.Typer()

@@ -18,8 +18,8 @@ from ragrounds.base.errors import UserError
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import at_work, counting, print_json, say
-from ragrounds.ui.run_tables import differences_table, garbage_lines, runs_table
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.run_tables import differences_table, garbage_lines, runs_table
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import one_line
 
 _SHOWN = 40

@@ -9,7 +9,7 @@ from ragrounds.api.score import ScoreArguments, score
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import at_work, print_json, say
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.tables.text_tables import results_console
 
 app = typer.Typer()
 

@@ -16,7 +16,7 @@ from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import FormOptions, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
 from ragrounds.ui.study_tables import list_table, study_csv, study_notes, study_tables
-from ragrounds.ui.tables import latex, markdown, print_table, results_console
+from ragrounds.ui.tables.text_tables import latex, markdown, print_table, results_console
 from ragrounds.ui.text import number_of
 
 app = typer.Typer()

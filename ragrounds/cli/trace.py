@@ -30,7 +30,7 @@ from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.trace import differences, headless, hop_lines, lists
 from ragrounds.ui.trace.attempt_list import agent_names
 

@@ -10,7 +10,7 @@ import typer
 from ragrounds.api.verify import verify
 from ragrounds.cli import options
 from ragrounds.cli.output import counting, exit_by, print_json
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.tables.text_tables import results_console
 
 app = typer.Typer()
 

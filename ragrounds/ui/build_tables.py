@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ragrounds.build.card import BuiltCard, StageCount
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import UNKNOWN, dollars, number_of, one_line, tokens
 
 

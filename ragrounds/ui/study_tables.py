@@ -13,12 +13,12 @@ from ragrounds.base.records import Run
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell
-from ragrounds.ui.analysis_tables import print_analysis
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of
-from ragrounds.ui.comparison_csv import csv_text
-from ragrounds.ui.comparison_words import span_of_days
-from ragrounds.ui.tables import print_table
+from ragrounds.ui.tables.analysis_tables import print_analysis
+from ragrounds.ui.tables.comparison_csv import csv_text
+from ragrounds.ui.tables.comparison_words import span_of_days
+from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 
 _QUOTED = re.compile("'[^']*'")

@@ -8,8 +8,8 @@ import time
 from ragrounds.train.evaluation import PairTable, RetrievalQuality
 from ragrounds.train.loop import TrainingStep
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.retrieval_tables import pair_table
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.retrieval_tables import pair_table
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import UNKNOWN, duration, number_of, safe
 
 _EVERY = 15.0

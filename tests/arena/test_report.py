@@ -10,7 +10,7 @@ from ragrounds.evals.arena.report import arena_report
 from ragrounds.evals.arena.verdicts import ballots, combine_judgements
 from ragrounds.evals.store.arenas import Vote
 from ragrounds.models.faults import CallFailed
-from ragrounds.ui.arena_tables import arena_verdict, print_report
+from ragrounds.ui.tables.arena_tables import arena_verdict, print_report
 from tests.arena.staging import Stage, add_run, by_strength, shown, stage
 from tests.judges.doubles import Scripted
 

@@ -10,7 +10,7 @@ from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.audit import audit, exact, in_corpus, options, replies
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.scorers.robust import read_robustly
-from ragrounds.ui.benchmark_tables import audit_lines
+from ragrounds.ui.tables.benchmark_tables import audit_lines
 
 
 def asked(id, text, choices=("one", "two", "three", "four"), **more):

@@ -7,8 +7,8 @@ from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.findings import finding
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_words import lack_lines, missing_commands, verdict_lines, who_answered
-from ragrounds.ui.one_screen import conclusion_lines
+from ragrounds.ui.tables.comparison_words import lack_lines, missing_commands, verdict_lines, who_answered
+from ragrounds.ui.tables.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)

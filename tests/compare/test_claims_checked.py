@@ -11,7 +11,7 @@ from ragrounds.evals.claims.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
-from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
+from ragrounds.ui.tables.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.text import UNKNOWN
 from tests.compare.making import add_run, questions
 

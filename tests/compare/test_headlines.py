@@ -10,9 +10,9 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import tell
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_tables import comparison_tables
-from ragrounds.ui.comparison_words import unjudged, verdict_lines
-from ragrounds.ui.one_screen import conclusion_lines
+from ragrounds.ui.tables.comparison_tables import comparison_tables
+from ragrounds.ui.tables.comparison_words import unjudged, verdict_lines
+from ragrounds.ui.tables.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
 
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_warnings import limitation_sentences
+from ragrounds.ui.tables.comparison_warnings import limitation_sentences
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)

@@ -9,8 +9,8 @@ from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.overview import run_overviews
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.comparison_words import verdict_lines
-from ragrounds.ui.run_tables import runs_table
+from ragrounds.ui.tables.comparison_words import verdict_lines
+from ragrounds.ui.tables.run_tables import runs_table
 from tests.compare.making import add_run, questions
 
 CASES = {

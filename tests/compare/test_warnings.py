@@ -11,8 +11,8 @@ import pytest
 from ragrounds.base.records import Score
 from ragrounds.evals.compare.comparison import compare, no_model
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.comparison_warnings import average_heading, drawn_words, limitation_sentences
-from ragrounds.ui.one_screen import conclusion_lines
+from ragrounds.ui.tables.comparison_warnings import average_heading, drawn_words, limitation_sentences
+from ragrounds.ui.tables.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
 
 COUNT = 12

@@ -20,7 +20,7 @@ from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.ui.comparison_tables import printed_figures
+from ragrounds.ui.tables.comparison_tables import printed_figures
 from tests.judges.doubles import Scripted
 
 

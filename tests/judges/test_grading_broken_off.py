@@ -13,7 +13,7 @@ from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.judges.runs import INTERRUPTED
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.judge_tables import bill_lines
+from ragrounds.ui.tables.judge_tables import bill_lines
 from tests.at_work import interrupted, until_asked
 from tests.judges.test_grading_budget import COUNT, graded, judge, judged, staged
 from tests.servers.grader_server import grader_server

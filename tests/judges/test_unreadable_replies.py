@@ -11,7 +11,7 @@ from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.ui.judge_tables import unreadable_lines
+from ragrounds.ui.tables.judge_tables import unreadable_lines
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.judges.doubles import Scripted
 

@@ -20,8 +20,8 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.studies.figures import run_figure
 from ragrounds.evals.studies.study import open_study
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_words import lack_lines, verdict_lines
 from ragrounds.ui.study_tables import study_notes
+from ragrounds.ui.tables.comparison_words import lack_lines, verdict_lines
 
 REAL = Path(os.environ.get("RAGROUNDS_TEST_DATA", "")) / "mirage"
 needs_data = pytest.mark.skipif(

@@ -147,7 +147,7 @@ def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path
 @pytest.mark.slow
 def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Path) -> None:
     from ragrounds.ui.study_tables import study_csv, study_tables
-    from ragrounds.ui.tables import latex, markdown
+    from ragrounds.ui.tables.text_tables import latex, markdown
 
     made = carried_out(file, server, tmp_path)
     text = str(made)

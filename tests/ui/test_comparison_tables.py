@@ -10,10 +10,10 @@ from rich.console import Console
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_csv import as_csv
-from ragrounds.ui.comparison_tables import comparison_tables, print_comparison
 from ragrounds.ui.frontier import frontier_tables
-from ragrounds.ui.tables import latex, markdown
+from ragrounds.ui.tables.comparison_csv import as_csv
+from ragrounds.ui.tables.comparison_tables import comparison_tables, print_comparison
+from ragrounds.ui.tables.text_tables import latex, markdown
 from tests.compare.making import add_run, questions
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from ragrounds.base.records import Run
 from ragrounds.tools.index.index_details import IndexDetails, IndexVersion
-from ragrounds.ui.comparison_words import span_of_days
-from ragrounds.ui.index_lines import details_lines
 from ragrounds.ui.leaderboard.board import day
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.sections import fingerprint_section
+from ragrounds.ui.tables.comparison_words import span_of_days
+from ragrounds.ui.tables.index_lines import details_lines
 
 EVENING = 1_767_207_600.0
 """New Year's Eve of 2025, 19:00 UTC: the day and the year after in Tokyo."""

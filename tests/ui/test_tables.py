@@ -12,10 +12,10 @@ from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
-from ragrounds.ui.analysis_tables import print_analysis
-from ragrounds.ui.run_tables import ledger_table, runs_table
-from ragrounds.ui.table_layout import folded, laid_out
-from ragrounds.ui.tables import Column, TextTable, latex, markdown, print_table
+from ragrounds.ui.tables.analysis_tables import print_analysis
+from ragrounds.ui.tables.run_tables import ledger_table, runs_table
+from ragrounds.ui.tables.table_layout import folded, laid_out
+from ragrounds.ui.tables.text_tables import Column, TextTable, latex, markdown, print_table
 
 MODEL = "openai:organisation/a-model-with-a-long-name[max_tokens=4096,temperature=0]"
 LINE = LedgerLine(

@@ -10,8 +10,8 @@ from rich.console import Console
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_tables import comparison_tables, difference_interval, print_comparison
-from ragrounds.ui.comparison_words import verdict_lines
+from ragrounds.ui.tables.comparison_tables import comparison_tables, difference_interval, print_comparison
+from ragrounds.ui.tables.comparison_words import verdict_lines
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)

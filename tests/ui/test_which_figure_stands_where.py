@@ -22,16 +22,16 @@ from ragrounds.evals.trace.hop_reading import HopsOfAttempt
 from ragrounds.evals.trace.hops import hops_of
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_tables import comparison_tables, interval
-from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.leaderboard.board import Board, BoardRanking
 from ragrounds.ui.leaderboard.index_page import index_page
-from ragrounds.ui.one_screen import summary_table
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.report.page import report_page
-from ragrounds.ui.table_layout import TextTable
+from ragrounds.ui.tables.comparison_tables import comparison_tables, interval
+from ragrounds.ui.tables.comparison_words import verdict_lines
+from ragrounds.ui.tables.one_screen import summary_table
+from ragrounds.ui.tables.table_layout import TextTable
 from ragrounds.ui.text import dollars, duration, percent, tokens
 from ragrounds.ui.trace.hop_lines import hop_cells, hop_columns, hop_heading, hop_line
 from tests.compare.making import add_run, questions

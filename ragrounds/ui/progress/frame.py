@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, words
-from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, ProgressFacts
 from ragrounds.ui.progress.lines import (
     budget_words,
@@ -24,8 +23,9 @@ from ragrounds.ui.progress.lines import (
     pooled_words,
 )
 from ragrounds.ui.progress.screen import foot_words, line, page, rule, server_words, title
-from ragrounds.ui.table_layout import laid_out
-from ragrounds.ui.tables import drawn_band, table_of
+from ragrounds.ui.tables.comparison_tables import interval
+from ragrounds.ui.tables.table_layout import laid_out
+from ragrounds.ui.tables.text_tables import drawn_band, table_of
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, safe, tokens
 
 _FLYING = 5

@@ -7,9 +7,9 @@ import time
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.live_score import ENOUGH
 from ragrounds.evals.scorers import described
-from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.screen import foot_words, server_words
+from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 
 _FEW = 4

@@ -21,9 +21,9 @@ from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats import compare_with_human, stratified_mean
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.arena_tables import arena_parts
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_words import short_judges
+from ragrounds.ui.tables.arena_tables import arena_parts
+from ragrounds.ui.tables.comparison_words import short_judges
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, figure_text, one_line, percent
 
 SCORED = "as scored"

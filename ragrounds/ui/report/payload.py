@@ -25,7 +25,7 @@ from ragrounds.evals.trace.run_rows import subject
 from ragrounds.evals.trace.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.ui.call_words import hop_signs, made_words, search_words, terms_of
-from ragrounds.ui.report.html_tables import asset
+from ragrounds.ui.tables.html_tables import asset
 
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""
@@ -285,7 +285,7 @@ def attempt_part(
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
     """The section of attempts, piece by piece. The page needs the script and the style of
-    :mod:`ragrounds.ui.report.html_tables` for it.
+    :mod:`ragrounds.ui.tables.html_tables` for it.
 
     Args:
         traces: of these runs, in any order; those of one question beside each other make a smaller page.

@@ -19,9 +19,9 @@ from ragrounds.ui.comparison_pictures import (
     difference_picture,
     score_picture,
 )
-from ragrounds.ui.comparison_tables import group_table, outcome_table, pair_table, score_table
 from ragrounds.ui.frontier import frontier_tables, left_out
-from ragrounds.ui.report.html_tables import html_table, text
+from ragrounds.ui.tables.comparison_tables import group_table, outcome_table, pair_table, score_table
+from ragrounds.ui.tables.html_tables import html_table, text
 from ragrounds.ui.text import one_line
 
 _OPEN_PAIRS = 15

@@ -20,15 +20,15 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.causes import CAUSES
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.analysis_tables import analysis_table, with_names
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.comparison_words import lack_lines, listed, missing_commands, who_answered
 from ragrounds.ui.frontier import frontier_picture
-from ragrounds.ui.one_screen import conclusion_lines, summary_table, table_remarks
 from ragrounds.ui.report.citation import Citation
-from ragrounds.ui.report.html_tables import coded, html_table, prose, text
 from ragrounds.ui.report.payload import attempt_link
 from ragrounds.ui.report.results import figure
+from ragrounds.ui.tables.analysis_tables import analysis_table, with_names
+from ragrounds.ui.tables.comparison_words import lack_lines, listed, missing_commands, who_answered
+from ragrounds.ui.tables.html_tables import coded, html_table, prose, text
+from ragrounds.ui.tables.one_screen import conclusion_lines, summary_table, table_remarks
 from ragrounds.ui.text import number_of, one_line
 
 _LINES = 12
@@ -160,7 +160,7 @@ def analyses_section(
     store: Store, runs: Sequence[Run], names: Sequence[str], options: AnalysisOptions, called: Mapping[str, str]
 ) -> str:
     """The table, the note and the picture of each analysis; `called` as of
-    :func:`ragrounds.ui.analysis_tables.with_names`.
+    :func:`ragrounds.ui.tables.analysis_tables.with_names`.
 
     Raises:
         UserError: an unknown analysis, or runs that lack what it needs.

@@ -9,7 +9,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from ragrounds.evals.trace.traces import Trace
-from ragrounds.ui.notebook import Prose
+from ragrounds.ui.tables.notebook import Prose
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.details import detail

@@ -11,7 +11,7 @@ from typing import Any
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.trace.summaries import AttemptFacts, AttemptSummary, UnknownFacts
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_csv import csv_text
+from ragrounds.ui.tables.comparison_csv import csv_text
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, safe, tokens
 from ragrounds.ui.trace.attempt_list import mark
 

@@ -18,9 +18,9 @@ from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.ui.comparison_words import judge_phrase, verdict_lines
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
+from ragrounds.ui.tables.comparison_words import judge_phrase, verdict_lines
 from tests.cli_grading.test_judge_command import STATEMENTS, stage
 from tests.judges.doubles import Scripted
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragrounds.ui.report.html_tables import html_table, page_script
 from ragrounds.ui.report.page import head, page_style
-from ragrounds.ui.tables import Column, TextTable
+from ragrounds.ui.tables.html_tables import html_table, page_script
+from ragrounds.ui.tables.text_tables import Column, TextTable
 
 TABLE = TextTable(
     key="figures",

@@ -16,7 +16,7 @@ from ragrounds.evals.trace.attempt_filter import quoted
 from ragrounds.evals.trace.hop_reading import HopReader
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.evals.trace.traces import trace
-from ragrounds.ui.tables import markdown
+from ragrounds.ui.tables.text_tables import markdown
 from ragrounds.ui.trace import headless, hop_lines, lists
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences

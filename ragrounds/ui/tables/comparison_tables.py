@@ -19,11 +19,11 @@ from ragrounds.evals.scorers import described
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_columns import TOTALS
-from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
-from ragrounds.ui.one_screen import print_one_screen
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.comparison_columns import TOTALS
+from ragrounds.ui.tables.comparison_words import verdict_lines
+from ragrounds.ui.tables.one_screen import print_one_screen
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, difference_text, ends, in_scale, p_value, percent, safe
 
 

@@ -12,7 +12,7 @@ from ragrounds.base.files import guarded
 from ragrounds.base.text import safe
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure, PairedFigure
-from ragrounds.ui.comparison_columns import TOTALS
+from ragrounds.ui.tables.comparison_columns import TOTALS
 
 COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),

@@ -17,8 +17,8 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import Agreement
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_words import judge_phrase, kappa_ends
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.comparison_words import judge_phrase, kappa_ends
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import (
     TOO_FEW,
     UNKNOWN,

@@ -20,8 +20,8 @@ from ragrounds.evals.store.reads import RunDifference
 from ragrounds.ui.agent_names import corpora_apart
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_words import alone_words
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables.comparison_words import alone_words
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
 
 

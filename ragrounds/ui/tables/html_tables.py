@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 
 from ragrounds.base.errors import UserError
-from ragrounds.ui.notebook import html_text
-from ragrounds.ui.tables import Column, TextTable
+from ragrounds.ui.tables.notebook import html_text
+from ragrounds.ui.tables.text_tables import Column, TextTable
 
 _BREAKS = re.compile(r"[\[,_=:/.](?=[^\s\d])")
 """Signs inside of names behind which a line may end; figures are never broken."""

@@ -12,8 +12,8 @@ from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_words import all_others, listed
-from ragrounds.ui.tables import print_table
+from ragrounds.ui.tables.comparison_words import all_others, listed
+from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import UNKNOWN, dollars, ends, figure_text, number_of, one_line, percent, tokens
 
 _NOTES = 2

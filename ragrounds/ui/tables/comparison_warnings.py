@@ -12,7 +12,7 @@ from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.comparison_words import listed
+from ragrounds.ui.tables.comparison_words import listed
 from ragrounds.ui.text import number_of, one_line, percent, safe
 
 FEW = 10

@@ -18,7 +18,7 @@ from ragrounds.ui.columns import TextTable as TextTable
 from ragrounds.ui.columns import table_of as table_of
 from ragrounds.ui.columns import words as words
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.table_layout import GAP, Band, folded, laid_out, stacked
+from ragrounds.ui.tables.table_layout import GAP, Band, folded, laid_out, stacked
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -53,7 +53,7 @@ def results_console() -> Console:
 
 
 def print_table(table: TextTable, console: Console) -> None:
-    """Print a table under its title, laid out for the console's width (:mod:`ragrounds.ui.table_layout`)."""
+    """Print a table under its title, laid out for the console's width (:mod:`ragrounds.ui.tables.table_layout`)."""
     print_title(table, console)
     bands, below = laid_out(table, console.width)
     for number, band in enumerate(bands):
