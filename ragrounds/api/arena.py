@@ -47,7 +47,7 @@ from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.pictures.plot import PictureMaker
 from ragrounds.ui.progress.arena import LiveArena
 from ragrounds.ui.tables.arena_tables import print_report, rating_forest
 from ragrounds.ui.tables.notebook import in_notebook

@@ -51,7 +51,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.tools.index.collection import collection_sizes
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column
-from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.pictures.plot import PictureMaker
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.tables.analysis_tables import analysis_table, print_analysis, with_names
 from ragrounds.ui.tables.run_tables import ledger_table

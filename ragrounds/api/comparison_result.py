@@ -13,8 +13,8 @@ from ragrounds.api.workspace import opened_runs
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES
-from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.pictures.comparison_pictures import COMPARISON_PICTURES
+from ragrounds.ui.pictures.plot import PictureMaker
 from ragrounds.ui.tables.comparison_tables import print_comparison
 from ragrounds.ui.tables.notebook import text_of
 

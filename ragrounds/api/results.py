@@ -16,7 +16,7 @@ from ragrounds.api.workspace import opened_runs
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.settings import Settings
 from ragrounds.ui.columns import ColumnType
-from ragrounds.ui.plot import PictureMaker, Plot, chosen_picture, chosen_theme
+from ragrounds.ui.pictures.plot import PictureMaker, Plot, chosen_picture, chosen_theme
 from ragrounds.ui.tables.notebook import html_of, text_of
 
 if TYPE_CHECKING:

@@ -64,8 +64,8 @@ from ragrounds.models.prices import used_price
 from ragrounds.models.providers import open_model
 from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.tools.retrievers.rerank import scorer_of
-from ragrounds.ui.plot import PictureMaker
-from ragrounds.ui.retrieval_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means, set_means
+from ragrounds.ui.pictures.plot import PictureMaker
+from ragrounds.ui.pictures.retrieval_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means, set_means
 from ragrounds.ui.tables.retrieval_tables import print_retrieval, print_sets, print_similarity
 from ragrounds.ui.text import dollars, number_of
 

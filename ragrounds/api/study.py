@@ -31,7 +31,7 @@ from ragrounds.evals.analyses.analysis import with_names
 from ragrounds.evals.studies.state import StudyState, kept_studies, read_state
 from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies, shipped_text
 from ragrounds.evals.studies.table import CellResult, Place, StudyFinding, StudyTable, study_table
-from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.pictures.plot import PictureMaker
 from ragrounds.ui.study_tables import print_study, study_picture
 from ragrounds.ui.tables.notebook import in_notebook
 

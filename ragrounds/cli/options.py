@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ragrounds.api.arguments import Arg, described, option_name, words_of
 from ragrounds.base.errors import UserError
-from ragrounds.ui.plot import check_plot_file, chosen_theme
+from ragrounds.ui.pictures.plot import check_plot_file, chosen_theme
 
 _UNIONS = (Union, UnionType)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -13,8 +13,8 @@ from ragrounds.base.records import Run
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell
-from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of
+from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.tables.analysis_tables import print_analysis
 from ragrounds.ui.tables.comparison_csv import csv_text
 from ragrounds.ui.tables.comparison_words import span_of_days

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragrounds.base.records import Event, Gold, Noted, Run, Usage
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, analyse
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.chart_text import draw
+from ragrounds.ui.pictures.chart_text import draw
 from tests.ui.trace.making import Journal, attempt, bare_run, model_call, question, rounds, score, search_call, step
 from tests.ui.trace.making import passages as two_passages
 

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.findings import conclusions, untested
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.comparison_pictures import difference_picture
-from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.pictures.comparison_pictures import difference_picture
+from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.tables.comparison_tables import comparison_tables
 from ragrounds.ui.tables.comparison_words import verdict_lines
 from tests.compare.making import add_run, questions

@@ -12,9 +12,9 @@ from ragrounds.evals.compare.frontier import cost_measure
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.chart_svg import svg
-from ragrounds.ui.chart_text import draw
-from ragrounds.ui.frontier import frontier_picture, frontier_tables
+from ragrounds.ui.pictures.chart_svg import svg
+from ragrounds.ui.pictures.chart_text import draw
+from ragrounds.ui.pictures.frontier import frontier_picture, frontier_tables
 from tests.compare.making import add_run, questions
 
 NAMES = {"cheap-run": "cheap", "good-run": "good", "bad-run": "bad"}

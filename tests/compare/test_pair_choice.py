@@ -16,9 +16,9 @@ from ragrounds.evals.compare.frontier import _undominated
 from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.chart_svg import svg
-from ragrounds.ui.chart_text import draw
-from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.pictures.chart_svg import svg
+from ragrounds.ui.pictures.chart_text import draw
+from ragrounds.ui.pictures.frontier import frontier_picture
 from tests.compare.making import add_run, questions
 
 

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, compare
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.chart_svg import svg
-from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.pictures.chart_svg import svg
+from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.tables.comparison_tables import comparison_tables, print_comparison
 from ragrounds.ui.tables.text_tables import markdown

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.frontier import frontier_tables
+from ragrounds.ui.pictures.frontier import frontier_tables
 from ragrounds.ui.tables.comparison_csv import as_csv
 from ragrounds.ui.tables.comparison_tables import comparison_tables, print_comparison
 from ragrounds.ui.tables.text_tables import latex, markdown

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ragrounds.evals.analyses.pictures import Mark, Picture, across_axis, value_axis
-from ragrounds.ui.chart_svg import WIDE, svg, text_width
-from ragrounds.ui.chart_text import draw
-from ragrounds.ui.named_points import Box, distance, meet
+from ragrounds.ui.pictures.chart_svg import WIDE, svg, text_width
+from ragrounds.ui.pictures.chart_text import draw
+from ragrounds.ui.pictures.named_points import Box, distance, meet
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS = ("direct", "search_o1", "vanilla_rag[top_k=8]", "i_medrag[rounds=2]", "cot", "tool_agent", "検索", "hyde[k=32]")

@@ -13,9 +13,9 @@ import pytest
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses.pictures import Mark, Picture, across_axis
-from ragrounds.ui.chart_svg import WIDE, page_picture, shortened, svg, text_width
-from ragrounds.ui.chart_text import draw
-from ragrounds.ui.plot import Plot, check_plot_file
+from ragrounds.ui.pictures.chart_svg import WIDE, page_picture, shortened, svg, text_width
+from ragrounds.ui.pictures.chart_text import draw
+from ragrounds.ui.pictures.plot import Plot, check_plot_file
 from ragrounds.ui.theme import palette
 from tests.conftest import Cli
 

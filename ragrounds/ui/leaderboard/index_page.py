@@ -13,10 +13,10 @@ from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.evals.trace.traces import Trace
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.frontier import frontier_picture
 from ragrounds.ui.leaderboard.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
+from ragrounds.ui.pictures.chart_svg import picture_style
+from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.page import head, page_style
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import figure

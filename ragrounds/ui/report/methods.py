@@ -12,7 +12,7 @@ from ragrounds.evals.compare.findings import score_judges
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.frontier import UNITS
+from ragrounds.ui.pictures.frontier import UNITS
 from ragrounds.ui.tables.comparison_words import judged_by, short_judges
 from ragrounds.ui.text import number_of
 

@@ -18,7 +18,7 @@ from ragrounds.evals.compare.published import printed_figures
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import traces_by_question
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.chart_svg import picture_style
+from ragrounds.ui.pictures.chart_svg import picture_style
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.judges import played_arenas, verdict_parts

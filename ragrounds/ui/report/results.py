@@ -12,14 +12,14 @@ from ragrounds.evals.compare.findings import untested
 from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.chart_svg import WIDE, page_picture
-from ragrounds.ui.comparison_pictures import (
+from ragrounds.ui.pictures.chart_svg import WIDE, page_picture
+from ragrounds.ui.pictures.comparison_pictures import (
     comparison_frontier,
     dataset_picture,
     difference_picture,
     score_picture,
 )
-from ragrounds.ui.frontier import frontier_tables, left_out
+from ragrounds.ui.pictures.frontier import frontier_tables, left_out
 from ragrounds.ui.tables.comparison_tables import group_table, outcome_table, pair_table, score_table
 from ragrounds.ui.tables.html_tables import html_table, text
 from ragrounds.ui.text import one_line

@@ -21,7 +21,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.causes import CAUSES
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.citation import Citation
 from ragrounds.ui.report.payload import attempt_link
 from ragrounds.ui.report.results import figure

@@ -11,7 +11,7 @@ from rich.text import Text
 from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
 from ragrounds.evals.analyses.pictures import renamed
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.ui.chart_text import draw
+from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.tables.comparison_tables import figure_words
 from ragrounds.ui.tables.text_tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import UNKNOWN, one_line, safe

@@ -17,9 +17,9 @@ from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTab
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
+from ragrounds.ui.pictures.chart_text import draw
+from ragrounds.ui.pictures.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.tables.comparison_columns import TOTALS
 from ragrounds.ui.tables.comparison_words import verdict_lines
 from ragrounds.ui.tables.one_screen import print_one_screen

@@ -18,8 +18,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.ui.chart_text import PictureText
 from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.pictures.chart_text import PictureText
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.theme import notebook_colours
 
@@ -78,7 +78,7 @@ def page_part(body: str) -> str:
     style = ""
     if "<svg" in body:
         colours = ";".join(f"--{name}:{colour}" for name, colour in notebook_colours().items())
-        from ragrounds.ui.chart_svg import picture_style  # a notebook alone draws with it
+        from ragrounds.ui.pictures.chart_svg import picture_style  # a notebook alone draws with it
 
         style = f".ragrounds{{{colours}}}{picture_style()}"
     return f'{_STYLE}{style}</style><div class="ragrounds">{body}</div>'
@@ -99,7 +99,7 @@ class _HtmlConsole(SafeConsole):
             elif isinstance(printed, Rule):
                 self.parts.append(f'<p class="bold">{html_text(printed.title)}</p>')
             elif isinstance(printed, PictureText):
-                from ragrounds.ui.chart_svg import page_picture
+                from ragrounds.ui.pictures.chart_svg import page_picture
 
                 self.parts.append(page_picture(printed.picture))
             elif isinstance(printed, Prose) and printed.plain.strip():

@@ -18,9 +18,9 @@ from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
-from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.frontier import amount, frontier_picture, titled_by
+from ragrounds.ui.pictures.chart_text import draw
+from ragrounds.ui.pictures.frontier import amount, frontier_picture, titled_by
 from ragrounds.ui.tables.comparison_words import listed, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (

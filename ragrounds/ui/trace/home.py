@@ -26,8 +26,8 @@ from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.chart_text import draw
-from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.pictures.chart_text import draw
+from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.tables.comparison_words import verdict_lines
 from ragrounds.ui.tables.one_screen import RunCost, prices, run_costs
 from ragrounds.ui.text import age, dollars, duration, ends, in_scale, number_of, one_line, tokens

@@ -13,7 +13,7 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import by_interval, conclusions, untested
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.frontier import frontier_picture, titled_by
+from ragrounds.ui.pictures.frontier import frontier_picture, titled_by
 
 _MOST = 40
 """Rows of intervals; of more those that come first, and a note that says so."""

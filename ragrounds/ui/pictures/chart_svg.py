@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from html import escape
 
 from ragrounds.evals.analyses.pictures import Axis, Mark, Picture, across_axis, value_axis
-from ragrounds.ui.chart_text import mark_text, meanings, said_below, tick_texts, value_text
-from ragrounds.ui.named_points import Spot, named_points, series, steps
+from ragrounds.ui.pictures.chart_text import mark_text, meanings, said_below, tick_texts, value_text
+from ragrounds.ui.pictures.named_points import Spot, named_points, series, steps
 from ragrounds.ui.text import in_unit, safe
 from ragrounds.ui.theme import SERIES, Theme, palette
 

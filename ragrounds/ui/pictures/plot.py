@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.evals.analyses.pictures import Picture
-from ragrounds.ui.chart_text import draw
 from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.theme import Theme
 
 ENDINGS = (".svg", ".png", ".pdf")
@@ -44,7 +44,7 @@ class Plot(Struct, frozen=True):
         Raises:
             UserError: nothing in the picture has a value.
         """
-        from ragrounds.ui.chart_svg import svg  # a result that is printed needs none of it
+        from ragrounds.ui.pictures.chart_svg import svg  # a result that is printed needs none of it
 
         return svg(self.picture, theme=self.theme)
 

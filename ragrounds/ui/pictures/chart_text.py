@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from ragrounds.evals.analyses.pictures import Axis, Mark, Picture, across_axis, value_axis
-from ragrounds.ui.named_points import NamedPoint, Spot, named_points, steps
+from ragrounds.ui.pictures.named_points import NamedPoint, Spot, named_points, steps
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, in_unit, one_line, percent, points, safe
 
 _AROUND, _BARS_FROM = 3, 14

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.retrieval.comparison import RetrievalComparison
-from ragrounds.ui.comparison_pictures import pair_picture
+from ragrounds.ui.pictures.comparison_pictures import pair_picture
 
 _LEVEL = 0.05
 ONE_RETRIEVER = "one retriever differs from none"
