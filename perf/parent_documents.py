@@ -2,7 +2,7 @@
 
     python perf/parent_documents.py [--reports N] [--questions N]
 
-Makes N long reports with a question each (tests/build/long_reports.py), cuts them into windows of 512 tokens, a new one
+Makes N long reports with a question each (tests/long_reports.py), cuts them into windows of 512 tokens, a new one
 every 128, and gives the commands that a user gives: `ragrounds index build`, `run` with six agents, `retrieve`. The
 model is a server on loopback that answers a fixed text. Tokens are those of the documents' part of the prompts that the
 server was sent, counted by cl100k_base. Writes perf/parent_documents.md.
@@ -36,7 +36,7 @@ from ragrounds.models.tokens import count
 from ragrounds.tools.index.analysers import analyser
 from ragrounds.tools.index.chunkers import splitter
 from ragrounds.tools.index.collection import open_named
-from tests.build.long_reports import MadeReport, write_reports
+from tests.long_reports import MadeReport, write_reports
 from tests.servers.process import Running, openai_server
 
 WINDOWS = "tokens[size=512,stride=128]"

@@ -12,9 +12,7 @@ from itertools import islice
 from typing import Any
 
 from ragrounds.api.arena import arena
-from ragrounds.api.build import BuildExecution, build
 from ragrounds.api.data import corpus_texts
-from ragrounds.api.pipelines import FalseNegatives
 from ragrounds.api.retrieve import retrieval_identity, retrieve
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
 from ragrounds.base.errors import Interrupted, StopRun, UserError
@@ -27,6 +25,8 @@ from ragrounds.evals.studies.figures import CellFigure, queries_figure
 from ragrounds.evals.studies.state import KeptCell
 from ragrounds.evals.studies.study import Settings, StudyCell
 from ragrounds.evals.studies.table import CellResult
+from ragrounds.extensions.construction.functions import BuildExecution, build
+from ragrounds.extensions.construction.requests import FalseNegatives
 from ragrounds.tools.index.cards import named_embedder
 from ragrounds.tools.retriever import spec_code
 

@@ -12,10 +12,12 @@ import hashlib
 import re
 import string
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from msgspec import Struct
 
+from ragrounds.base import hooks
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Message, Speaker
 from ragrounds.prompts.layout import OPTIONAL, arranged
@@ -141,22 +143,32 @@ def _split(name: str, text: str) -> list[tuple[Speaker, str]]:
 
 @functools.lru_cache(maxsize=512)
 def _text(folder: str | None, file: str) -> str | None:
-    if folder is None or folder in variants():
-        place = files("ragrounds.prompts").joinpath(*([] if folder is None else [_VARIANTS, folder]), file)
+    if folder is None:
+        places = [root.joinpath(file) for root in _roots()]
     else:
-        place = Path(folder) / file
-    try:
-        return place.read_text(encoding="utf-8")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        return None
-    except UnicodeDecodeError as error:
-        raise UserError(f"The prompt {file} is not UTF-8 text: {error}") from error
+        root = files("ragrounds.prompts").joinpath(_VARIANTS, folder) if folder in variants() else Path(folder)
+        places = [root.joinpath(file)]
+    for place in places:
+        try:
+            return place.read_text(encoding="utf-8")
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            continue
+        except UnicodeDecodeError as error:
+            raise UserError(f"The prompt {file} is not UTF-8 text: {error}") from error
+    return None
+
+
+@functools.cache
+def _roots() -> tuple[Traversable, ...]:
+    """Return the folders of the prompts that ship: the core's, then those of extensions."""
+    extended = (files(f"{hooks.EXTENSIONS}.{name}").joinpath("prompts") for name in hooks.extensions())
+    return (files("ragrounds.prompts"), *(root for root in extended if root.is_dir()))
 
 
 def _packaged() -> set[str]:
-    root = files("ragrounds.prompts")
     return {
         f"{folder.name}/{file.name.split('.')[0]}"
+        for root in _roots()
         for folder in root.iterdir()
         if folder.is_dir()
         for file in folder.iterdir()

@@ -17,9 +17,9 @@ from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.store import Store
-from tests.build.casing import drawn
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli
+from tests.extensions.construction.casing import drawn
 from tests.servers.grader_server import grader_server
 from tests.servers.process import Account, Running, running
 

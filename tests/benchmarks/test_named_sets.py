@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.test_missing import folder_of_the_sample, truth_of
 from tests.conftest import Cli
+from tests.extensions.construction.test_missing import folder_of_the_sample, truth_of
 from tests.servers.process import running
 
 

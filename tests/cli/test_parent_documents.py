@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.long_reports import MadeReport, write_reports
 from tests.conftest import Cli
+from tests.long_reports import MadeReport, write_reports
 from tests.servers.process import Running
 
 PARENT = "retriever=parent[of=maxp[of=bm25]]"

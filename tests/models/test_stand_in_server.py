@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.build import BuildExecution, build
-from ragrounds.api.pipelines import CaseQuestions
 from ragrounds.api.stand_in import serve_stand_in
 from ragrounds.base.records import Message
 from ragrounds.evals.judges.pairs import LABELS, show_pair
 from ragrounds.evals.judges.verdict import read_verdict
 from ragrounds.evals.scorers.judged import VerdictForm
+from ragrounds.extensions.construction.functions import BuildExecution, build
+from ragrounds.extensions.construction.requests import CaseQuestions
 from ragrounds.models.stand_in_server import ALIAS, stand_in_server
 from ragrounds.prompts.loader import PromptFolder
 

@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
-import ragrounds.build
+import ragrounds
 from ragrounds.graphs import catalogue
 from ragrounds.prompts.loader import PromptFolder
 
 NAMES = PromptFolder().names()
-BUILD = Path(ragrounds.build.__file__).parent
+EXTENSIONS = Path(ragrounds.__file__).parent / "extensions"
 ANSWERING = [name for name in NAMES if name.startswith(("choice/", "long/", "extraction/", "i_medrag/final"))]
 SWITCHED = ("i_medrag/ask_further_options", "i_medrag/follow_up")
 """They show the options where `follow_ups_see_options` is set, which `question_only` refuses by default."""
 
 
 def source(name, language=""):
-    return files("ragrounds.prompts").joinpath(f"{name}{language}.md").read_text(encoding="utf-8")
+    folders = (files("ragrounds.prompts"), *EXTENSIONS.glob("*/prompts"))
+    (text,) = (file.read_text() for folder in folders if (file := folder.joinpath(f"{name}{language}.md")).is_file())
+    return text
 
 
 def placeholders(text):
@@ -28,8 +30,8 @@ def placeholders(text):
 
 
 PIPELINES = [
-    import_module(f"ragrounds.build.{place.stem}")
-    for place in BUILD.glob("*.py")
+    import_module(f"ragrounds.extensions.{place.parent.name}.{place.stem}")
+    for place in EXTENSIONS.glob("*/*.py")
     if "\nPROMPTS = " in place.read_text(encoding="utf-8")
 ]
 STRATEGIES = sorted(

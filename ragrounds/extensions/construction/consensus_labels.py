@@ -1,0 +1,113 @@
+"""`consensus-labels`: several models label what several retrievers find for a query (CMedTEB, Section 3.1).
+
+START → candidates → label → END
+
+* ``candidates``: every retriever searches with the query; passages are ranked by how many retrievers found them.
+* ``label``: each model gives each passage a grade from S to D
+  (:mod:`ragrounds.extensions.construction.relevance_labels`). A passage that a model gave no readable label for, or
+  refused, has none of that model; the query continues.
+
+:mod:`ragrounds.extensions.construction.benchmark` decides what becomes of a labelled pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Gold, Query, Question
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.catalogue import load
+from ragrounds.extensions.construction.committee import by_frequency, rankings_of
+from ragrounds.extensions.construction.items import INTAKE, Dropped
+from ragrounds.extensions.construction.judged_sets import titled
+from ragrounds.extensions.construction.pipeline import Pipeline
+from ragrounds.extensions.construction.relevance_labels import PROMPT, RELEVANT, label_passages
+from ragrounds.extensions.construction.stages import (
+    NOTHING_FOUND,
+    Changes,
+    PipelineState,
+    Rejected,
+    in_line,
+    kept,
+)
+from ragrounds.graphs.state import Graph, whole
+from ragrounds.tools.corpora import CorpusSource, passages
+
+PROMPTS = (PROMPT,)
+STAGES = ("candidates", "label")
+
+
+class LabelState(PipelineState, total=False):
+    """What the stages write."""
+
+    candidates: list[str]
+
+
+def build() -> Graph:
+    """The stages in line."""
+    return in_line(LabelState, dict(zip(STAGES, (_candidates, _label), strict=True)))
+
+
+async def _candidates(state: LabelState, context: Context) -> Changes:
+    found = await context.search(Query.of(context.stem), whole(context, "top_k", 500))
+    ranked = by_frequency(rankings_of({"query": found}), whole(context, "candidates", 500))
+    if not ranked:
+        raise Rejected(NOTHING_FOUND, f"for the query {context.stem.text}")
+    return {"candidates": [each.id for each in ranked]}
+
+
+async def _label(state: LabelState, context: Context) -> Changes:
+    roles = [f"labelling_{number}" for number in range(1, whole(context, "labellers", 3) + 1)]
+    texts = {id: titled(context.passage(id)) for id in state["candidates"]}
+    said = await label_passages(context, texts, roles, whole(context, "at_once", 10))
+    return kept(labels=said.given, faults=said.faults)
+
+
+def open_queries(text: str, home: Path, language: str) -> list[Question]:
+    """The queries of a JSON Lines file {id, text} (BEIR's and R2MED's forms), or the questions of a benchmark, without
+    their options.
+
+    Raises:
+        UserError: neither such a file nor such a benchmark, or a broken one.
+    """
+    path = Path(text).expanduser()
+    if path.is_file():
+        name = path.name.partition(".")[0]
+        found = (passage for passage, _ in passages(CorpusSource(name, (path,))))
+        return [_question(f"{name}/{each.id}", each.text, language) for each in found]
+    return [_question(each.id, each.text, each.language, each.group) for each in load(text, home).questions]
+
+
+def query_items(queries: Sequence[Question]) -> tuple[list[Item], list[Dropped]]:
+    """Items, and the queries that are none: those that say what another one says word for word."""
+    items: list[Item] = []
+    dropped: list[Dropped] = []
+    first: dict[str, str] = {}
+    for query in queries:
+        wording = " ".join(query.text.split()).casefold()
+        if not wording:
+            dropped.append(Dropped(id=query.id, stage=INTAKE, reason="it is empty"))
+            continue
+        if wording in first:
+            dropped.append(Dropped(id=query.id, stage=INTAKE, reason="it is there already", detail=first[wording]))
+            continue
+        first[wording] = query.id
+        items.append(Item(query, Gold(question_id=query.id, answer="")))
+    return items, dropped
+
+
+def _question(id: str, text: str, language: str, group: str = "") -> Question:
+    return Question(id=id, benchmark="consensus-labels", text=text, kind="long", language=language, group=group)
+
+
+PIPELINE = Pipeline(
+    name="consensus-labels",
+    graph="ragrounds.extensions.construction.consensus_labels:build",
+    summary="Queries → relevant passages that several models agree on; reranking and similarity sets of the same.",
+    source="CMedTEB, Section 3.1",
+    stages=STAGES,
+    parameters={"labellers": 3, "top_k": 500, "candidates": 500, "at_once": 10, "relevant": RELEVANT},
+    searches=True,
+)

@@ -1,0 +1,97 @@
+"""`false-negatives`: how many relevant documents do a benchmark's labels miss? (CMedTEB, Appendix E, Table 20).
+
+START → candidates → draw → grade → END
+
+* ``candidates``: the `depth` documents that the retriever finds for the query, best first (CMedTEB: the top 50).
+* ``draw``: which of them are graded.
+* ``grade``: a model grades each from S to D (CMedTEB, Table 23), several a call. A document that it gave no readable
+  grade for, or refused, stays without one; the query continues, unless nothing of it was graded.
+
+No node sees which documents the benchmark labels as relevant.
+"""
+
+from __future__ import annotations
+
+from ragrounds.base.contracts import Context
+from ragrounds.base.records import Gold, Query, Question
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.retrieval.query_sets import QuerySet
+from ragrounds.extensions.construction.items import INTAKE, Dropped, ItemSet, draw_items, plain_name
+from ragrounds.extensions.construction.judged_sets import titled
+from ragrounds.extensions.construction.pipeline import Pipeline
+from ragrounds.extensions.construction.relevance_labels import PROMPT, label_passages
+from ragrounds.extensions.construction.stages import NOTHING_FOUND, Changes, PipelineState, Rejected, in_line, kept
+from ragrounds.graphs.state import Graph, whole
+
+PROMPTS = (PROMPT,)
+
+
+class FalseNegativeState(PipelineState, total=False):
+    """What the stages write."""
+
+    found: dict[str, str]
+    """Document → its best passage, best first."""
+
+
+def build() -> Graph:
+    """The stages in line."""
+    return in_line(FalseNegativeState, {"candidates": candidates, "grade": grade})
+
+
+async def candidates(state: FalseNegativeState, context: Context) -> Changes:
+    """Search until `depth` documents are found, or no more are to be had."""
+    depth = whole(context, "depth", 50)
+    asked, found = depth, await context.search(Query.of(context.stem), depth)
+    while len({passage.document for passage in found}) < depth and len(found) == asked:
+        # Of a corpus that is cut into chunks, several may be of one document.
+        asked *= 4
+        found = await context.search(Query.of(context.stem), asked)
+    best: dict[str, str] = {}
+    for passage in found:
+        best.setdefault(passage.document, passage.id)
+    if not best:
+        raise Rejected(NOTHING_FOUND, f"for the query {context.stem.text}")
+    return {"found": dict(list(best.items())[:depth])}
+
+
+async def grade(state: FalseNegativeState, context: Context) -> Changes:
+    """Have a model grade the documents."""
+    found = state["found"]
+    texts = {document: titled(context.passage(passage)) for document, passage in found.items()}
+    said = await label_passages(context, texts, ["grading"], whole(context, "at_once", 10))
+    grades = {document: given[0] for document, given in said.given.items()}
+    return kept(candidates=list(found), grades=grades, faults=said.faults)
+
+
+def judged_query_items(asked: QuerySet, *, language: str, limit: int | None, seed: int) -> ItemSet:
+    """The queries with what is labelled relevant as their gold, which no node of the graph sees.
+
+    Raises:
+        UserError: no query has a text.
+    """
+    items = [_item(query, text, asked, language) for query, text in asked.queries.items() if text.strip()]
+    dropped = [
+        Dropped(id=query, stage=INTAKE, reason="it is empty")
+        for query, text in asked.queries.items()
+        if not text.strip()
+    ]
+    name = plain_name(asked.name)
+    return draw_items(f"false-negatives/{name}", items, dropped, of=asked.name, limit=limit, seed=seed)
+
+
+def _item(query: str, text: str, asked: QuerySet, language: str) -> Item:
+    labelled = tuple(document for document, grade in asked.judgements[query].items() if grade > 0)
+    question = Question(id=query, benchmark=f"false-negatives/{asked.name}", text=text, kind="long", language=language)
+    return Item(question, Gold(question_id=query, answer="", documents=labelled))
+
+
+PIPELINE = Pipeline(
+    name="false-negatives",
+    graph="ragrounds.extensions.construction.false_negatives:build",
+    summary="The best found documents of every query of a benchmark, graded again, against the benchmark's labels.",
+    source="CMedTEB, Appendix E, Table 20",
+    stages=("candidates", "grade"),
+    parameters={"depth": 50, "at_once": 10},
+    searches=True,
+)
+"""`depth` documents a query are graded, `at_once` a call."""

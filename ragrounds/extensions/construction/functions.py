@@ -1,0 +1,221 @@
+"""Benchmarks made from one's own reports, queries and corpora, by the pipelines of papers.
+
+A request of :mod:`ragrounds.extensions.construction.requests` names one pipeline and what it works on; :func:`build`
+carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from shlex import quote
+from types import MappingProxyType
+from typing import Annotated
+
+from msgspec import Struct
+
+from ragrounds.api import arguments
+from ragrounds.api.arguments import MODEL, Arg, check
+from ragrounds.api.event_loop import finish
+from ragrounds.api.progress import RunListener
+from ragrounds.api.servers import met_servers, server_defaults
+from ragrounds.api.workspace import chosen_settings, closing, open_store, user_prices
+from ragrounds.base.contracts import Searcher
+from ragrounds.base.settings import Settings
+from ragrounds.base.specs import Value
+from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
+from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.engine.scheduler import replay
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.leases import Lease
+from ragrounds.extensions.construction.card import BuiltCard, count, provenance, stage_count
+from ragrounds.extensions.construction.files import (
+    FILE,
+    GRADES,
+    Finish,
+    check_folder,
+    json_lines,
+    not_listed,
+    rejections,
+    write_built,
+)
+from ragrounds.extensions.construction.items import ItemSet
+from ragrounds.extensions.construction.outcome import KeptScorer
+from ragrounds.extensions.construction.pipeline import Pipeline, plan_build, results
+from ragrounds.ui.text import number_of, safe
+
+
+class BuildExecution(Struct, frozen=True, kw_only=True):
+    """Where a benchmark is written to, and what its pipeline is carried out with."""
+
+    out: Annotated[Path, Arg("The folder that the benchmark is written to: new, or made before.", short="-o")]
+    model: Annotated[
+        str | None,
+        Arg(
+            "For every stage that none is named for: provider:model[temperature=0,…], such as openai:gpt-4o-mini.",
+            short="-m",
+            group=MODEL,
+        ),
+    ] = None
+    base_url: arguments.BaseUrl = None
+    alias: arguments.Alias = None
+    server_changed: arguments.ServerChanged = "stop"
+    limit: arguments.Limit = None
+    seed: arguments.Seed = 0
+    concurrency: arguments.Concurrency = None
+    max_cost: arguments.MaxCost = None
+    max_total_tokens: arguments.MaxTotalTokens = None
+    max_time: arguments.MaxTime = None
+    fail_after: arguments.FailAfter = "50%"
+    journal: arguments.Journal = "reuse"
+    new: arguments.New = False
+
+
+class PreparedBuild(Struct, frozen=True, kw_only=True):
+    """A pipeline with its items, before a model is asked."""
+
+    pipeline: Pipeline
+    item_set: ItemSet
+    finish: Finish
+    model: str | None = None
+    """For every stage that none is named for; ``None``: the execution's."""
+    models: Mapping[str, str] = MappingProxyType({})
+    """Those of named roles."""
+    parameters: Mapping[str, Value] = MappingProxyType({})
+    searcher: Searcher | None = None
+
+
+class BuildRequest(Struct, frozen=True, kw_only=True):
+    """A pipeline, and what it works on."""
+
+    def prepare(self, execution: BuildExecution, settings: Settings, listener: RunListener) -> PreparedBuild:
+        """Read the items. No model is asked.
+
+        Raises:
+            UserError: what it works on is not there, cannot be read, or leaves nothing to do.
+        """
+        raise NotImplementedError
+
+
+class BuildResult(Struct, frozen=True, kw_only=True):
+    """What came of :func:`build`."""
+
+    card: BuiltCard
+    """How the benchmark was made, and what it holds; a size of 0: nothing was kept."""
+    rejected: Path
+    """The file that lists what was not kept, and why."""
+    grades: Path | None
+    """The file with every grade that models gave, also where nothing was kept."""
+    following: tuple[str, ...]
+    """Commands that go on from here."""
+    ended: str
+    """Why no further item was begun; empty: all were."""
+    failed: bool
+    """Whether an item failed; the same call tries it again."""
+    made: int
+    """Model calls that were made."""
+    reused: int
+    """Model calls that were answered from the journal."""
+
+
+def build(
+    request: BuildRequest,
+    execution: BuildExecution,
+    listener: RunListener | None = None,
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> BuildResult:
+    """Run a pipeline over its items, and write the benchmark with its card into a folder, which
+    :func:`ragrounds.api.data.add` takes.
+
+    Args:
+        request: one of :mod:`ragrounds.extensions.construction.requests`, such as
+            ``CaseQuestions(reports="files:reports/")``.
+        execution: the folder, the models, and what may be used.
+        listener: hears what happens.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
+
+    Raises:
+        UserError: items that cannot be read, no model, a folder that is not ours, or another process that is making
+            the same.
+    """
+    check(request)
+    check(execution)
+    chosen, heard, out = chosen_settings(settings, home), listener or RunListener(), execution.out
+    breaker = CircuitBreaker(failure_limit(execution.fail_after))
+    budget = Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
+    prepared = request.prepare(execution, chosen, heard)
+    pipeline, items = prepared.pipeline, prepared.item_set
+    check_folder(out, pipeline.name)
+    with open_store(chosen) as store, ExitStack() as held:
+        planned = plan_build(
+            store,
+            pipeline,
+            items,
+            parameters=prepared.parameters,
+            model=prepared.model or execution.model or chosen.model,
+            models=prepared.models,
+            searcher=prepared.searcher,
+            prices=user_prices(chosen),
+            defaults=server_defaults(execution.base_url, execution.alias, chosen),
+            new=execution.new,
+            fresh=execution.journal == "fresh",
+            meet=lambda models: met_servers(store, models, execution.server_changed, execution.journal),
+        )
+        named = ", ".join(sorted({model.spec for model in planned.models.values()}))
+        what = f"{number_of(len(items.items), 'item')} of {safe(items.items.name)}"
+        heard.message(f"{planned.run.id}: {what}, {safe(named)}")
+        lease = held.enter_context(Lease(store.engine, [planned.run.id], heard.message))
+        recorded = StoreJournal(store, execution.journal)
+        scorers = (KeptScorer(),)
+
+        async def carry_out() -> str:
+            async with closing(list(planned.models.values()), recorded):
+                with heard.progress(ReplayProgress(store, [planned])) as hear:
+                    return await replay(
+                        store,
+                        recorded,
+                        [planned],
+                        items.items.questions,
+                        items.items.golds,
+                        lambda question: scorers,
+                        concurrency=execution.concurrency or chosen.concurrency,
+                        stops=[BudgetStop(budget), breaker, lease],
+                        listener=hear,
+                    )
+
+        ended = finish(carry_out())
+        heard.message(f"{number_of(recorded.made, 'model call')} made, {recorded.reused:,} answered from the journal.")
+        if ended:
+            heard.message(f"Ended early: {ended}. The same command resumes.")
+        found = results(store, planned.run, items, ended)
+        product = prepared.finish(found)
+        stages = count(pipeline.stages, items, found)
+        if product.stage:
+            reasons = [each.reason for each in product.dropped if each.stage == product.stage]
+            stages.append(stage_count(product.stage, stages[-1].kept, reasons))
+        made = provenance(
+            store,
+            planned.run,
+            pipeline,
+            items,
+            stages,
+            figures=product.figures,
+            notes=[*product.notes, *not_listed(items)],
+        )
+        card = BuiltCard(benchmark=product.benchmark, made=made)
+        rejected = {FILE: json_lines(rejections(items, found, product.dropped))}
+        card = write_built(out, {**product.files, **rejected}, card)
+    return BuildResult(
+        card=card,
+        rejected=out / FILE,
+        grades=out / GRADES if GRADES in product.files else None,
+        following=tuple(command.replace("{out}", quote(str(out))) for command in product.following),
+        ended=ended,
+        failed=any(result.status == "failed" for result in found),
+        made=recorded.made,
+        reused=recorded.reused,
+    )
