@@ -57,7 +57,7 @@ ROOMS = {
         ("tests/engine/test_call_arguments.py", "tests/engine/test_caps.py", "tests/engine/test_identity.py"),
         function="ragrounds.evals.engine.context.xǁAttemptContextǁcomplete__mutmut_*",
     ),
-    "cells": Room(("ragrounds/api/study_cells.py",), ("tests/studies",)),
+    "cells": Room(("ragrounds/extensions/studies/cells.py",), ("tests/extensions/studies",)),
     "claims": Room(
         (
             "ragrounds/evals/claims/claims.py",

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from ragrounds.api.runs import runs as runs
     from ragrounds.api.score import judge as judge
     from ragrounds.api.score import score as score
-    from ragrounds.api.study import StudyResult as StudyResult
-    from ragrounds.api.study import study as study
-    from ragrounds.api.study_call import StudyListener as StudyListener
     from ragrounds.api.verify import verify as verify
     from ragrounds.base.errors import Interrupted as Interrupted
     from ragrounds.base.errors import StopRun as StopRun
     from ragrounds.base.errors import UserError as UserError
     from ragrounds.base.settings import Settings as Settings
+    from ragrounds.extensions.studies.call import StudyListener as StudyListener
+    from ragrounds.extensions.studies.functions import StudyResult as StudyResult
+    from ragrounds.extensions.studies.functions import study as study
 
 _PLACES = {
     "run": "api.run", "arun": "api.run", "RunResult": "api.run",

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 import ragrounds as rr
 from ragrounds.api.data import add
-from ragrounds.api.study import StudyResult, study
 from ragrounds.api.workspace import open_store
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.study_tables import study_tables
+from ragrounds.extensions.studies.functions import StudyResult, study
+from ragrounds.extensions.studies.tables import study_tables
 from ragrounds.ui.tables.text_tables import markdown
 
 STUDY = "mirage-table6"

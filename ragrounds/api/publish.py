@@ -19,7 +19,6 @@ from ragrounds.api.aliases import names_of
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
-from ragrounds.api.study import StudyResult, list_studies, show_study
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
@@ -40,6 +39,8 @@ from ragrounds.evals.exchange.bundle import SUFFIX
 from ragrounds.evals.exchange.derivation import make_bundle
 from ragrounds.evals.exchange.published_traces import TextMode, published_traces, shown_id, text_free
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.studies.functions import StudyResult, list_studies, show_study
+from ragrounds.extensions.studies.page import study_page
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.leaderboard.board import (
     Board,
@@ -51,7 +52,6 @@ from ragrounds.ui.leaderboard.board import (
 )
 from ragrounds.ui.leaderboard.index_page import attempt_page, index_page, licence_lines
 from ragrounds.ui.report.page import report_page
-from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.tables.comparison_tables import printed_figures
 from ragrounds.ui.text import number_of, size
 

@@ -247,7 +247,7 @@ IMPORT = Hook(
     MINE = Importer(name="mine", summary="…", recognises=lambda file: "theirs" in file.first, rows=rows)
 """
 
-PRINTED = Hook(noun="papers' tables", expected="a PrintedTables", folder="ragrounds.evals.studies")
+PRINTED = Hook(noun="papers' tables", expected="a PrintedTables", folder="ragrounds.extensions.studies.printed")
 """Figures that papers printed: :class:`~ragrounds.evals.compare.published.PrintedTables`, shown below a run's own."""
 
 VIEW = Hook(noun="view", expected="a View", folder="ragrounds.ui.trace.views")

@@ -16,7 +16,7 @@ from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import answered_with
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.triplets import TRIPLETS
-from ragrounds.evals.studies.figures import cohort_of, mean_of, run_figure
+from ragrounds.extensions.studies.figures import cohort_of, mean_of, run_figure
 
 SIZES = {"x/one": 60, "x/two": 40}
 TEXTS = [

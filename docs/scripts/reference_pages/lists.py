@@ -9,7 +9,7 @@ from ragrounds.api.choices import list_analyses, list_retrievers, list_scorers
 from ragrounds.api.data import list_cards
 from ragrounds.api.exchange import list_formats
 from ragrounds.api.frames import columns_table
-from ragrounds.evals.studies.study import open_study, shipped_studies
+from ragrounds.extensions.studies.study import open_study, shipped_studies
 from ragrounds.models.options import cards as model_cards
 from reference_pages.filters import filters_page
 from reference_pages.markdown import code, markdown, table, unrolled

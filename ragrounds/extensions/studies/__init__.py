@@ -2,7 +2,7 @@
 
 BASES = ("construction", "exchange")
 FUNCTIONS = (
-    "ragrounds.api.study:study",
-    "ragrounds.api.study:StudyResult",
-    "ragrounds.api.study_call:StudyListener",
+    "ragrounds.extensions.studies.functions:study",
+    "ragrounds.extensions.studies.functions:StudyResult",
+    "ragrounds.extensions.studies.call:StudyListener",
 )

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking
 from ragrounds.evals.exchange.published_traces import TextMode
-from ragrounds.evals.studies.table import StudyTable
+from ragrounds.extensions.studies.paper_table import StudyTable
 
 
 class BoardRanking(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.evals.trace.traces import Trace
+from ragrounds.extensions.studies.tables import study_tables
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.leaderboard.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
@@ -20,7 +21,6 @@ from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.page import head, page_style
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import figure
-from ragrounds.ui.study_tables import study_tables
 from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.tables.comparison_warnings import average_heading
 from ragrounds.ui.tables.comparison_words import lack_lines

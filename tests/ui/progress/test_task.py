@@ -11,12 +11,12 @@ from rich.cells import cell_len
 from ragrounds.base.records import Call, Verdict
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import JudgedAnswer
-from ragrounds.evals.studies.study import open_study
-from ragrounds.evals.studies.table import CellResult
+from ragrounds.extensions.studies.paper_table import CellResult
+from ragrounds.extensions.studies.progress import StudyProgress
+from ragrounds.extensions.studies.study import open_study
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.judged import JudgeProgress
 from ragrounds.ui.progress.screen import TaskDisplay
-from ragrounds.ui.study_progress import StudyProgress
 from tests.ui.drawn import drawn_lines
 
 

@@ -8,7 +8,7 @@ from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
-from ragrounds.evals.studies.study import StudyCell, agent_text
+from ragrounds.extensions.studies.study import StudyCell, agent_text
 from ragrounds.models.options import starts_server, with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.models.vllm_server import executable

@@ -16,23 +16,23 @@ from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.compare import analyse
 from ragrounds.api.frames import STUDY_CELLS, Frame, Part
-from ragrounds.api.imported_cells import Imported, recorded_rows
 from ragrounds.api.progress import on_terminal
 from ragrounds.api.results import Result
-from ragrounds.api.study_call import Arguments, StudyBudget, StudyCall, StudyDisplay, StudyListener
-from ragrounds.api.study_cells import carry_out, groups, shown
-from ragrounds.api.study_figures import LABELS, Carried, measure_of, rate
-from ragrounds.api.study_lacks import lacking
-from ragrounds.api.study_projection import confirm_projection
 from ragrounds.api.workspace import chosen_settings, open_store, texts
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.settings import Settings
 from ragrounds.evals.analyses.analysis import with_names
-from ragrounds.evals.studies.state import StudyState, kept_studies, read_state
-from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies, shipped_text
-from ragrounds.evals.studies.table import CellResult, Place, StudyFinding, StudyTable, study_table
+from ragrounds.extensions.studies.call import Arguments, StudyBudget, StudyCall, StudyDisplay, StudyListener
+from ragrounds.extensions.studies.cells import carry_out, groups, shown
+from ragrounds.extensions.studies.cells_without_runs import LABELS, Carried, measure_of, rate
+from ragrounds.extensions.studies.imported_cells import Imported, recorded_rows
+from ragrounds.extensions.studies.missing_requirements import lacking
+from ragrounds.extensions.studies.paper_table import CellResult, Place, StudyFinding, StudyTable, study_table
+from ragrounds.extensions.studies.projection import confirm_projection
+from ragrounds.extensions.studies.state import StudyState, kept_studies, read_state
+from ragrounds.extensions.studies.study import Study, StudyCell, open_study, shipped_studies, shipped_text
+from ragrounds.extensions.studies.tables import print_study, study_picture
 from ragrounds.ui.pictures.plot import PictureMaker
-from ragrounds.ui.study_tables import print_study, study_picture
 from ragrounds.ui.tables.notebook import in_notebook
 
 _OVERRIDES = ("model", "base_url", "alias", "corpus", "retriever", "limit", "per_dataset", "epochs", "imported")

@@ -9,9 +9,9 @@ import pytest
 
 from ragrounds.agents import profiles
 from ragrounds.agents.agent import Agent, open_agent
-from ragrounds.api.study_cells import agent_text
 from ragrounds.base.specs import Spec, parse
-from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies
+from ragrounds.extensions.studies.cells import agent_text
+from ragrounds.extensions.studies.study import Study, StudyCell, open_study, shipped_studies
 from ragrounds.tools.retrievers.fusion import MEDRAG
 
 WHOLE = {

@@ -9,14 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 import ragrounds as rr
-from ragrounds.api.study import copy_study, list_studies, show_study
-from ragrounds.api.study_cells import remove_unasked
 from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.base.errors import UserError
-from ragrounds.evals.studies.study import open_study, read_study
-from ragrounds.evals.studies.table import study_table
-from ragrounds.ui.report.study_page import study_page
-from ragrounds.ui.study_tables import study_csv, study_notes
+from ragrounds.extensions.studies.cells import remove_unasked
+from ragrounds.extensions.studies.functions import copy_study, list_studies, show_study
+from ragrounds.extensions.studies.page import study_page
+from ragrounds.extensions.studies.paper_table import study_table
+from ragrounds.extensions.studies.study import open_study, read_study
+from ragrounds.extensions.studies.tables import study_csv, study_notes
 from tests.servers.scripted_http import scripted
 
 FILE = """

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.study import StudyArguments, StudyResult, copy_study, list_studies, show_study
-from ragrounds.api.study import study as carry_out
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import FormOptions, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
-from ragrounds.ui.study_tables import list_table, study_csv, study_notes, study_tables
+from ragrounds.extensions.studies.functions import StudyArguments, StudyResult, copy_study, list_studies, show_study
+from ragrounds.extensions.studies.functions import study as carry_out
+from ragrounds.extensions.studies.tables import list_table, study_csv, study_notes, study_tables
 from ragrounds.ui.tables.text_tables import latex, markdown, print_table, results_console
 from ragrounds.ui.text import number_of
 

@@ -12,7 +12,7 @@ from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import RunFigures
 from ragrounds.evals.compare.published import PrintedFigure, PrintedTables
-from ragrounds.evals.studies.study import Settings, Study, StudyCell, agent_text, open_study, shipped_studies
+from ragrounds.extensions.studies.study import Settings, Study, StudyCell, agent_text, open_study, shipped_studies
 
 
 def _find(run: Run, models: Sequence[str], line: RunFigures, scorer: str) -> PrintedFigure | None:

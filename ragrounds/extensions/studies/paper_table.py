@@ -1,6 +1,7 @@
 """The table of a study: every cell with the published figure and the deviation beside it, averages, differences.
 
-Pure: from the figures of the cells that were carried out (:mod:`ragrounds.evals.studies.figures`) to what is printed.
+Pure: from the figures of the cells that were carried out (:mod:`ragrounds.extensions.studies.figures`) to what is
+printed.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import AnalysisResult
 from ragrounds.evals.stats import Estimate
-from ragrounds.evals.studies.figures import CellFigure, cohort_of, column_weights, mean_of
-from ragrounds.evals.studies.study import Study, StudyAnalysis, StudyCorrelation, StudyLine
+from ragrounds.extensions.studies.figures import CellFigure, cohort_of, column_weights, mean_of
+from ragrounds.extensions.studies.study import Study, StudyAnalysis, StudyCorrelation, StudyLine
 
 State = Literal["done", "part", "to do", "lacks", "failed"]
 """A cell: all of it is there; some attempts are; nothing was begun; something it needs is not here; it went wrong."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from ragrounds.base.records import Run
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell
+from ragrounds.extensions.studies.paper_table import State, StudyFinding, StudyTable, TableCell
 from ragrounds.ui.columns import Column, TextTable, table_of
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.tables.analysis_tables import print_analysis

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 
 from ragrounds.base.records import Run
 from ragrounds.base.redaction import Redactor
-from ragrounds.evals.studies.table import StudyFinding, StudyTable
+from ragrounds.extensions.studies.paper_table import StudyFinding, StudyTable
+from ragrounds.extensions.studies.tables import (
+    published_lines,
+    study_notes,
+    study_picture,
+    study_sentences,
+    study_tables,
+)
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.page import head, page_style, section
 from ragrounds.ui.report.results import figure
-from ragrounds.ui.study_tables import published_lines, study_notes, study_picture, study_sentences, study_tables
 from ragrounds.ui.tables.analysis_tables import analysis_table
 from ragrounds.ui.tables.html_tables import page_script, prose, tables_and_remarks, text
 

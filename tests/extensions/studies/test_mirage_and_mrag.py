@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ragrounds.evals.studies.study import PublishedFigure, Study, open_study, shipped_studies
+from ragrounds.extensions.studies.study import PublishedFigure, Study, open_study, shipped_studies
 
 SIZES = {"MMLU-Med": 1089, "MedQA-US": 1273, "MedMCQA": 4183, "PubMedQA*": 500, "BioASQ-Y/N": 618}
 MINE = [name for name in shipped_studies() if name.startswith(("mirage-", "mrag-"))]

@@ -8,11 +8,11 @@ from typing import TextIO
 
 from rich.text import Text
 
-from ragrounds.evals.studies.study import Study, StudyCell
-from ragrounds.evals.studies.table import CellResult
+from ragrounds.extensions.studies.paper_table import CellResult
+from ragrounds.extensions.studies.study import Study, StudyCell
+from ragrounds.extensions.studies.tables import WORDS
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.screen import TaskDisplay
-from ragrounds.ui.study_tables import WORDS
 from ragrounds.ui.text import dollars, duration, number_of, one_line
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api import study_cells
-from ragrounds.api.study import list_studies, show_study
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.studies.state import read_state
-from ragrounds.evals.studies.study import StudyCell
-from ragrounds.ui.report.study_page import study_page
+from ragrounds.extensions.studies import cells as study_cells
+from ragrounds.extensions.studies.functions import list_studies, show_study
+from ragrounds.extensions.studies.page import study_page
+from ragrounds.extensions.studies.state import read_state
+from ragrounds.extensions.studies.study import StudyCell
 from tests.servers.scripted_http import Scripted, scripted
 
 FILE = """
@@ -146,7 +146,7 @@ def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path
 
 @pytest.mark.slow
 def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Path) -> None:
-    from ragrounds.ui.study_tables import study_csv, study_tables
+    from ragrounds.extensions.studies.tables import study_csv, study_tables
     from ragrounds.ui.tables.text_tables import latex, markdown
 
     made = carried_out(file, server, tmp_path)

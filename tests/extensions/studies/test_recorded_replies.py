@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.api.imported_cells import imported_run, recorded_rows
-from ragrounds.api.study import show_study, study
 from ragrounds.api.workspace import open_store
 from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.abstract import abstract
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.studies.figures import run_figure
-from ragrounds.evals.studies.study import open_study
+from ragrounds.extensions.studies.figures import run_figure
+from ragrounds.extensions.studies.functions import show_study, study
+from ragrounds.extensions.studies.imported_cells import imported_run, recorded_rows
+from ragrounds.extensions.studies.study import open_study
+from ragrounds.extensions.studies.tables import study_notes
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.study_tables import study_notes
 from ragrounds.ui.tables.comparison_words import lack_lines, verdict_lines
 
 REAL = Path(os.environ.get("RAGROUNDS_TEST_DATA", "")) / "mirage"
@@ -153,7 +153,7 @@ def test_digits_of_mirage_in_one_column(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_document_has_every_digit_that_the_replies_carry(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location(
-        "docs_studies", Path(__file__).parents[2] / "docs" / "scripts" / "studies.py"
+        "docs_studies", Path(__file__).parents[3] / "docs" / "scripts" / "studies.py"
     )
     assert spec is not None
     assert spec.loader is not None
@@ -178,5 +178,5 @@ def test_the_document_has_every_digit_that_the_replies_carry(tmp_path: Path) -> 
     }
     assert open_ == {("0", "0 |"), ("2", "6 |"), ("5", "27 |"), ("1", "1 |")}
     # The document in the repository has the same figures; how they are laid out may have changed since.
-    kept = (Path(__file__).parents[2] / "perf" / "mirage_table6.md").read_text(encoding="utf-8")
+    kept = (Path(__file__).parents[3] / "perf" / "mirage_table6.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\d+\.\d\d\b", kept)) == sorted(re.findall(r"\d+\.\d\d\b", text))

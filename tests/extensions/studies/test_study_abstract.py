@@ -7,9 +7,9 @@ from msgspec import structs
 from rich.console import Console
 
 from ragrounds.base.records import Run
-from ragrounds.evals.studies.table import StudyTable, TableCell, TableRow
-from ragrounds.ui.report.study_page import study_page
-from ragrounds.ui.study_tables import print_study, study_notes, study_sentences
+from ragrounds.extensions.studies.page import study_page
+from ragrounds.extensions.studies.paper_table import StudyTable, TableCell, TableRow
+from ragrounds.extensions.studies.tables import print_study, study_notes, study_sentences
 from tests.compare.making import add_run, questions
 
 

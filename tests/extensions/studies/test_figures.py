@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.evals.stats import paired_difference, stratified_mean
-from ragrounds.evals.studies.figures import CellFigure, Sample, cohort_of, mean_of, queries_figure
-from ragrounds.evals.studies.study import read_study
-from ragrounds.evals.studies.table import CellResult, study_table
+from ragrounds.extensions.studies.figures import CellFigure, Sample, cohort_of, mean_of, queries_figure
+from ragrounds.extensions.studies.paper_table import CellResult, study_table
+from ragrounds.extensions.studies.study import read_study
 
 ONE, TWO = [1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]
 

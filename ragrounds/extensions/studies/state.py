@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.studies.figures import CellFigure
+from ragrounds.extensions.studies.figures import CellFigure
 
 FORMAT = 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.studies.study import PublishedFigure, open_study, read_study
+from ragrounds.extensions.studies.study import PublishedFigure, open_study, read_study
 
 GRID = """
 title = "Two strategies on two models"

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ragrounds.cli.entry import command_line
-from ragrounds.evals.studies.study import read_study
+from ragrounds.extensions.studies.study import read_study
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 STUDY = """
 title = "A title with [markup] and \\u202e direction"
 source = "made up"

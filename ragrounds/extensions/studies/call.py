@@ -13,10 +13,10 @@ from ragrounds.api.progress import RunListener
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.progress import Projection, ReplayProgress
-from ragrounds.evals.studies.state import StudyState, write_state
-from ragrounds.evals.studies.study import Study, StudyCell
-from ragrounds.evals.studies.table import CellResult
-from ragrounds.ui.study_progress import StudyProgress
+from ragrounds.extensions.studies.paper_table import CellResult
+from ragrounds.extensions.studies.progress import StudyProgress
+from ragrounds.extensions.studies.state import StudyState, write_state
+from ragrounds.extensions.studies.study import Study, StudyCell
 
 Arguments: TypeAlias = dict[str, Any]
 """Arguments of a public function, by name."""

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from ragrounds.api.imported_cells import imported_run
 from ragrounds.api.people import judge_agreement
 from ragrounds.api.run import RunResult, run
 from ragrounds.api.score import judge, score
-from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
-from ragrounds.api.study_figures import Carried, amiss, figure_kind
 from ragrounds.api.workspace import open_store
 from ragrounds.base.errors import Interrupted, UserError
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.studies.figures import CellFigure, run_figure
-from ragrounds.evals.studies.state import KeptCell
-from ragrounds.evals.studies.study import Settings, StudyCell, agent_text
-from ragrounds.evals.studies.table import CellResult
+from ragrounds.extensions.studies.call import Arguments, CountingListener, StudyCall
+from ragrounds.extensions.studies.cells_without_runs import Carried, amiss, figure_kind
+from ragrounds.extensions.studies.figures import CellFigure, run_figure
+from ragrounds.extensions.studies.imported_cells import imported_run
+from ragrounds.extensions.studies.paper_table import CellResult
+from ragrounds.extensions.studies.state import KeptCell
+from ragrounds.extensions.studies.study import Settings, StudyCell, agent_text
 
 _OF_RUN = (
     "profile", "model", "base_url", "alias", "corpus", "limit", "per_dataset", "seed", "epochs", "temperature", "top_p",

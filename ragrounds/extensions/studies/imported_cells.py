@@ -15,7 +15,7 @@ from ragrounds.evals.benchmarks import load
 from ragrounds.evals.exchange.imported_runs import RowFile, store_rows
 from ragrounds.evals.exchange.importers.importer import IMPORTERS, BadRow
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.studies.study import Study
+from ragrounds.extensions.studies.study import Study
 
 Imported: TypeAlias = Mapping[str, str | Path] | Sequence[str]
 """Row → its recorded replies; or texts ``ROW=PATH``."""

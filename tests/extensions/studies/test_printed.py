@@ -13,8 +13,8 @@ from ragrounds.evals.compare.comparison import RunFigures, compare
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.studies import printed
-from ragrounds.evals.studies.study import open_study
+from ragrounds.extensions.studies import printed
+from ragrounds.extensions.studies.study import open_study
 from ragrounds.ui.report.page import report_page
 from tests.compare.making import add_run, questions
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from ragrounds.api.event_loop import finish
 from ragrounds.api.run import begun_runs
 from ragrounds.api.run_request import RunArguments
-from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
-from ragrounds.api.study_cells import groups, run_arguments
-from ragrounds.api.study_lacks import cell_model
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Reply, Usage
 from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.progress import Projection
-from ragrounds.evals.studies.study import StudyCell, agent_text
+from ragrounds.extensions.studies.call import Arguments, CountingListener, StudyCall
+from ragrounds.extensions.studies.cells import groups, run_arguments
+from ragrounds.extensions.studies.missing_requirements import cell_model
+from ragrounds.extensions.studies.study import StudyCell, agent_text
 
 
 def confirm_projection(cells: Sequence[StudyCell], call: StudyCall) -> None:

@@ -1,0 +1,3 @@
+"""The fixture of stores."""
+
+from tests.ui.conftest import store as store
