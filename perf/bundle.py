@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.exchange.bundle import SUFFIX, read_bundle
+from ragrounds.extensions.publishing.bundle import SUFFIX, read_bundle
 
 _BY_COMMAND = 5
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
-    from ragrounds.api.publish import publish as publish
     from ragrounds.api.results import Result as Result
     from ragrounds.api.retrieve import retrieve as retrieve
     from ragrounds.api.run import RunResult as RunResult
@@ -42,11 +41,12 @@ if TYPE_CHECKING:
     from ragrounds.api.runs import runs as runs
     from ragrounds.api.score import judge as judge
     from ragrounds.api.score import score as score
-    from ragrounds.api.verify import verify as verify
     from ragrounds.base.errors import Interrupted as Interrupted
     from ragrounds.base.errors import StopRun as StopRun
     from ragrounds.base.errors import UserError as UserError
     from ragrounds.base.settings import Settings as Settings
+    from ragrounds.extensions.publishing.publish import publish as publish
+    from ragrounds.extensions.publishing.verify import verify as verify
     from ragrounds.extensions.studies.call import StudyListener as StudyListener
     from ragrounds.extensions.studies.functions import StudyResult as StudyResult
     from ragrounds.extensions.studies.functions import study as study

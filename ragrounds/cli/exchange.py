@@ -1,6 +1,7 @@
 """`ragrounds export`: runs written for other tools. `ragrounds import`: outputs of other systems become runs.
 
-Every export format is a file of ``evals/exchange``; its command is made from it. Nothing is sent without its own flag.
+Every export format is a file of ``extensions/exchange``; its command is made from it. Nothing is sent without its own
+flag.
 """
 
 from __future__ import annotations

@@ -24,20 +24,9 @@ from ragrounds.base.records import (
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
-from tests.exchange.planted import published_in
 from tests.ui.report.making import passage, traced_events
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwx"
-
-
-@pytest.fixture(scope="session")
-def sites(uneven, tmp_path_factory):
-    """The uneven runs published twice, with a bundle: ``shown`` with all texts, ``withheld`` with none."""
-    folder = tmp_path_factory.mktemp("sites")
-    for name, attempts in (("shown", "all"), ("withheld", "licensed")):
-        runs = [run.id for run in uneven.runs.values()]  # named: then no study is looked for
-        published_in(folder / name, uneven.home, runs=runs, attempts=attempts)
-    return folder
 
 
 @pytest.fixture

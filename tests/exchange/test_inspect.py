@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.exchange.conftest import SECRET
+from tests.extensions.exchange.conftest import SECRET
 
 log = pytest.importorskip("inspect_ai.log", reason="needs Inspect: pip install 'ragrounds[inspect]'")
 

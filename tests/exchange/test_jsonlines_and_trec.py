@@ -11,7 +11,7 @@ from ragrounds.evals.exchange.jsonl import json_lines
 from ragrounds.evals.exchange.trec import judgements, searched
 from ragrounds.evals.retrieval.trec import read_judgements, read_run, write_run
 from tests.compare.making import add_run, questions
-from tests.exchange.conftest import SECRET
+from tests.extensions.exchange.conftest import SECRET
 from tests.ui.report.making import passage, traced_events
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.exchange.otel import otlp_json, send
-from tests.exchange.conftest import SECRET
+from tests.extensions.exchange.conftest import SECRET
 
 REASON = "needs OpenTelemetry: pip install 'ragrounds[export]'"
 collector = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason=REASON)

@@ -11,7 +11,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.evals.exchange import atif, every_eval_ever, langsmith, model_card
 from ragrounds.evals.exchange.formats import Export
 from ragrounds.evals.store.store import Store
-from tests.exchange.conftest import SECRET
+from tests.extensions.exchange.conftest import SECRET
 from tests.uneven import SIZES, expected
 
 

@@ -9,7 +9,7 @@ from ragrounds.base.records import Usage
 from ragrounds.evals.exchange.openinference import openinference
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner, trace_nodes
 from tests.compare.making import add_run, questions
-from tests.exchange.conftest import SEARCH, WISH
+from tests.extensions.exchange.conftest import SEARCH, WISH
 
 pytest.importorskip("opentelemetry.proto", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ragrounds.base.records import Run
+from ragrounds.extensions.publishing.board import day
 from ragrounds.tools.index.index_details import IndexDetails, IndexVersion
-from ragrounds.ui.leaderboard.board import day
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.sections import fingerprint_section
 from ragrounds.ui.tables.comparison_words import span_of_days

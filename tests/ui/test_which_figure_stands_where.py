@@ -14,17 +14,17 @@ import pytest
 from ragrounds.base.records import Attempt, Gold, Run, Score, Usage
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.compare.comparison import Comparison, compare
-from ragrounds.evals.compare.leaderboard import rank
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.progress import ReplayProgress, RunProgress
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.hop_reading import HopsOfAttempt
 from ragrounds.evals.trace.hops import hops_of
 from ragrounds.evals.trace.summaries import Pages
+from ragrounds.extensions.publishing.board import Board, BoardRanking
+from ragrounds.extensions.publishing.index_page import index_page
+from ragrounds.extensions.publishing.leaderboard import rank
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.leaderboard.board import Board, BoardRanking
-from ragrounds.ui.leaderboard.index_page import index_page
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.report.page import report_page

@@ -2,6 +2,6 @@
 
 BASES = ("studies",)
 FUNCTIONS = (
-    "ragrounds.api.publish:publish",
-    "ragrounds.api.verify:verify",
+    "ragrounds.extensions.publishing.publish:publish",
+    "ragrounds.extensions.publishing.verify:verify",
 )

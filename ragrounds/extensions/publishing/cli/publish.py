@@ -9,10 +9,10 @@ import typer
 from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
-from ragrounds.api.publish import PublishArguments, publish
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, tell
+from ragrounds.extensions.publishing.publish import PublishArguments, publish
 
 app = typer.Typer()
 

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from ragrounds.evals.compare.leaderboard import rank, selection_words
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.publishing.leaderboard import rank, selection_words
 from tests.compare.making import add_run, questions
 
 

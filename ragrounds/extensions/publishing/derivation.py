@@ -22,7 +22,14 @@ from ragrounds.base.records import TOKENS_APART, Attempt, Called, Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, content_version, select
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.plan import fingerprint
-from ragrounds.evals.exchange.bundle import (
+from ragrounds.evals.judges.attempts import LabelJudge, judge_code
+from ragrounds.evals.judges.methods import find_method
+from ragrounds.evals.judges.recorded import RecordedJudge
+from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code, scores_by_default
+from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
+from ragrounds.evals.store.care.repricing import Repricing, sums_of
+from ragrounds.evals.store.store import Store
+from ragrounds.extensions.publishing.bundle import (
     AttemptLine,
     Basis,
     Bundle,
@@ -41,14 +48,7 @@ from ragrounds.evals.exchange.bundle import (
     statement_of,
     write_bundle,
 )
-from ragrounds.evals.exchange.published_traces import question_digest
-from ragrounds.evals.judges.attempts import LabelJudge, judge_code
-from ragrounds.evals.judges.methods import find_method
-from ragrounds.evals.judges.recorded import RecordedJudge
-from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code, scores_by_default
-from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
-from ragrounds.evals.store.care.repricing import Repricing, sums_of
-from ragrounds.evals.store.store import Store
+from ragrounds.extensions.publishing.published_traces import question_digest
 from ragrounds.models.prices import Price
 
 Texts = Mapping[str, tuple[Question, Gold]]

@@ -34,15 +34,8 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
 from ragrounds.base.text import file_name
 from ragrounds.evals.benchmarks.cards import TextLicence
-from ragrounds.evals.compare.leaderboard import Ranking, rank
-from ragrounds.evals.exchange.bundle import SUFFIX
-from ragrounds.evals.exchange.derivation import make_bundle
-from ragrounds.evals.exchange.published_traces import TextMode, published_traces, shown_id, text_free
 from ragrounds.evals.store.store import Store
-from ragrounds.extensions.studies.functions import StudyResult, list_studies, show_study
-from ragrounds.extensions.studies.page import study_page
-from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.leaderboard.board import (
+from ragrounds.extensions.publishing.board import (
     Board,
     BoardRanking,
     BoardStudy,
@@ -50,7 +43,14 @@ from ragrounds.ui.leaderboard.board import (
     by_licence,
     withheld_words,
 )
-from ragrounds.ui.leaderboard.index_page import attempt_page, index_page, licence_lines
+from ragrounds.extensions.publishing.bundle import SUFFIX
+from ragrounds.extensions.publishing.derivation import make_bundle
+from ragrounds.extensions.publishing.index_page import attempt_page, index_page, licence_lines
+from ragrounds.extensions.publishing.leaderboard import Ranking, rank
+from ragrounds.extensions.publishing.published_traces import TextMode, published_traces, shown_id, text_free
+from ragrounds.extensions.studies.functions import StudyResult, list_studies, show_study
+from ragrounds.extensions.studies.page import study_page
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.tables.comparison_tables import printed_figures
 from ragrounds.ui.text import number_of, size

@@ -120,7 +120,7 @@ def test_a_second_call_replaces_all_pages_and_nothing_else(
     (site / ".ragrounds-new").mkdir()  # of a process that was killed
     (site / ".ragrounds-new" / "half.html").write_text("half")
     with monkeypatch.context() as patch:  # an error before the end leaves what is there
-        patch.setattr("ragrounds.api.publish.index_page", lambda board: 1 / 0)
+        patch.setattr("ragrounds.extensions.publishing.publish.index_page", lambda board: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             rr.publish(site, progress=False)
     assert {path.name: path.read_bytes() for path in site.iterdir()} == {**former, "CNAME": b"example.org"}

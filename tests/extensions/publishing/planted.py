@@ -11,14 +11,14 @@ import ragrounds as rr
 from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.engine.plan import fingerprint
-from ragrounds.evals.exchange import bundle as bundles
-from ragrounds.evals.exchange.bundle import SUFFIX, seal_of
-from ragrounds.evals.exchange.derivation import Derivation, derive
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.runs import judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.publishing import bundle as bundles
+from ragrounds.extensions.publishing.bundle import SUFFIX, seal_of
+from ragrounds.extensions.publishing.derivation import Derivation, derive
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.tables.comparison_tables import printed_figures
 from tests.judges.doubles import Scripted

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ragrounds.api.verify import verify
 from ragrounds.cli import options
 from ragrounds.cli.output import counting, exit_by, print_json
+from ragrounds.extensions.publishing.verify import verify
 from ragrounds.ui.tables.text_tables import results_console
 
 app = typer.Typer()

@@ -24,10 +24,10 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Called, Gold, Question, Reply, Run, Score
 from ragrounds.base.redaction import Redactor
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.exchange.published_traces import question_digest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.publishing.published_traces import question_digest
 from ragrounds.models.prices import Price
 from ragrounds.version import __version__
 
@@ -58,7 +58,7 @@ class QuestionLine(Struct, frozen=True, kw_only=True, tag="question", tag_field=
     gold: Gold | None = None
     """``None``: the texts are withheld."""
     digest: str
-    """Of the question: :func:`ragrounds.evals.exchange.published_traces.question_digest`."""
+    """Of the question: :func:`ragrounds.extensions.publishing.published_traces.question_digest`."""
     gold_digest: str
 
 

@@ -1,6 +1,6 @@
 """What finds which fraud: each is planted in a bundle, and docs/how-to/publish.md holds the table that comes of it.
 
-`UPDATE_FRAUDS=1 pytest tests/exchange/test_frauds.py` writes it there.
+`UPDATE_FRAUDS=1 pytest tests/extensions/publishing/test_frauds.py` writes it there.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.exchange.bundle import SUFFIX, Line, Statement
-from tests.exchange import planted
-from tests.exchange.planted import attempts, check, forge, published_in
+from ragrounds.extensions.publishing.bundle import SUFFIX, Line, Statement
+from tests.extensions.publishing import planted
+from tests.extensions.publishing.planted import attempts, check, forge, published_in
 from tests.uneven import Uneven, expected
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/publish.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/publish.md"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 
@@ -90,7 +90,7 @@ ROUNDED = (planted.rounded, planted.printed_rounded)
 
 @pytest.fixture(scope="module")
 def bundles(sites: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Bundles to plant frauds in; tests/exchange/test_bundle.py has that the first one holds."""
+    """Bundles to plant frauds in; tests/extensions/publishing/test_bundle.py has that the first one holds."""
     place = tmp_path_factory.mktemp("frauds")
     shutil.copytree(sites / "shown", place / "shown")
     (shown,) = (place / "shown").glob(f"*{SUFFIX}")

@@ -10,12 +10,12 @@ from importlib.resources import files
 from ragrounds.base.redaction import Redactor
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
-from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.evals.trace.traces import Trace
+from ragrounds.extensions.publishing.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
+from ragrounds.extensions.publishing.leaderboard import Ranking
 from ragrounds.extensions.studies.tables import study_tables
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.leaderboard.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
 from ragrounds.ui.pictures.chart_svg import picture_style
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.page import head, page_style

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.cards import TextLicence
-from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking
-from ragrounds.evals.exchange.published_traces import TextMode
+from ragrounds.extensions.publishing.leaderboard import LeftOutRuns, Ranking
+from ragrounds.extensions.publishing.published_traces import TextMode
 from ragrounds.extensions.studies.paper_table import StudyTable
 
 

@@ -20,10 +20,10 @@ from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.exchange.bundle import SUFFIX, read_bundle
-from ragrounds.evals.exchange.derivation import Derivation, verify_bundle
+from ragrounds.extensions.publishing.bundle import SUFFIX, read_bundle
+from ragrounds.extensions.publishing.derivation import Derivation, verify_bundle
+from ragrounds.extensions.publishing.index_page import figure_cells
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.leaderboard.index_page import figure_cells
 from ragrounds.ui.tables.comparison_tables import print_comparison, printed_figures
 from ragrounds.ui.tables.html_tables import breakable
 from ragrounds.ui.text import number_of, safe

@@ -1,4 +1,5 @@
-"""A bundle of a published ranking: its figures are derived again. tests/exchange/test_frauds.py plants frauds in it."""
+"""A bundle of a published ranking: its figures are derived again. tests/extensions/publishing/test_frauds.py plants
+frauds in it."""
 
 import contextlib
 import hashlib
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.evals.exchange.bundle import SUFFIX, merkle_root, read_bundle
-from tests.exchange.planted import attempts, check, forge, lines_of, rounded
+from ragrounds.extensions.publishing.bundle import SUFFIX, merkle_root, read_bundle
+from tests.extensions.publishing.planted import attempts, check, forge, lines_of, rounded
 from tests.uneven import Uneven, expected, write_benchmark
 
 

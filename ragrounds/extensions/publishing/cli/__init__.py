@@ -1,0 +1,1 @@
+"""Commands of publishing, one file each."""
