@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from ragrounds.api.compare import report as report
     from ragrounds.api.counterfactual import counterfactual as counterfactual
     from ragrounds.api.doctor import doctor as doctor
-    from ragrounds.api.exchange import export as export
-    from ragrounds.api.exchange import import_store as import_store
     from ragrounds.api.gate import gate as gate
-    from ragrounds.api.imports import import_runs as import_runs
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
@@ -45,6 +42,9 @@ if TYPE_CHECKING:
     from ragrounds.base.errors import StopRun as StopRun
     from ragrounds.base.errors import UserError as UserError
     from ragrounds.base.settings import Settings as Settings
+    from ragrounds.extensions.exchange.functions import export as export
+    from ragrounds.extensions.exchange.functions import import_store as import_store
+    from ragrounds.extensions.exchange.imports import import_runs as import_runs
     from ragrounds.extensions.publishing.publish import publish as publish
     from ragrounds.extensions.publishing.verify import verify as verify
     from ragrounds.extensions.studies.call import StudyListener as StudyListener

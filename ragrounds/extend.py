@@ -37,21 +37,21 @@ if TYPE_CHECKING:  # the one list: `places` reads it too
     from ragrounds.evals.benchmarks.cards import Card as _BenchmarkCard
     from ragrounds.evals.benchmarks.family import BenchmarkSource as BenchmarkSource
     from ragrounds.evals.benchmarks.family import Family as Family
-    from ragrounds.evals.exchange.formats import Export as Export
-    from ragrounds.evals.exchange.formats import ExportFormat as ExportFormat
-    from ragrounds.evals.exchange.formats import ExportPart as ExportPart
-    from ragrounds.evals.exchange.formats import lines_file as lines_file
-    from ragrounds.evals.exchange.formats import run_file_name as run_file_name
-    from ragrounds.evals.exchange.importers.importer import BadRow as BadRow
-    from ragrounds.evals.exchange.importers.importer import ImportedRow as ImportedRow
-    from ragrounds.evals.exchange.importers.importer import Importer as Importer
-    from ragrounds.evals.exchange.importers.importer import ImportFile as ImportFile
-    from ragrounds.evals.exchange.importers.records import read_records as read_records
     from ragrounds.evals.scorers.answer_status import AnswerRead as AnswerRead
     from ragrounds.evals.scorers.answer_status import no_text as no_text
     from ragrounds.evals.scorers.answer_status import read_long as read_long
     from ragrounds.evals.scorers.base import ScorerRecord as ScorerRecord
     from ragrounds.evals.store.store import Store as Store
+    from ragrounds.extensions.exchange.formats import Export as Export
+    from ragrounds.extensions.exchange.formats import ExportFormat as ExportFormat
+    from ragrounds.extensions.exchange.formats import ExportPart as ExportPart
+    from ragrounds.extensions.exchange.formats import lines_file as lines_file
+    from ragrounds.extensions.exchange.formats import run_file_name as run_file_name
+    from ragrounds.extensions.exchange.importers.importer import BadRow as BadRow
+    from ragrounds.extensions.exchange.importers.importer import ImportedRow as ImportedRow
+    from ragrounds.extensions.exchange.importers.importer import Importer as Importer
+    from ragrounds.extensions.exchange.importers.importer import ImportFile as ImportFile
+    from ragrounds.extensions.exchange.importers.records import read_records as read_records
     from ragrounds.graphs.answer_prompts import answer_prompt as answer_prompt
     from ragrounds.graphs.documents import written as _written
     from ragrounds.graphs.langchain import ContextModel as ContextModel

@@ -219,10 +219,10 @@ ANALYSIS = Hook(
 EXPORT = Hook(
     noun="export format",
     expected="an ExportFormat",
-    folder="ragrounds.evals.exchange",
+    folder="ragrounds.extensions.exchange.exporters",
     listing="ragrounds export --help",
     group="ragrounds.exports",
-    point="ragrounds.evals.exchange.formats:EXPORTS",
+    point="ragrounds.extensions.exchange.formats:EXPORTS",
 )
 """Writes runs to files, or sends them to a server that the user names::
 
@@ -235,10 +235,10 @@ EXPORT = Hook(
 IMPORT = Hook(
     noun="import format",
     expected="an Importer",
-    folder="ragrounds.evals.exchange.importers",
+    folder="ragrounds.extensions.exchange.importers",
     listing="ragrounds import --help",
     group="ragrounds.importers",
-    point="ragrounds.evals.exchange.importers.importer:IMPORTERS",
+    point="ragrounds.extensions.exchange.importers.importer:IMPORTERS",
 )
 """Reads answers of other systems out of files of one form::
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api import agents, choices, data, exchange, index, trace
+from ragrounds.api import agents, choices, data, index, trace
 from ragrounds.api.trace import AttemptQuery
+from ragrounds.extensions.exchange import functions as exchange
 
 
 def test_agents_graphs_prompts_retrievers_analyses_and_formats() -> None:

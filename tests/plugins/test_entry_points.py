@@ -204,11 +204,11 @@ def test_what_fails_in_use_says_where(tmp_path: Path, home: Path) -> None:
 
 
 def test_an_export_format_says_what_its_options_lack(tmp_path: Path) -> None:
-    from ragrounds.evals.exchange.formats import find_export
+    from ragrounds.extensions.exchange.formats import find_export
 
     code = (
         "from typing import Annotated\nfrom msgspec import Meta, Struct\n"
-        "from ragrounds.evals.exchange.formats import ExportFormat\n"
+        "from ragrounds.extensions.exchange.formats import ExportFormat\n"
         "class Bare(Struct):\n    level: int = 2\n"
         "class Open(Struct):\n    level: Annotated[int, Meta(description='d')]\n"
         "def made(options, name='e', **more):\n"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from ragrounds.api.agents import describe_graph, list_agents, list_graphs, list_profiles, list_prompts, prompt_text
 from ragrounds.api.choices import list_analyses, list_retrievers, list_scorers
 from ragrounds.api.data import list_cards
-from ragrounds.api.exchange import list_formats
 from ragrounds.api.frames import columns_table
+from ragrounds.extensions.exchange.functions import list_formats
 from ragrounds.extensions.studies.study import open_study, shipped_studies
 from ragrounds.models.options import cards as model_cards
 from reference_pages.filters import filters_page

@@ -1,7 +1,7 @@
 """Import of other systems' answers and export of runs for other tools."""
 
 FUNCTIONS = (
-    "ragrounds.api.exchange:export",
-    "ragrounds.api.exchange:import_store",
-    "ragrounds.api.imports:import_runs",
+    "ragrounds.extensions.exchange.functions:export",
+    "ragrounds.extensions.exchange.functions:import_store",
+    "ragrounds.extensions.exchange.imports:import_runs",
 )

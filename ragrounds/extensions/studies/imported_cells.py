@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ragrounds.api.imports import import_files
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Run
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.exchange.imported_runs import RowFile, store_rows
-from ragrounds.evals.exchange.importers.importer import IMPORTERS, BadRow
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.exchange.imported_runs import RowFile, store_rows
+from ragrounds.extensions.exchange.importers.importer import IMPORTERS, BadRow
+from ragrounds.extensions.exchange.imports import import_files
 from ragrounds.extensions.studies.study import Study
 
 Imported: TypeAlias = Mapping[str, str | Path] | Sequence[str]

@@ -1,1 +1,0 @@
-"""Exports of runs to other tools, a file a format, and imports of what other systems answered."""

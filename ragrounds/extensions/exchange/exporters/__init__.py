@@ -1,0 +1,1 @@
+"""Exporters: one file for each format, found by scanning this folder."""

@@ -1,0 +1,205 @@
+"""Every Eval Ever records (schema 0.3.0): of each run an evaluation log, with a result for each scorer and dataset and
+its interval, and beside it a line an attempt with its headline score. Shares are proportions from 0 to 1."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ragrounds.base.records import WITHOUT_ANSWER, Run
+from ragrounds.base.text import file_name
+from ragrounds.evals.benchmarks.cards import text_licence
+from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.scorers import described
+from ragrounds.evals.trace.traces import Trace
+from ragrounds.extensions.exchange.exporters.atif import trajectory
+from ragrounds.extensions.exchange.exporters.trace_nodes import TraceCleaner
+from ragrounds.extensions.exchange.formats import Export, ExportFormat, ExportPart, NoOptions
+from ragrounds.version import __version__
+
+SCHEMA = "0.3.0"
+
+
+def evaluation_log(run: Run, comparison: Comparison) -> dict[str, Any]:
+    """The log of a run."""
+    models = [str(text) for text in (run.identity.get("models") or {}).values()]
+    developer, name = _model(run)
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": _id(run),
+        "evaluation_timestamp": str(int(run.created)),
+        "retrieved_timestamp": str(int(run.created)),
+        "source_metadata": {
+            "source_name": "ragrounds",
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
+            "evaluator_relationship": "other",
+        },
+        "eval_library": {"name": "ragrounds", "version": run.version or __version__},
+        "model_info": {
+            "name": models[0] if models else run.agent,
+            "id": f"{developer}/{name}",
+            "developer": developer,
+            "additional_details": {
+                "agent": run.agent,
+                "fingerprint": run.fingerprint,
+                "models": ", ".join(models),
+                "deployment_type": "unknown",
+                "model_availability": "unknown",
+            },
+        },
+        "evaluation_results": [
+            _result(run, table, dataset, figure)
+            for table in comparison.tables
+            for dataset, figure in table.lines[0].datasets.items()
+            if figure.value is not None
+        ],
+    }
+
+
+def _result(run: Run, table: ScorerTable, dataset: str, figure: Figure) -> dict[str, Any]:
+    scorer, source = described(table.scorer), text_licence(dataset).source
+    share = table.unit == "percent"
+    interval = {"lower": figure.low, "upper": figure.high, "confidence_level": 0.95}
+    known = None not in (figure.low, figure.high)
+    return {
+        "evaluation_result_id": f"{_id(run)}/{dataset}/{table.scorer}",
+        "evaluation_name": dataset,
+        "source_data": {"dataset_name": run.benchmark, "source_type": "url", "url": [source]}
+        if source.startswith("https://")
+        else {"dataset_name": run.benchmark, "source_type": "other", "additional_details": {"hash": run.questions}},
+        "metric_config": {
+            "metric_id": f"ragrounds.{table.scorer}",
+            "metric_name": "accuracy" if scorer.accuracy else table.scorer,
+            "metric_kind": "accuracy" if scorer.accuracy else table.scorer,
+            "metric_unit": "proportion" if share else table.unit,
+            "lower_is_better": table.direction == "lower",
+            "score_type": "continuous",
+            "min_score": 0.0 if share else "-Infinity",
+            "max_score": 1.0 if share else "Infinity",
+        },
+        "score_details": {
+            "score": figure.value,
+            "uncertainty": {"num_samples": figure.n, **({"confidence_interval": interval} if known else {})},
+        },
+    }
+
+
+def sample(trace: Trace, scorers: Sequence[str]) -> dict[str, Any] | None:
+    """The line of a clean attempt, with the first of these scores; ``None``: it has none."""
+    attempt, question, run = trace.attempt, trace.question, trace.run
+    scores = {one.scorer: one for one in trace.scores if one.value is not None}
+    score = next((scores[scorer] for scorer in scorers if scorer in scores), None)
+    if score is None or score.value is None:
+        return None
+    usage, messages, (developer, name) = attempt.usage, _messages(trajectory(trace)["steps"]), _model(run)
+    reference = [question.options.get(trace.gold.answer, trace.gold.answer)]
+    text = question.text
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": _id(run),
+        "model_id": f"{developer}/{name}",
+        "evaluation_name": question.benchmark,
+        "evaluation_result_id": f"{_id(run)}/{question.benchmark}/{score.scorer}",
+        "sample_id": question.id,
+        "sample_hash": hashlib.sha256((text + "".join(reference)).encode()).hexdigest(),
+        "interaction_type": "agentic",
+        "input": {"raw": text, "reference": reference, "choices": list(question.options.values()) or None},
+        "output": None,
+        "messages": messages,
+        "answer_attribution": [
+            {"turn_idx": len(messages) - 1, "source": f"messages[{len(messages) - 1}].content",
+             "extracted_value": score.prediction, "extraction_method": score.scorer, "is_terminal": True}
+        ],
+        "evaluation": {"score": score.value, "is_correct": score.value == 1, "num_turns": len(messages)},
+        "token_usage": usage and {
+            "input_tokens": usage.input, "output_tokens": usage.output, "total_tokens": usage.input + usage.output,
+            "input_tokens_cache_read": usage.cached, "reasoning_tokens": usage.reasoning,
+        },
+        "performance": {"latency_ms": 1000 * attempt.seconds},
+        "error": (attempt.reason or attempt.status) if attempt.status in WITHOUT_ANSWER else None,
+        "metadata": {"agent": run.agent, "epoch": str(attempt.epoch), "choice": attempt.choice,
+                     "model_calls": str(attempt.model_calls),
+                     **({} if attempt.cost_uncached is None else {"cost_usd": repr(attempt.cost_uncached)})},
+    }  # fmt: skip
+
+
+def _messages(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A trajectory's steps as turns; what a search or tool gave is a turn of its own, which holds what was asked."""
+    made: list[dict[str, Any]] = []
+    for step in steps:
+        calls = [
+            {"id": call["tool_call_id"], "name": call["function_name"],
+             "arguments": {key: one if isinstance(one, str) else msgspec.json.encode(one).decode()
+                           for key, one in call["arguments"].items()}}
+            for call in step.get("tool_calls", ())
+        ]  # fmt: skip
+        given = step.get("observation", {}).get("results", ())
+        turn: dict[str, Any] = {
+            "role": "assistant" if step["source"] == "agent" else "user",
+            "content": step["message"],
+        }
+        if given:
+            turn = {"role": "tool", "content": given[0]["content"], "tool_call_id": [given[0]["source_call_id"]]}
+        made.append({"turn_idx": len(made), **turn, **({"tool_calls": calls} if calls else {})})
+    return made
+
+
+def _id(run: Run) -> str:
+    return f"{run.benchmark}/{run.id}/{int(run.created)}"
+
+
+def _model(run: Run) -> tuple[str, str]:
+    """Who made the first model of a run, and its name."""
+    text = next(iter((run.identity.get("models") or {}).values()), run.agent)
+    provider, _, named = str(text).partition("[")[0].rpartition(":")
+    developer, _, name = named.rpartition("/")
+    return developer or provider or "unknown", name
+
+
+def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
+    for run in export.runs:
+        known = uuid.UUID(bytes=hashlib.sha256(run.id.encode()).digest()[:16], version=4)
+        place = "/".join(("data", *(file_name(one, 80) for one in (run.benchmark, *_model(run))), str(known)))
+        comparison, written = compare(export.store, [run]), dict[str, object]()
+
+        def _lines(path: Path, run: Run = run, table: Comparison = comparison, at: str = place,
+                   said: dict[str, object] = written) -> str:  # fmt: skip
+            scorers = [one.scorer for one in table.tables]
+            digest, count = hashlib.sha256(), 0
+            with path.open("wb") as file:
+                for trace in TraceCleaner().traces(export.store, [run]):
+                    line = sample(trace, scorers)
+                    if line is not None:
+                        data = msgspec.json.encode(line) + b"\n"
+                        digest.update(data)
+                        count += file.write(data) > 0
+            said |= {"format": "jsonl", "file_path": f"{at}_samples.jsonl", "hash_algorithm": "sha256",
+                     "checksum": digest.hexdigest(), "total_rows": count}  # fmt: skip
+            return f"{count:,} attempts of {run.id}"
+
+        def _write(path: Path, run: Run = run, table: Comparison = comparison,
+                   said: dict[str, object] = written) -> str:  # fmt: skip
+            clean = msgspec.convert(TraceCleaner().value(msgspec.to_builtins(run)), Run)
+            log = evaluation_log(clean, table)
+            log |= {"detailed_evaluation_results": said} if said.get("total_rows") else {}
+            path.write_bytes(msgspec.json.format(msgspec.json.encode(log), indent=2) + b"\n")
+            return f"{len(log['evaluation_results']):,} results of {run.id}"
+
+        yield ExportPart(_lines, f"{place}_samples.jsonl")
+        yield ExportPart(_write, f"{place}.json")
+
+
+FORMAT = ExportFormat(
+    name="every-eval-ever",
+    summary="Every Eval Ever records: of each run an evaluation log of its figures with intervals.",
+    writes="folder",
+    options=NoOptions,
+    parts=_parts,
+)

@@ -1,0 +1,321 @@
+"""Inspect's log format (``.eval``): `inspect view` shows our runs, `inspect_ai.analysis` makes data frames of them.
+
+A sample holds the last exchange with the answering model as its messages, every model call as an event inside the span
+of its step, and our scores by scorer. What Inspect has no field for is in `metadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ragrounds.base.contracts import Tool
+from ragrounds.base.http import read_json
+from ragrounds.base.records import WITHOUT_ANSWER, Message, Run, ToolCall, Usage
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.traces import Trace, TracedCall, every_trace
+from ragrounds.evals.trace.traces import steps as steps_of
+from ragrounds.extensions.exchange.exporters.trace_nodes import replied
+from ragrounds.extensions.exchange.formats import (
+    Export,
+    ExportFormat,
+    ExportPart,
+    NoOptions,
+    Redactor,
+    optional_module,
+    run_file_name,
+)
+from ragrounds.version import __version__
+
+_STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}
+
+
+_Used = dict[str, tuple[Usage | None, float | None]]
+"""Model → the tokens and dollars uncached of its calls; ``None``: not known of all of them."""
+
+
+class InspectWriter:
+    """Builds and writes logs. Needs the extra ``inspect``."""
+
+    def __init__(self) -> None:
+        self._log = optional_module("inspect_ai.log", "Inspect logs", "inspect")
+        self._model = optional_module("inspect_ai.model", "Inspect logs", "inspect")
+        self._tool = optional_module("inspect_ai.tool", "Inspect logs", "inspect")
+        self._event = optional_module("inspect_ai.event", "Inspect logs", "inspect")
+        self._score = optional_module("inspect_ai.scorer", "Inspect logs", "inspect").Score
+        self._hide = Redactor()
+
+    def write(self, store: Store, run: Run, path: Path) -> int:
+        """Write one run; returns the number of samples. All samples are held in memory while the log is written."""
+        used: _Used = {}
+        samples = [self._sample(trace, used) for trace in every_trace(store, run)]
+        scorers = list(dict.fromkeys(score.scorer for score in store.scores(run)))
+        log = self._log
+        models = run.identity.get("models") or {}
+        model = self._hide(str(models.get("model") or run.identity.get("model") or "unknown"))
+        spec = log.EvalSpec(
+            eval_id=run.id,
+            run_id=run.fingerprint,
+            task_id=run.id,
+            created=_time(run.created).isoformat(),
+            task=run.benchmark,
+            task_version=run.questions[:16],
+            solver=self._hide(run.agent),
+            dataset=log.EvalDataset(
+                name=run.benchmark,
+                samples=run.count,
+                sample_ids=[question.id for question in store.questions(run)[0]],
+                shuffled=False,
+            ),
+            model=model,
+            config=log.EvalConfig(epochs=run.epochs),
+            packages={"ragrounds": __version__},
+            metadata={"agent": self._hide(run.agent), "fingerprint": run.fingerprint, "origin": run.origin},
+        )
+        complete = len(samples) == run.count * run.epochs
+        log.write_eval_log(
+            log.EvalLog(
+                status="success" if complete else "cancelled",
+                eval=spec,
+                results=log.EvalResults(
+                    total_samples=run.count * run.epochs,
+                    completed_samples=sum(sample.error is None for sample in samples),
+                    scores=[self._mean(scorer, samples) for scorer in scorers],
+                ),
+                samples=samples,
+                stats=log.EvalStats(model_usage=self._model_usage(used)),
+            ),
+            str(path),
+            format="eval",
+        )
+        return len(samples)
+
+    def _mean(self, scorer: str, samples: Sequence[Any]) -> Any:
+        known = [sample.scores[scorer].value for sample in samples if scorer in (sample.scores or {})]
+        numbers = [value for value in known if isinstance(value, int | float)]
+        mean = sum(numbers) / len(numbers) if numbers else 0.0
+        return self._log.EvalScore(
+            name=scorer,
+            scorer=scorer,
+            scored_samples=len(numbers),
+            unscored_samples=len(samples) - len(numbers),
+            metrics={"mean": self._log.EvalMetric(name="mean", value=mean)} if numbers else {},
+        )
+
+    def _sample(self, trace: Trace, used: _Used) -> Any:
+        question, attempt, hide = trace.question, trace.attempt, self._hide
+        last = next(
+            (call for step in reversed(trace.steps) for call in reversed(step.calls) if call.asked is not None), None
+        )
+        failed = attempt.status in WITHOUT_ANSWER
+        reason = hide(attempt.reason or attempt.status)
+        start = attempt.at or trace.run.created
+        own = _used_by(trace)
+        for model, (usage, cost) in own.items():
+            _add(used, model, usage, cost)
+        output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))
+        return self._log.EvalSample(
+            id=question.id,
+            epoch=attempt.epoch + 1,
+            input=question.text,
+            choices=list(question.options.values()) or None,
+            target=trace.gold.answer,
+            messages=self._messages(last) if last else [],
+            output=output,
+            scores={
+                score.scorer: self._score(
+                    value=score.value,
+                    answer=score.prediction,
+                    explanation=score.reason,
+                    metadata={"answer_status": score.answer_status},
+                )
+                for score in trace.scores
+                if score.value is not None
+            },
+            metadata={
+                "dataset": question.benchmark,
+                "subject": question.group,
+                "status": attempt.status,
+                "labels": list(question.options),
+                "documents": list(trace.gold.documents),
+                "cost_paid": attempt.cost_paid,
+                "cost_uncached": attempt.cost_uncached,
+            },
+            events=self._events(trace, start),
+            model_usage=self._model_usage(own),
+            started_at=_time(start).isoformat(),
+            completed_at=_time(start + attempt.seconds).isoformat(),
+            total_time=attempt.seconds,
+            working_time=attempt.seconds,
+            uuid=f"{trace.run.id}/{question.id}/{attempt.epoch}",
+            error=self._log.EvalError(message=reason, traceback="", traceback_ansi="") if failed else None,
+        )
+
+    def _messages(self, call: TracedCall) -> list[Any]:
+        asked = call.asked.messages if call.asked else ()
+        named = {one.id: one.name for message in asked for one in message.calls}
+        made = [self._message(message, named) for message in asked]
+        if call.reply is not None:
+            made.append(self._message(replied(call.reply), named))
+        return made
+
+    def _message(self, message: Message, named: Mapping[str, str]) -> object:
+        model, text = self._model, self._hide(message.content)
+        if message.role == "assistant":
+            return model.ChatMessageAssistant(content=text, tool_calls=self._wishes(message.calls) or None)
+        if message.role == "tool":
+            id = message.answers or None
+            return model.ChatMessageTool(content=text, tool_call_id=id, function=named.get(message.answers))
+        return (model.ChatMessageSystem if message.role == "system" else model.ChatMessageUser)(content=text)
+
+    def _wishes(self, calls: Sequence[ToolCall]) -> list[object]:
+        made: list[object] = []
+        for call in calls:
+            text = self._hide.in_json(call.arguments)
+            try:
+                arguments = read_json(text)
+            except ValueError:
+                arguments = None
+            known = isinstance(arguments, dict)
+            fault = None if known else "the arguments are no JSON object"
+            made.append(
+                self._tool.ToolCall(
+                    id=call.id,
+                    function=call.name,
+                    arguments=arguments if known else {"text": text},
+                    parse_error=fault,
+                )
+            )
+        return made
+
+    def _tools(self, tools: Sequence[Tool]) -> list[object]:
+        made: list[object] = []
+        for tool in tools:
+            try:
+                parameters = self._tool.ToolParams.model_validate(tool.parameters)
+            except ValueError:  # a schema that Inspect does not know
+                parameters = self._tool.ToolParams()
+            about = self._hide(tool.description)
+            made.append(self._tool.ToolInfo(name=tool.name, description=about, parameters=parameters))
+        return made
+
+    def _events(self, trace: Trace, start: float) -> list[Any]:
+        events: list[Any] = []
+        for place, (step, traced) in enumerate(zip(steps_of(trace.attempt.events), trace.steps, strict=True)):
+            at, id = step.at or start, f"step-{place}"
+            events.append(
+                self._event.SpanBeginEvent(
+                    timestamp=_time(at), id=id, span_id=id, type="solver", name=step.node or "none"
+                )
+            )
+            events += [self._call(call, at, id) for call in traced.calls]
+            end = _time(at + (step.seconds or 0.0))
+            events.append(self._event.SpanEndEvent(timestamp=end, id=id, span_id=id))
+        return events
+
+    def _call(self, traced: TracedCall, at: float, span: str) -> Any:
+        call, hide = traced.call, self._hide
+        when = _time(call.at or at)
+        if call.kind == "model":
+            text = hide(traced.reply.text) if traced.reply else ""
+            stop = _STOPS.get(traced.reply.finish, "unknown") if traced.reply else "unknown"
+            output = self._model.ModelOutput.from_content(hide(call.actor), text, stop_reason=stop)
+            if traced.reply and traced.reply.calls:
+                output.choices[0].message.tool_calls = self._wishes(traced.reply.calls)
+            output.usage = None if call.usage is None else self._usage(call.usage, call.cost_uncached)
+            output.time = call.seconds
+            return self._event.ModelEvent(
+                timestamp=when,
+                span_id=span,
+                model=hide(call.actor),
+                role=call.role,
+                input=self._messages(TracedCall(call, asked=traced.asked)),
+                tools=self._tools(traced.asked.tools if traced.asked else ()),
+                tool_choice="auto" if traced.asked and traced.asked.tools else "none",
+                config=self._model.GenerateConfig(
+                    max_tokens=traced.asked.max_tokens if traced.asked else None,
+                    stop_seqs=list(traced.asked.stop) or None if traced.asked else None,
+                ),
+                output=output,
+                retries=len(call.faults),
+                error=hide(call.error) or None,
+                working_time=call.seconds,
+            )
+        data: dict[str, object] = {
+            "kind": call.kind,
+            "actor": hide(call.actor),
+            "query": hide(traced.searched.query) if traced.searched else None,
+            "seconds": call.seconds,
+            "error": hide(call.error) or None,
+            "asked": self._plain(traced.used if traced.asked is None else traced.asked),
+            "answered": self._plain(traced.gave if traced.reply is None else traced.reply),
+            "found": [
+                {"rank": one.rank, "id": one.id, "document": one.document, "score": one.score, "title": one.title,
+                 "text": hide(one.text)}
+                for one in traced.passages
+            ],
+        }  # fmt: skip
+        return self._event.InfoEvent(timestamp=when, span_id=span, source="ragrounds", data=data)
+
+    def _plain(self, value: object) -> object:
+        return None if value is None else read_json(self._hide.in_json(msgspec.json.encode(value).decode()))
+
+    def _model_usage(self, used: _Used) -> dict[str, Any]:
+        """Tokens by model; of one whose tokens are not all known nothing is said: the rest would read as the sum."""
+        return {self._hide(model): self._usage(usage, cost) for model, (usage, cost) in used.items() if usage}
+
+    def _usage(self, usage: Usage, cost: float | None) -> Any:
+        return self._model.ModelUsage(
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            total_tokens=usage.input + usage.output,
+            input_tokens_cache_read=usage.cached,
+            reasoning_tokens=usage.reasoning,
+            total_cost=cost,
+        )
+
+
+def _used_by(trace: Trace) -> _Used:
+    used: _Used = {}
+    for step in trace.steps:
+        for call in (traced.call for traced in step.calls):
+            if call.kind == "model" and not call.error:
+                _add(used, call.actor, call.usage, call.cost_uncached)
+    return used
+
+
+def _add(used: _Used, model: str, usage: Usage | None, cost: float | None) -> None:
+    tokens, dollars = used.get(model, (Usage(), 0.0))
+    used[model] = (
+        None if tokens is None or usage is None else tokens + usage,
+        None if dollars is None or cost is None else dollars + cost,
+    )
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
+    writer, names = InspectWriter(), list[str]()
+    for run in export.runs:
+        names.append(run_file_name(run, ".eval", names))
+
+        def _write(path: Path, run: Run = run) -> str:
+            return f"{writer.write(export.store, run, path):,} samples"
+
+        yield ExportPart(_write, names[-1])
+
+
+FORMAT = ExportFormat(
+    name="inspect",
+    summary="Inspect's log format, one .eval file a run, for `inspect view`.",
+    writes="folder",
+    extra="inspect",
+    options=NoOptions,
+    parts=_parts,
+)

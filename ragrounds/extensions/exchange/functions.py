@@ -1,0 +1,158 @@
+"""Runs written to files and to other tools, and read from them; the formats that they are exported to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragrounds.api.workspace import (
+    Progress,
+    RunsGiven,
+    chosen_settings,
+    made_beside,
+    make_folder,
+    open_store,
+    opened_runs,
+    run_names,
+    texts,
+    unheard,
+    user_settings,
+)
+from ragrounds.base.errors import UserError
+from ragrounds.base.plugins import is_import_path
+from ragrounds.base.records import FINAL
+from ragrounds.base.settings import Settings
+from ragrounds.evals.scorers.words import copy_words
+from ragrounds.evals.store.care.transfer import TransferResult, choose_runs, copy_runs
+from ragrounds.evals.store.database import open_source, open_target
+from ragrounds.evals.store.run_names import copy_names
+from ragrounds.extensions.exchange.formats import EXPORTS, Export, ExportFormat, export_formats, find_export
+from ragrounds.ui.tables.run_tables import transfer_lines
+
+STORE = "store"
+"""What is no format: runs with all they rest on."""
+
+
+def list_formats() -> Mapping[str, ExportFormat[Any]]:
+    """The export formats by name, each with what it writes or sends and its own options."""
+    return export_formats()
+
+
+def typed_format(name: str) -> ExportFormat[Any] | None:
+    """The format that the user typed, by its name or an import path (``package.module:NAME``), which runs that code;
+    ``None``: there is none of that name.
+
+    Raises:
+        UserError: the import path gives no format; an installed package adds the name, and it cannot be used.
+    """
+    return EXPORTS.imported(name) if is_import_path(name) else EXPORTS.find(name)
+
+
+def export_runs(
+    references: Sequence[str], place: str, settings: Settings | None = None, progress: Progress = unheard
+) -> TransferResult:
+    """Copy runs with all they rest on into a portable file (made where there is none) or another store, by its URL.
+
+    Raises:
+        UserError: an unknown run, no run at all, or a place that cannot be written.
+    """
+    with open_store(settings or user_settings()) as store, open_target(place) as engine:
+        moved = copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
+        copy_words(store.engine, engine)
+        copy_names(store.engine, engine, moved.runs)
+    return moved
+
+
+def import_store(
+    place: str | Path,
+    runs: str | Iterable[str] = (),
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress = unheard,
+) -> TransferResult:
+    """Copy runs of a portable file or another store into this one. A file is checked whole before anything is written.
+
+        rr.load(rr.import_store("runs.ragrounds").runs[0])
+
+    Args:
+        place: a file of `ragrounds export store`, a ``store.sqlite``, or a URL.
+        runs: only these: ids, beginnings of ids, or agents' texts.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        progress: gets what is copied, and how many are.
+
+    Raises:
+        UserError: an unknown run, no run at all, or a damaged file.
+    """
+    with open_store(chosen_settings(settings, home)) as store, open_source(str(place)) as engine:
+        moved = copy_runs(engine, store.engine, choose_runs(engine, texts(runs)), FINAL, progress)
+        copy_words(engine, store.engine)
+        copy_names(engine, store.engine, moved.runs)
+    return moved
+
+
+def is_store(place: str) -> bool:
+    """Whether a place is a store: a file of SQLite, or a URL."""
+    if "://" in place:
+        return True
+    try:
+        with Path(place).open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except (OSError, ValueError):
+        return False
+
+
+def export(
+    format: str,
+    runs: RunsGiven,
+    out: str | Path | None = None,
+    *,
+    force: bool = False,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress = unheard,
+    **options: object,
+) -> tuple[str, ...]:
+    """Export runs: as files of a format, into a store, or sent where a format's options say so.
+
+        rr.export("jsonl", "direct", "direct.jsonl")
+        rr.export("store", rr.runs(), "runs.ragrounds")
+
+    Args:
+        format: of `ragrounds export --help`, or an import path of one's own (``package.module:NAME``).
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
+        out: the file or folder, or a store's URL; ``None``: it is sent.
+        force: write over what is there.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        progress: gets what is being sent, and how many are.
+        options: of the format.
+
+    Returns:
+        What was written where, a line for each file, each written whole or not at all.
+
+    Raises:
+        UserError: an unknown format, run or option; what is there already; an extra that is not installed.
+    """
+    kept = chosen_settings(settings, home)
+    if format == STORE:
+        if out is None or options:
+            raise UserError("A store takes a place and no options: rr.export('store', runs, 'runs.ragrounds').")
+        return tuple(transfer_lines(export_runs(run_names(runs), str(out), kept, progress)))
+    made, folder = find_export(format), None if out is None else Path(out)
+    chosen, lines = made.options(**options), list[str]()
+    if made.check is not None:
+        made.check(chosen, folder is not None)
+    with opened_runs(runs, kept) as (store, found), EXPORTS.used(made.name):
+        wanted = Export(store, found, chosen, progress)
+        if folder is None and made.send is not None:
+            lines.append(made.send(wanted))
+        elif folder is not None and made.parts is not None:
+            for part in made.parts(wanted):
+                target = folder / part.name if part.name else folder
+                if part.name:
+                    make_folder(target.parent)
+                with made_beside(target, force) as path:
+                    written = part.write(path)
+                lines.append(f"{target}: {written}")
+    return tuple(lines)

@@ -1,0 +1,182 @@
+"""``inspect``: logs of Inspect (UK AISI), ``.eval`` or ``.json``, log version 2.
+
+Each sample is an answer: its output's text, its first score, the tokens of its models, its working time, its events as
+steps. A sample without a score failed, with the log's reason. An ``.eval`` is a zip whose members are read one at a
+time, up to a largest size; those of newer versions are packed by zstd (method 93), which Python's zipfile does not know
+before 3.14. Python's zip reader finds the members, and never runs or extracts anything.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from ragrounds.extensions.exchange.importers.importer import (
+    MOST_SECONDS,
+    BadRow,
+    ImportedRow,
+    ImportedStep,
+    Importer,
+    ImportFile,
+    Rows,
+    bounded,
+    dict_of,
+    dicts_of,
+    number_of,
+    text_of,
+    usage_of,
+)
+from ragrounds.extensions.exchange.importers.records import LARGEST_RECORD, Record, parsed, read_records
+from ragrounds.extensions.exchange.importers.table import row_with
+
+_ZSTD = 93
+_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Inspect's letters for correct, incorrect, partial and no answer."""
+
+
+def _recognises(file: ImportFile) -> bool:
+    packed = file.start.startswith(b"PK") and (b"_journal/start.json" in file.start or b"samples/" in file.start)
+    return packed or ("eval" in file.first and "version" in file.first and "status" in file.first)
+
+
+def _rows(file: ImportFile) -> Rows:
+    if file.start.startswith(b"PK"):
+        yield from _packed(file)
+        return
+    whole = next(read_records(file.path), None)
+    if whole is None or isinstance(whole, BadRow):
+        yield whole or BadRow("the file", "it is empty")
+        return
+    samples = whole[1].get("samples")
+    header = _header(whole[1])
+    for number, sample in enumerate(samples if isinstance(samples, list) else [], 1):
+        yield _row(sample, header, f"sample {number}")
+
+
+def _packed(file: ImportFile) -> Rows:
+    try:
+        with file.path.open("rb") as raw, zipfile.ZipFile(raw) as log:
+            names = {info.filename: info for info in log.infolist()}
+            about = names.get("header.json") or names.get("_journal/start.json")
+            if about is None:
+                yield BadRow("the file", "it has no header, as a log of Inspect has")
+                return
+            read = _member(log, raw, about, "header.json")
+            if isinstance(read, BadRow):
+                yield read
+                return
+            header = _header(read[1])
+            for number, info in enumerate((one for name, one in names.items() if name.startswith("samples/")), 1):
+                place = f"sample {number}"
+                sample = _member(log, raw, info, place)
+                yield sample if isinstance(sample, BadRow) else _row(sample[1], header, place)
+    except (zipfile.BadZipFile, struct.error, EOFError, OSError) as error:
+        yield BadRow("the file", f"the archive is damaged or cut off ({error})"[:200])
+
+
+def _member(log: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo, place: str) -> Record:
+    """A member of the archive, as JSON."""
+    if info.file_size > LARGEST_RECORD:
+        return BadRow(place, f"it unpacks to {info.file_size:,} bytes, and at most {LARGEST_RECORD:,} are taken")
+    try:
+        with _zstd(raw, info) if info.compress_type == _ZSTD else log.open(info) as member:
+            data = member.read(LARGEST_RECORD + 1)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, _zstd_error()) as error:
+        return BadRow(place, f"it cannot be unpacked ({error})"[:200])
+    if len(data) > LARGEST_RECORD:
+        return BadRow(place, f"it unpacks to more than {LARGEST_RECORD:,} bytes")
+    return parsed(data.decode("utf-8", "surrogateescape"), place)
+
+
+def _zstd(raw: IO[bytes], info: zipfile.ZipInfo) -> Any:
+    import zstandard
+
+    raw.seek(info.header_offset)
+    header = raw.read(30)
+    name, extra = struct.unpack("<HH", header[26:30])
+    raw.seek(info.header_offset + 30 + name + extra)
+    packed = raw.read(min(info.compress_size, LARGEST_RECORD))
+    return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(packed)
+
+
+def _zstd_error() -> type[Exception]:
+    import zstandard
+
+    return zstandard.ZstdError
+
+
+def _header(log: Mapping[str, Any]) -> dict[str, str]:
+    spec = dict_of(log.get("eval"))
+    names = [text_of(spec.get(key)) for key in ("model", "solver")]
+    return {"dataset": text_of(spec.get("task")), "agent": " ".join(filter(None, names))}
+
+
+def _row(sample: object, header: Mapping[str, str], place: str) -> ImportedRow | BadRow:
+    if not isinstance(sample, dict) or "id" not in sample:
+        return BadRow(place, "a sample has an id")
+    output, error, models = (dict_of(sample.get(key)) for key in ("output", "error", "model_usage"))
+    named, first = next(iter(dict_of(sample.get("scores")).items()), ("", None))
+    value, epoch = dict_of(first).get("value"), number_of(sample.get("epoch"))
+    made = {
+        **header,
+        "id": sample["id"],
+        "question": _words(sample.get("input")),
+        "options": sample.get("choices"),
+        "gold": sample.get("target"),
+        "answer": _said(output) or text_of(output.get("completion")),
+        "epoch": epoch - 1 if epoch else 0,
+        "steps": list(_steps(sample.get("events"))),
+        "input_tokens": _total(models, "input_tokens"),
+        "output_tokens": _total(models, "output_tokens"),
+        "seconds": sample.get("working_time", sample.get("total_time")),
+        "score": _LETTERS.get(value, value) if isinstance(value, str) else value,
+        "error": error.get("message"),
+        "status": "failed" if error else "completed",
+    }
+    return row_with(made, place, str(named))
+
+
+def _said(output: Mapping[str, Any]) -> str:
+    """What a model's output says: its first choice."""
+    return _words(dict_of(next(iter(dicts_of(output.get("choices"))), {}).get("message")).get("content"))
+
+
+def _words(value: object) -> str:
+    """A text; of a list of messages what the user said, of a list of parts their texts."""
+    if isinstance(value, list):
+        asked = [one for one in value if isinstance(one, dict) and one.get("role") == "user"] or value
+        return "\n".join(filter(None, (_words(dict_of(one).get("content", dict_of(one).get("text"))) for one in asked)))
+    return text_of(value)
+
+
+def _total(models: Mapping[str, Any], key: str) -> object:
+    """The tokens of all models; where one's cannot be true, these."""
+    given = [dict_of(one).get(key) for one in models.values()]
+    odd = [one for one in given if usage_of(one, 0)[0] is None]
+    return odd[0] if odd else sum(number_of(one) or 0 for one in given) if given else None
+
+
+def _steps(events: object) -> Iterator[ImportedStep]:
+    for event in dicts_of(events):
+        if event.get("event") == "model":
+            output = dict_of(event.get("output"))
+            used = dict_of(output.get("usage"))
+            usage, _ = usage_of(used.get("input_tokens"), used.get("output_tokens"))
+            seconds, _ = bounded(event.get("working_time"), MOST_SECONDS, "time")
+            name = text_of(event.get("model"))
+            yield ImportedStep(kind="model", name=name, text=_said(output), usage=usage, seconds=seconds)
+        elif event.get("event") == "tool":
+            asked = str(event.get("arguments"))[:2000]
+            name, text = text_of(event.get("function")), text_of(event.get("result"))
+            yield ImportedStep(kind="tool", name=name, asked=asked, text=text)
+
+
+INSPECT = Importer(
+    name="inspect",
+    summary="Logs of Inspect (UK AISI), .eval or .json.",
+    recognises=_recognises,
+    rows=_rows,
+)

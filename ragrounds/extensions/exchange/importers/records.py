@@ -1,0 +1,260 @@
+"""Records out of others' files, one at a time, in bounded memory: JSON Lines, JSON arrays, JSON objects, CSV.
+
+Nothing in a file is believed: a line, a record and what an archive unpacks to have a largest size; what cannot be read
+is a :class:`BadRow` with its number and the reason, and the next record is read. Only one JSON object that is the whole
+file is taken into memory as a whole.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+from ragrounds.base.errors import UserError
+from ragrounds.base.files import READ, broken
+from ragrounds.base.text import wellformed_all
+from ragrounds.extensions.exchange.importers.importer import BadRow, ImportFile, too_deep
+
+LARGEST_RECORD = 1 << 26
+"""Characters of one record, and of a file that is one object."""
+_LARGEST = 1 << 33
+"""Bytes that an archive may unpack to."""
+_START = 1 << 16
+_PIECE = 1 << 18
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+Record: TypeAlias = "tuple[str, dict[str, Any]] | BadRow"
+
+
+class _Bounded(io.RawIOBase):
+    """What an archive unpacks to, no more than is taken."""
+
+    def __init__(self, path: Path, inner: IO[bytes]) -> None:
+        self._path, self._inner, self._seen = path, inner, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._inner.read(len(buffer))
+        self._seen += len(data)
+        if self._seen > _LARGEST:
+            raise broken(self._path, f"it unpacks to more than {_LARGEST >> 30} GiB")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A file, unpacked where it is gzip.
+
+    Raises:
+        UserError: it cannot be opened.
+    """
+    try:
+        file = path.open("rb")
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+    except (OSError, ValueError) as error:
+        raise broken(path, getattr(error, "strerror", None) or "it cannot be opened") from None
+    READ.report(path)
+    return io.BufferedReader(_Bounded(path, cast("IO[bytes]", gzip.GzipFile(fileobj=file) if packed else file)))
+
+
+def looked_at(path: Path, **given: Any) -> ImportFile:
+    """A file as importers see it before they read it: its first bytes, and its first record.
+
+    Raises:
+        UserError: it cannot be opened, or unpacked.
+    """
+    with _readable(path), opened(path) as file:
+        start = file.read(_START)
+    if b"\0" in start[:1000] and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return ImportFile(path=path, start=start, **given)  # no text
+    first = next((one[1] for one in read_records(path) if not isinstance(one, BadRow)), {})
+    return ImportFile(path=path, start=start, first=first, **given)
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """The records of a file of JSON Lines, a JSON array or object, or CSV: ``row 1`` is the first.
+
+    Raises:
+        UserError: it cannot be opened, or unpacked.
+    """
+    with _readable(path), opened(path) as file:
+        start = cast("io.BufferedReader", file).peek(4)[:4]
+        encoding = next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
+        # What is not text in this encoding becomes half a surrogate pair, by which its row is known.
+        text = io.TextIOWrapper(
+            file, encoding, errors="surrogateescape" if encoding != "utf-16" else "replace", newline=""
+        )
+        head = text.read(_START)
+        sign = head.lstrip()[:1]
+        if sign == "[":
+            yield from _array(text, head)
+        elif sign == "{":
+            yield from _lines(text, head)
+        elif sign:
+            yield from _table(text, head)
+
+
+class _readable:  # noqa: N801 - a context
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
+        if isinstance(problem, EOFError | zlib.error | gzip.BadGzipFile):
+            raise broken(self._path, f"the archive is damaged or cut off ({problem})") from None
+        if isinstance(problem, OSError) and not isinstance(problem, UserError):
+            raise broken(self._path, problem.strerror or "it cannot be read") from None
+        if isinstance(problem, UnicodeError):
+            raise broken(self._path, "it is no text in the encoding that its first bytes say") from None
+
+
+def parsed(text: str, place: str) -> Record:
+    """A JSON object, or why it is none."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        return BadRow(place, "nested too deeply")
+    except ValueError as error:
+        return BadRow(place, "not UTF-8" if _not_text(text) else f"no JSON: {error}"[:120])
+    return checked(value, text, place)
+
+
+def checked(value: object, text: str, place: str) -> Record:
+    """A record that is an object of texts, or why it is none."""
+    if _not_text(text):
+        return BadRow(place, "not UTF-8")
+    if not isinstance(value, dict):
+        return BadRow(place, f"a JSON object was expected, and it is {type(value).__name__}")
+    return BadRow(place, "nested too deeply") if too_deep(value) else (place, wellformed_all(value))
+
+
+def _not_text(text: str) -> bool:
+    return not text.isascii() and any("\udc80" <= letter <= "\udcff" for letter in text)
+
+
+def _all_lines(text: IO[str], head: str) -> Iterator[str]:
+    """Lines, of which a too long one is cut; what is left of it is passed over."""
+    rest = head
+    while True:
+        ends = rest.find("\n")
+        if ends >= 0:
+            yield rest[: ends + 1]
+            rest = rest[ends + 1 :]
+            continue
+        more = text.readline(LARGEST_RECORD)
+        line, rest = rest + more, ""
+        if not line:
+            return
+        yield line
+        while more and not more.endswith("\n") and len(more) == LARGEST_RECORD:
+            more = text.readline(LARGEST_RECORD)
+
+
+def _lines(text: IO[str], head: str) -> Iterator[Record]:
+    """JSON Lines; or one object over several lines, where the first line is none."""
+    lines, row = _all_lines(text, head), 0
+    for line in lines:
+        if not line.strip():
+            continue
+        row += 1
+        place = f"row {row}"
+        if len(line) >= LARGEST_RECORD:
+            yield BadRow(place, f"longer than {LARGEST_RECORD:,} characters")
+            continue
+        found = parsed(line, place)
+        if row == 1 and isinstance(found, BadRow) and "deep" not in found.reason and _goes_on(line):
+            yield _whole(line, lines)
+            return
+        yield found
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a first line begins an object that goes on below, as pretty-printed JSON does."""
+    return line.rstrip()[-1:] in "{[,"
+
+
+def _whole(line: str, lines: Iterator[str]) -> Record:
+    kept, size = [line], len(line)
+    for more in lines:
+        kept.append(more)
+        size += len(more)
+        if size > LARGEST_RECORD:
+            return BadRow("the file", f"one JSON object of more than {LARGEST_RECORD:,} characters")
+    return parsed("".join(kept), "row 1")
+
+
+def _array(text: IO[str], head: str) -> Iterator[Record]:
+    """The members of a JSON array, each decoded when it is whole."""
+    decoder, row, ended = json.JSONDecoder(), 0, False
+    held, wanted = head.lstrip()[1:], _PIECE
+    while True:
+        held = held.lstrip().removeprefix(",").lstrip()
+        if held.startswith("]"):
+            return
+        place = f"row {row + 1}"
+        try:
+            value, stop = decoder.raw_decode(held) if held else (None, 0)
+            whole = bool(held) and (ended or stop < len(held))
+        except RecursionError:
+            yield BadRow(place, "nested too deeply; what follows was not read")
+            return
+        except ValueError as error:
+            value, stop, whole = str(error), 0, False
+        if whole:
+            row += 1
+            yield checked(value, held[:stop], place)
+            held, wanted = held[stop:], _PIECE
+        elif ended:
+            if held:
+                yield BadRow(place, "the array is cut off, or no JSON; what follows was not read")
+            return
+        elif len(held) > LARGEST_RECORD:
+            yield BadRow(place, f"longer than {LARGEST_RECORD:,} characters, or no JSON; what follows was not read")
+            return
+        else:
+            more = text.read(wanted)
+            held, wanted, ended = held + more, wanted * 2, not more
+
+
+def _table(text: IO[str], head: str) -> Iterator[Record]:
+    """Rows of CSV under the names of the first line: parted by comma, semicolon, tab or stroke."""
+    first = head.partition("\n")[0]
+    delimiter = max(",;\t|", key=first.count)
+    csv.field_size_limit(LARGEST_RECORD)
+    reader = csv.reader((line.replace("\0", "\ufffd") for line in _all_lines(text, head)), delimiter=delimiter)
+    names: list[str] = []
+    row = 0
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            row += 1
+            yield BadRow(f"row {row}", f"no CSV: {error}")
+            continue
+        if not any(cell.strip() for cell in cells):
+            continue
+        if not names:
+            names = [cell.strip() for cell in cells]
+            if len(names) != len(set(names)) or len(names) < 2 or any(map(_not_text, names)):
+                yield BadRow("the file", "its first line is no row of different column names")
+                return
+            continue
+        row += 1
+        if any(map(_not_text, cells)):
+            yield BadRow(f"row {row}", "not UTF-8")
+        elif len(cells) > len(names):
+            yield BadRow(f"row {row}", f"{len(cells)} cells under {len(names)} names")
+        else:
+            yield f"row {row}", dict(zip(names, cells, strict=False))

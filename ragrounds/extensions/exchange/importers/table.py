@@ -1,0 +1,255 @@
+"""``table``: rows under column names, in CSV, JSON Lines or a JSON array. What each column is, is guessed by its name,
+said, and changed by ``--map field=column``. FlashRAG's ``intermediate_data.json``, and frames of ragas and DeepEval,
+are such files too: their names are among those known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, TypeAlias, get_args
+
+from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.records import Status
+from ragrounds.extensions.exchange.importers.importer import (
+    MOST_SECONDS,
+    BadRow,
+    ImportedRow,
+    ImportedStep,
+    Importer,
+    ImportFile,
+    Rows,
+    bounded,
+    dict_of,
+    dicts_of,
+    labels_for,
+    number_of,
+    passages_of,
+    step_of_tool,
+    sums_of,
+    text_of,
+    unpacked,
+    usage_of,
+)
+from ragrounds.extensions.exchange.importers.records import read_records
+
+KNOWN: dict[str, str] = {
+    "id": "example_id id realidx question_id questionid qid sample_id doc_id case_id task_id test_case_id idx index "
+    "name",
+    "question": "question input user_input query prompt stem problem question_text inputs.question inputs.input "
+    "inputs.query",
+    "options": "options choices inputs.options inputs.choices",
+    "gold": "gold gold_answer golden_answers answer_idx correct_answer reference reference_answer ground_truth "
+    "ground_truths target expected_output expected label correct_option reference.answer reference.output "
+    "reference.reference reference.label answer",
+    "answer": "predicted_answer predicted prediction pred model_answer response actual_output output.pred output "
+    "completion generated_answer model_output generation reply predictions outputs.answer outputs.output "
+    "outputs.response outputs.result answer",
+    "passages": "retrieved_contexts retrieval_context contexts passages retrieved_documents output.retrieval_result "
+    "retrieval_result documents docs context source_documents",
+    "input_tokens": "prompt_tokens input_tokens tokens_in usage.prompt_tokens usage.input_tokens "
+    "token_usage.prompt_tokens token_usage.input_tokens tokens.input",
+    "output_tokens": "completion_tokens output_tokens tokens_out usage.completion_tokens usage.output_tokens "
+    "token_usage.completion_tokens token_usage.output_tokens tokens.output",
+    "tokens": "tokens total_tokens usage.total_tokens token_usage.total_tokens",
+    "seconds": "seconds latency_s latency_seconds duration_s time_elapsed elapsed_seconds elapsed latency duration "
+    "completion_time execution_time",
+    "milliseconds": "latency_ms milliseconds duration_ms latencyms elapsed_ms",
+    "cost": "cost cost_usd total_cost price_usd token_cost",
+    "choice": "",
+    "steps": "steps trajectory messages",
+    "agent": "agent system model method model_name system_name experiment",
+    "dataset": "dataset benchmark subset dataset_name",
+    "epoch": "epoch trial repeat repetition",
+    "score": "score correct is_correct accuracy passed success exact_match output.metric_score.em "
+    "output.metric_score.acc em acc feedback.correct feedback.correctness",
+    "error": "error error_message exception",
+}
+"""Field → the names it goes by, the first the most certain; a dot leads into an object."""
+_LOOKED_AT = 200
+_LEAST = 2
+
+
+def _plain(name: str) -> str:
+    return (
+        re.sub(r"\(?\b(?:s|sec|secs|usd)\)?$", "", re.sub(r"[\W_]+", "_", name.lower()).strip("_")).strip("_") or name
+    )
+
+
+def flat(record: Mapping[str, Any], before: str = "", deep: int = 3) -> Iterator[tuple[str, Any]]:
+    """The fields of a record; those of an object inside by both names, ``usage.input_tokens``."""
+    for key, value in record.items():
+        yield f"{before}{key}", value
+        if isinstance(value, dict) and deep > 1:
+            yield from flat(value, f"{before}{key}.", deep - 1)
+
+
+def guessed(columns: list[str]) -> dict[str, str]:
+    """Field → column, by the columns' names; each column is taken once, for what it says most certainly."""
+    plain = {name: ".".join(map(_plain, name.split("."))) for name in columns}
+    ranked = sorted(
+        (names.split().index(said), list(KNOWN).index(field), field, column)
+        for column, said in plain.items()
+        for field, names in KNOWN.items()
+        if said in names.split()
+    )
+    found: dict[str, str] = {}
+    for _, _, field, column in ranked:
+        if field not in found and column not in found.values():
+            found[field] = column
+    if "answer" not in found and found.get("gold") and plain[found["gold"]] == "answer":  # there is no other
+        found["answer"] = found.pop("gold")
+    return found
+
+
+def mapped(file: ImportFile, columns: list[str]) -> dict[str, str]:
+    """The map of fields: guessed, then as the user says.
+
+    Raises:
+        UserError: a field or a column that there is not; no column of answers.
+    """
+    for field, column in file.fields.items():
+        if field not in KNOWN:
+            raise UserError(f"--map {field}={column}: there is no field {field!r}.{nearest(field, KNOWN)}")
+        if column and column not in columns:
+            raise UserError(f"--map {field}={column}: {file.path} has no column {column!r}.{nearest(column, columns)}")
+    free = [column for column in columns if column not in file.fields.values()]
+    found = {field: column for field, column in guessed(free).items() if field not in file.fields}
+    found |= {field: column for field, column in file.fields.items() if column}
+    if "answer" not in found:
+        raise UserError(f"{file.path}: which column holds the answers? Its columns: {', '.join(columns[:30])}. "
+                        "Say --map answer=COLUMN.")  # fmt: skip
+    return found
+
+
+def _rows(file: ImportFile) -> Rows:
+    stream = read_records(file.path)
+    looked = list(islice(stream, _LOOKED_AT))
+    columns = list(dict.fromkeys(name for one in looked if not isinstance(one, BadRow) for name, _ in flat(one[1])))
+    if not columns:
+        yield from (one for one in looked if isinstance(one, BadRow))
+        return
+    fields = mapped(file, columns)
+    used = {column.partition(".")[0] for column in fields.values()} | set(fields.values())
+    left = [column for column in columns if "." not in column and column not in used]
+    said = ", ".join(f"{field} = {column}" for field, column in fields.items())
+    file.say(f"{file.path.name}: {said}" + (f"; not read: {', '.join(left[:12])}" if left else "") + ".")
+    for one in chain(looked, stream):
+        yield one if isinstance(one, BadRow) else row_of(one[1], fields, one[0])
+
+
+def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> ImportedRow | BadRow:
+    """The row of a record, by a map of fields."""
+    values = dict(flat(record)) if any("." in column for column in fields.values()) else record
+    if fields["answer"] not in values:
+        return BadRow(place, f"it has no {fields['answer']}")
+    return row_with({field: values.get(column) for field, column in fields.items()}, place, fields.get("score", ""))
+
+
+def row_with(given: Mapping[str, Any], place: str, scored_by: str = "") -> ImportedRow:
+    """The row of these fields' values, whatever they are. Tokens and dollars that it lacks are its steps' sums."""
+    steps = steps_of(given.get("steps"))
+    usage, odd = usage_of(given.get("input_tokens"), given.get("output_tokens"))
+    if usage is None and not odd and given.get("tokens") not in (None, ""):
+        odd = "it gives tokens in all alone: how many were input and output is not known"
+    seconds, late = bounded(given.get("seconds"), MOST_SECONDS, "time")
+    if seconds is None and not late:
+        thousandth, late = bounded(given.get("milliseconds"), MOST_SECONDS * 1000, "time")
+        seconds = None if thousandth is None else thousandth / 1000
+    cost, dear = bounded(given.get("cost"), 1e6, "cost")
+    score, high = bounded(given.get("score"), 1, "score")
+    tokens, dollars = sums_of(steps)
+    error, epoch = text_of(given.get("error")), number_of(given.get("epoch"))
+    ended: Status = "failed" if error else "completed"
+    gold = unpacked(given.get("gold"))
+    wordings = tuple(map(text_of, gold)) if isinstance(gold, list) else ()
+    return ImportedRow(
+        place=place,
+        agent=text_of(given.get("agent"))[:200],
+        dataset=text_of(given.get("dataset"))[:200].rpartition("/")[2],
+        id=text_of(given.get("id")),
+        question=text_of(given.get("question")),
+        options=labels_for(given.get("options")),
+        gold=wordings[0] if wordings else text_of(given.get("gold")),
+        wordings=wordings[1:] and wordings,
+        answer=text_of(given.get("answer")),
+        choice=text_of(given.get("choice")),
+        epoch=max(0, int(epoch)) if epoch is not None else 0,
+        passages=passages_of(given.get("passages")),
+        steps=steps,
+        usage=usage if usage or odd else tokens,
+        seconds=seconds,
+        cost=cost if cost is not None or dear else dollars,
+        score=score,
+        scored_by=scored_by,
+        status=given["status"] if given.get("status") in get_args(Status) else ended,
+        reason=error[:300],
+        notes=tuple(filter(None, (odd, late, dear, high))),
+    )
+
+
+Values: TypeAlias = dict[str, Any]
+"""Field → value."""
+
+
+def rows_with(
+    values: Callable[[Values, ImportFile, dict[str, str]], Values | str | None], *places: str
+) -> Callable[[ImportFile], Rows]:
+    """Reads the rows of a form that is a table, once the values of each row are found.
+
+    Args:
+        values: of a record; a text: why it cannot be read; ``None``: it is no row. The last is for what it has seen.
+        places: where the rows stand in a record that holds many.
+    """
+
+    def _rows(file: ImportFile) -> Rows:
+        seen: dict[str, str] = {}
+        for one in read_records(file.path):
+            if isinstance(one, BadRow):
+                yield one
+                continue
+            held = dict(flat(one[1])) if places else {}
+            inside = next((held[place] for place in places if isinstance(held.get(place), list)), None)
+            for number, record in enumerate([one[1]] if inside is None else inside, 1):
+                place = one[0] if inside is None else f"result {number}"
+                made = values(record, file, seen) if isinstance(record, dict) else "a JSON object was expected"
+                if isinstance(made, str):
+                    yield BadRow(place, made)
+                elif made is not None:
+                    yield row_with(made, place, text_of(made.get("scored_by") or "score"))
+
+    return _rows
+
+
+def steps_of(value: object) -> tuple[ImportedStep, ...]:
+    """Messages of a chat, or steps with a name and a text. What a tool said is named by the call that it answers."""
+    made, calls = list[ImportedStep](), dict[str, Mapping[str, Any]]()
+    for one in value if isinstance(value, list) else []:
+        if isinstance(one, ImportedStep):
+            made.append(one)
+            continue
+        if not isinstance(one, dict):
+            made.append(ImportedStep(kind="tool", text=text_of(one)))
+            continue
+        calls |= {text_of(call.get("id")): call for call in dicts_of(one.get("tool_calls"))}
+        role = text_of(one.get("role") or one.get("type") or one.get("source"))
+        text = one.get("content", one.get("output", one.get("text")))
+        if role in ("assistant", "ai", "agent"):
+            made.append(ImportedStep(kind="model", name=text_of(one.get("name")), text=text_of(text)))
+        elif role not in ("system", "user", "human", "developer"):
+            call = calls.get(text_of(one.get("tool_call_id")), {})
+            call = {**call, **dict_of(call.get("function"))}
+            name = text_of(call.get("name") or one.get("name") or one.get("tool") or role)
+            made.append(step_of_tool(name, unpacked(call.get("arguments", "")), text))
+    return tuple(made)
+
+
+TABLE = Importer(
+    name="table",
+    summary="CSV, JSON Lines or a JSON array with any names; FlashRAG's intermediate_data.json, frames of ragas and "
+    "DeepEval.",
+    recognises=lambda file: file.many and len(list(flat(file.first))) >= _LEAST,
+    rows=_rows,
+    general=True,
+)
