@@ -1,1 +1,3 @@
 """Training of retrievers."""
+
+BASES = ("construction",)  # mined passages are labelled by its prompt

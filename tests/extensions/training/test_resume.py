@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from ragrounds.base.errors import UserError
-from tests.train.tiny import needs_torch, write_file
+from tests.extensions.training.tiny import needs_torch, write_file
 
 needs_torch()
 
-from ragrounds.train.pipeline import TrainingListeners  # noqa: E402
+from ragrounds.extensions.training.pipeline import TrainingListeners  # noqa: E402
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ragrounds.train.pipeline import TrainingListeners, TrainingRun
-from ragrounds.train.spec import read_training
+from ragrounds.extensions.training.pipeline import TrainingListeners, TrainingRun
+from ragrounds.extensions.training.spec import read_training
 
 def step(told):
     if (told.stage, told.step) == ("joint", 6):
@@ -58,7 +58,7 @@ def test_killed_it_ends_with_the_same_weights(opened, tmp_path, world, teacher):
     out = tmp_path / "killed"
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(file), str(out), str(tmp_path / "home")],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

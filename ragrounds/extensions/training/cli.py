@@ -5,12 +5,12 @@ from __future__ import annotations
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.train import EvaluationArguments, TrainingArguments, evaluate
-from ragrounds.api.train import train as train_pairs
 from ragrounds.cli import options
 from ragrounds.cli.output import print_json, tell
+from ragrounds.extensions.training.display import TrainingDisplay, print_pairs
+from ragrounds.extensions.training.functions import EvaluationArguments, TrainingArguments, evaluate
+from ragrounds.extensions.training.functions import train as train_pairs
 from ragrounds.ui.text import safe
-from ragrounds.ui.training import TrainingDisplay, print_pairs
 
 app = typer.Typer()
 train = typer.Typer(

@@ -28,13 +28,13 @@ from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.training.data import Example
+from ragrounds.extensions.training.spec import Mining
 from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import read_prices
 from ragrounds.models.providers import open_model
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.tools.index.embedders import Vectors
-from ragrounds.train.data import Example
-from ragrounds.train.spec import Mining
 
 _BLOCK = 256
 

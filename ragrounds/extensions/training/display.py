@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
-from ragrounds.train.evaluation import PairTable, RetrievalQuality
-from ragrounds.train.loop import TrainingStep
+from ragrounds.extensions.training.evaluation import PairTable, RetrievalQuality
+from ragrounds.extensions.training.loop import TrainingStep
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables.retrieval_tables import pair_table
 from ragrounds.ui.tables.text_tables import print_table, results_console

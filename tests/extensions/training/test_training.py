@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ragrounds.base.errors import UserError
-from tests.train.tiny import needs_torch, sentence
+from tests.extensions.training.tiny import needs_torch, sentence
 
 needs_torch()
 
@@ -22,7 +22,7 @@ def changed(one, other):
 
 def test_stage_1_moves_the_student_to_the_frozen_encoder(opened):
     steps = []
-    from ragrounds.train.pipeline import TrainingListeners
+    from ragrounds.extensions.training.pipeline import TrainingListeners
 
     run = opened(told=TrainingListeners(step=steps.append))
     state = run.recipe("stage-1")

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.train.tiny import needs_torch, sentence, write_file
+from tests.extensions.training.tiny import needs_torch, sentence, write_file
 
 needs_torch()
 
@@ -14,7 +14,7 @@ TEXTS = [sentence(number) for number in range(5)]
 
 @pytest.fixture
 def pair(opened):
-    from ragrounds.train.card import write_pair
+    from ragrounds.extensions.training.card import write_pair
 
     run = opened(more="", student='layers = [0]\nprefix = "title "')
     state = run.recipe("both")
@@ -36,8 +36,8 @@ def test_it_loads_in_three_ways(pair):
 
 
 def test_it_is_a_retriever(pair, world, tmp_path):
+    from ragrounds.extensions.training.evaluation import pair_spec
     from ragrounds.tools.retriever import open_searcher
-    from ragrounds.train.evaluation import pair_spec
 
     run, state, folder = pair
     by_stage = open_searcher(pair_spec(run, state), f"beir:{world}", tmp_path)

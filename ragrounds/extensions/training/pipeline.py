@@ -17,11 +17,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.tools.index.collection import write_whole
-from ragrounds.tools.index.collection_builder import disk_error, exclusive_build
-from ragrounds.tools.index.embedders import Vectors
-from ragrounds.train.data import fingerprint
-from ragrounds.train.encoders import (
+from ragrounds.extensions.training.data import fingerprint
+from ragrounds.extensions.training.encoders import (
     fit,
     freeze_cuts,
     identity,
@@ -33,9 +30,9 @@ from ragrounds.train.encoders import (
     with_lora,
     without_lora,
 )
-from ragrounds.train.libraries import torch
-from ragrounds.train.loop import Loss, StageCost, TrainingStep, drop_checkpoint, train
-from ragrounds.train.losses import (
+from ragrounds.extensions.training.libraries import torch
+from ragrounds.extensions.training.loop import Loss, StageCost, TrainingStep, drop_checkpoint, train
+from ragrounds.extensions.training.losses import (
     GradientEncoder,
     alignment_loss,
     distillation_loss,
@@ -45,8 +42,11 @@ from ragrounds.train.losses import (
     trains_query,
     with_negatives,
 )
-from ragrounds.train.material import Material, MaterialCounts, Progress, prepare
-from ragrounds.train.spec import Stage, Training
+from ragrounds.extensions.training.material import Material, MaterialCounts, Progress, prepare
+from ragrounds.extensions.training.spec import Stage, Training
+from ragrounds.tools.index.collection import write_whole
+from ragrounds.tools.index.collection_builder import disk_error, exclusive_build
+from ragrounds.tools.index.embedders import Vectors
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -12,14 +12,14 @@ from msgspec import Struct
 from ragrounds.api.arguments import Arg, Home, OwnSettings, takes
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, unheard
 from ragrounds.base.errors import UserError
+from ragrounds.extensions.training.card import TABLE, write_pair
+from ragrounds.extensions.training.evaluation import PairTable, pair_spec
+from ragrounds.extensions.training.evaluation import evaluate as evaluate_pairs
+from ragrounds.extensions.training.loop import StageCost, TrainingStep
+from ragrounds.extensions.training.material import MaterialCounts
+from ragrounds.extensions.training.pipeline import TrainingListeners, TrainingRun
+from ragrounds.extensions.training.spec import read_training
 from ragrounds.tools.index.collection import write_whole
-from ragrounds.train.card import TABLE, write_pair
-from ragrounds.train.evaluation import PairTable, pair_spec
-from ragrounds.train.evaluation import evaluate as evaluate_pairs
-from ragrounds.train.loop import StageCost, TrainingStep
-from ragrounds.train.material import MaterialCounts
-from ragrounds.train.pipeline import TrainingListeners, TrainingRun
-from ragrounds.train.spec import read_training
 
 
 class TrainedPair(Struct, frozen=True, kw_only=True):

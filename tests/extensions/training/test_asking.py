@@ -4,8 +4,8 @@ import pytest
 
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.training.hard_negatives import grade_texts
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.train.hard_negatives import grade_texts
 from tests.judges.doubles import Scripted
 
 

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
+from ragrounds.extensions.training.libraries import torch
+from ragrounds.extensions.training.spec import Stage
 from ragrounds.tools.index.collection_builder import disk_error
-from ragrounds.train.libraries import torch
-from ragrounds.train.spec import Stage
 
 if TYPE_CHECKING:
     from torch import Tensor

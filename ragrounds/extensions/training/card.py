@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from ragrounds.train.encoders import save_pair
-from ragrounds.train.evaluation import MEASURE, PairTable
-from ragrounds.train.libraries import sentence_transformers, torch
-from ragrounds.train.loop import StageCost
-from ragrounds.train.pipeline import EncoderPair, TrainingRun
-from ragrounds.train.spec import TEACHER, Pairs, Stage, Texts
+from ragrounds.extensions.training.encoders import save_pair
+from ragrounds.extensions.training.evaluation import MEASURE, PairTable
+from ragrounds.extensions.training.libraries import sentence_transformers, torch
+from ragrounds.extensions.training.loop import StageCost
+from ragrounds.extensions.training.pipeline import EncoderPair, TrainingRun
+from ragrounds.extensions.training.spec import TEACHER, Pairs, Stage, Texts
 from ragrounds.version import __version__
 
 TABLE = "table.json"

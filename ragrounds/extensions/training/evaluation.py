@@ -22,13 +22,13 @@ from ragrounds.evals.retrieval.comparison import RetrievalComparison, compare
 from ragrounds.evals.retrieval.measures import means, measure
 from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.evals.retrieval.search import retrieve
+from ragrounds.extensions.training.data import corpus_texts, sentences
+from ragrounds.extensions.training.libraries import torch
+from ragrounds.extensions.training.loop import autocast
+from ragrounds.extensions.training.pipeline import EncoderPair, TrainingRun
+from ragrounds.extensions.training.spec import TEACHER, Evaluation
 from ragrounds.tools.corpora import corpus_source
 from ragrounds.tools.retriever import open_searcher
-from ragrounds.train.data import corpus_texts, sentences
-from ragrounds.train.libraries import torch
-from ragrounds.train.loop import autocast
-from ragrounds.train.pipeline import EncoderPair, TrainingRun
-from ragrounds.train.spec import TEACHER, Evaluation
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.train.tiny import model, needs_torch, write_file, write_world
+from tests.extensions.training.tiny import model, needs_torch, write_file, write_world
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +28,8 @@ def wide(tmp_path_factory):
 @pytest.fixture
 def opened(tmp_path, world, teacher):
     """Open a run of the test file with some changes."""
-    from ragrounds.train.pipeline import TrainingRun
-    from ragrounds.train.spec import read_training
+    from ragrounds.extensions.training.pipeline import TrainingRun
+    from ragrounds.extensions.training.spec import read_training
 
     def open_run(*changes, out="out", query=None, document=None, told=None, **parts):
         file = write_file(tmp_path, world, query or teacher, document or teacher, **parts)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragrounds.base.errors import UserError
+from ragrounds.extensions.training.libraries import sentence_transformers, torch
+from ragrounds.extensions.training.spec import Encoder, Lora
 from ragrounds.tools.index.weights import weights_missing
-from ragrounds.train.libraries import sentence_transformers, torch
-from ragrounds.train.spec import Encoder, Lora
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

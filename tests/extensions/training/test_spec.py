@@ -5,8 +5,8 @@ import importlib.util
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.train.spec import Lora, Stage, read_training
-from tests.train.tiny import write_file
+from ragrounds.extensions.training.spec import Lora, Stage, read_training
+from tests.extensions.training.tiny import write_file
 
 
 @pytest.fixture

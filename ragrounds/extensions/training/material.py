@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ragrounds.extensions.training.data import Example, diverse, fingerprint, read_pairs, read_texts
+from ragrounds.extensions.training.hard_negatives import mine, open_verifier
+from ragrounds.extensions.training.spec import Training
 from ragrounds.tools.index.collection import write_whole
 from ragrounds.tools.index.embedders import Vectors
-from ragrounds.train.data import Example, diverse, fingerprint, read_pairs, read_texts
-from ragrounds.train.hard_negatives import mine, open_verifier
-from ragrounds.train.spec import Training
 
 Progress = Callable[[str, int], None]
 """Called with what is being done and how many are done."""

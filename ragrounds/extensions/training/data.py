@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.retrieval.query_sets import query_set
+from ragrounds.extensions.training.spec import Pairs, Texts
 from ragrounds.tools.corpora import CorpusSource, corpus_source, passages
 from ragrounds.tools.index.embedders import Vectors, joined
 from ragrounds.tools.jsonlines import read_rows
-from ragrounds.train.spec import Pairs, Texts
 
 _END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9\u4e00-\u9fff])|(?<=[。！？])")
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.train.tiny import needs_torch
+from tests.extensions.training.tiny import needs_torch
 
 needs_torch()
 
 import torch  # noqa: E402
 
-from ragrounds.train.losses import Contrastive, ScoreKl, representation_kl, squared_distance  # noqa: E402
+from ragrounds.extensions.training.losses import Contrastive, ScoreKl, representation_kl, squared_distance  # noqa: E402
 
 
 def unit(seed, rows=5, dimensions=8):

@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.train.data import Example, diverse, read_pairs, read_texts, sentences
-from ragrounds.train.hard_negatives import MarginVerifier, MinedCandidates, NegativeCandidate, mine, open_verifier
-from ragrounds.train.spec import Mining, Pairs, Texts
-from tests.train.tiny import lines, write_world
+from ragrounds.extensions.training.data import Example, diverse, read_pairs, read_texts, sentences
+from ragrounds.extensions.training.hard_negatives import (
+    MarginVerifier,
+    MinedCandidates,
+    NegativeCandidate,
+    mine,
+    open_verifier,
+)
+from ragrounds.extensions.training.spec import Mining, Pairs, Texts
+from tests.extensions.training.tiny import lines, write_world
 
 
 def test_sentences_by_their_length():

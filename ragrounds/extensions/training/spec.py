@@ -101,7 +101,8 @@ class Mining(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     candidates: int = 50
     """Looked at for each query (Appendix B.1: 50)."""
     verifier: str = "margin[share=0.95]"
-    """``margin[share=…]``, or ``model[name=…]`` for a language model: :mod:`ragrounds.train.hard_negatives`."""
+    """``margin[share=…]``, or ``model[name=…]`` for a language model:
+    :mod:`ragrounds.extensions.training.hard_negatives`."""
     keep: int = 4
     """Negatives kept for each query, best first."""
 

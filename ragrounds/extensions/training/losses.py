@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ragrounds.base.errors import UserError
+from ragrounds.extensions.training.data import Example
+from ragrounds.extensions.training.libraries import torch
+from ragrounds.extensions.training.loop import Loss
+from ragrounds.extensions.training.spec import Stage, Training
 from ragrounds.tools.index.embedders import Vectors
-from ragrounds.train.data import Example
-from ragrounds.train.libraries import torch
-from ragrounds.train.loop import Loss
-from ragrounds.train.spec import Stage, Training
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
