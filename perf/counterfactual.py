@@ -32,9 +32,9 @@ import numpy as np  # noqa: E402
 import ragrounds as rr  # noqa: E402
 from ragrounds.base.records import Question  # noqa: E402
 from ragrounds.evals.compare.figures import PairedFigure, paired  # noqa: E402
-from ragrounds.evals.counterfactuals.effects import drawn, followed  # noqa: E402
 from ragrounds.evals.scorers import described  # noqa: E402
-from tests.counterfactuals.test_recorded_systems import SYSTEM  # noqa: E402
+from ragrounds.extensions.counterfactual.effects import drawn, followed  # noqa: E402
+from tests.extensions.counterfactual.test_recorded_systems import SYSTEM  # noqa: E402
 from tests.servers.http_script import Asked, HttpScript, Told  # noqa: E402
 
 LETTERS = "ABCD"

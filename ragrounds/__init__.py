@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ragrounds.api.compare import compare as compare
     from ragrounds.api.compare import ledger as ledger
     from ragrounds.api.compare import report as report
-    from ragrounds.api.counterfactual import counterfactual as counterfactual
     from ragrounds.api.doctor import doctor as doctor
     from ragrounds.api.gate import gate as gate
     from ragrounds.api.progress import NotebookListener as NotebookListener
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ragrounds.base.errors import StopRun as StopRun
     from ragrounds.base.errors import UserError as UserError
     from ragrounds.base.settings import Settings as Settings
+    from ragrounds.extensions.counterfactual.functions import counterfactual as counterfactual
     from ragrounds.extensions.exchange.functions import export as export
     from ragrounds.extensions.exchange.functions import import_store as import_store
     from ragrounds.extensions.exchange.imports import import_runs as import_runs

@@ -1,3 +1,3 @@
 """Stored attempts run again with one thing changed."""
 
-FUNCTIONS = ("ragrounds.api.counterfactual:counterfactual",)
+FUNCTIONS = ("ragrounds.extensions.counterfactual.functions:counterfactual",)

@@ -19,12 +19,12 @@ from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.question_values import Values, scorer_values
-from ragrounds.evals.counterfactuals.changes import IDENTITY, Change, Target
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, searches_by
+from ragrounds.extensions.counterfactual.changes import IDENTITY, Change, Target
 
 AttemptKey = tuple[str, int]
 """Question id and epoch."""

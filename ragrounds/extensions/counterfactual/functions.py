@@ -28,11 +28,11 @@ from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Spec
 from ragrounds.evals.analyses.run_data import first_found, searches
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.counterfactuals.changes import IDENTITY, AttemptChange, Change, Target
-from ragrounds.evals.counterfactuals.effects import drawn
 from ragrounds.evals.engine.plan import PlannedRun, fingerprint
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
+from ragrounds.extensions.counterfactual.changes import IDENTITY, AttemptChange, Change, Target
+from ragrounds.extensions.counterfactual.effects import drawn
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.version import __version__

@@ -13,9 +13,9 @@ import ragrounds as rr
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold, Passage, Question, Reply
-from ragrounds.evals.counterfactuals.changes import Change, Target
 from ragrounds.evals.trace.traces import calls, searches_by
-from tests.counterfactuals.conftest import FACT, LETTERS, NUMBER, N, Parents, make_runs, reply
+from ragrounds.extensions.counterfactual.changes import Change, Target
+from tests.extensions.counterfactual.conftest import FACT, LETTERS, NUMBER, N, Parents, make_runs, reply
 
 ONE, THREE = "vanilla_rag[top_k=1]", "vanilla_rag[top_k=3]"
 
@@ -151,7 +151,7 @@ def test_who_cites_what_changes_nothing_cites_after_the_fact(tmp_path: Path, par
 
 def test_questions_are_drawn_until_it_is_known(parents: Parents, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change that was made of one question before is not waited for."""
-    monkeypatch.setattr("ragrounds.api.counterfactual._FIRST", 15)
+    monkeypatch.setattr("ragrounds.extensions.counterfactual.functions._FIRST", 15)
     parents.counterfactual(ONE, "reverse", limit=1)
     found = parents.counterfactual(ONE, "none", until=10)
     none = by_change(found)["none"]
@@ -169,7 +169,7 @@ def test_what_is_not_known_goes_on_to_the_last_question_that_the_scorer_reads(
     tmp_path: Path, parents: Parents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The change is then like any other. Questions of another scorer are not waited for."""
-    monkeypatch.setattr("ragrounds.api.counterfactual._FIRST", 4)
+    monkeypatch.setattr("ragrounds.extensions.counterfactual.functions._FIRST", 4)
     folder = tmp_path / "two kinds"
     folder.mkdir()
     effects = make_runs(folder, parents.server, 8, ONE, long=4).effects(ONE, ["none", "reverse"], until=1)

@@ -13,10 +13,10 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import check_accuracy, headline_scorer, points
 from ragrounds.evals.compare.figures import Figure, PairedFigure
-from ragrounds.evals.counterfactuals.changes import IDENTITY
-from ragrounds.evals.counterfactuals.effects import Effect, effects
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.counterfactual.changes import IDENTITY
+from ragrounds.extensions.counterfactual.effects import Effect, effects
 
 
 class Evidence(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
-from tests.counterfactuals.conftest import N, Parents
+from tests.extensions.counterfactual.conftest import N, Parents
 
 
 def listed(runs: Parents, agent: str, file: Path, text: str) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.counterfactual import CounterfactualArguments, counterfactual
 from ragrounds.cli import options
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json
 from ragrounds.cli.run import RunDisplay
+from ragrounds.extensions.counterfactual.functions import CounterfactualArguments, counterfactual
 from ragrounds.ui.tables.analysis_tables import print_analysis
 
 app = typer.Typer()
