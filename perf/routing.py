@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 from ragrounds.base.records import Question  # noqa: E402
 from ragrounds.evals.analyses.analysis import AnalysisOptions  # noqa: E402
-from ragrounds.evals.analyses.routing import Routing, routed  # noqa: E402
-from ragrounds.evals.routing.policies import Outcomes  # noqa: E402
+from ragrounds.extensions.routing.analyses.routing import Routing, routed  # noqa: E402
+from ragrounds.extensions.routing.policies import Outcomes  # noqa: E402
 
 PAGE = ROOT / "perf" / "routing.md"
 QUESTIONS, TRUE_GAIN = 500, 0.16

@@ -33,7 +33,10 @@ from ragrounds.evals.analyses.run_data import (
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
-from ragrounds.evals.routing.policies import (
+from ragrounds.evals.scorers import described
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.traces import calls
+from ragrounds.extensions.routing.policies import (
     Chances,
     Floats,
     Outcomes,
@@ -43,9 +46,6 @@ from ragrounds.evals.routing.policies import (
     mixture_weights,
     oracle,
 )
-from ragrounds.evals.scorers import described
-from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.traces import calls
 from ragrounds.graphs.router import Policy, question_features
 
 FEWEST = 10

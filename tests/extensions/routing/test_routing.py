@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question
-from ragrounds.evals.routing.policies import Outcomes, chances, learned, mixture_weights, oracle
+from ragrounds.extensions.routing.policies import Outcomes, chances, learned, mixture_weights, oracle
 from ragrounds.graphs.router import Policy, pieces, question_features, read_policy
 from tests.servers.any_form import AnyForm, any_form
 
@@ -259,7 +259,7 @@ def test_a_policy_gives_the_chances_of_the_model_that_was_learned():
         scores=scores.astype(float), costs=np.ones((80, 2)), known=known, seen=known, texts=texts,
         clusters=tuple(map(str, range(80))), strata=("b",) * 80,
     )  # fmt: skip
-    from ragrounds.evals.routing import policies
+    from ragrounds.extensions.routing import policies
 
     features = policies._features(table, False)
     expected = policies._learned(features, table.means, features)

@@ -1,1 +1,0 @@
-"""Which agent for which question: policies over runs that were made already."""
