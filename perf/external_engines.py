@@ -47,9 +47,9 @@ from ragrounds.base.specs import Spec
 from ragrounds.tools.index.collection import open_named
 from ragrounds.tools.index.embedders import joined
 from ragrounds.tools.retriever import open_searcher, retrievers
-from tests.servers.engines import chroma, pgvector_programs
-from tests.servers.filled_engines import Row as Passed
-from tests.servers.filled_engines import fill
+from tests.extensions.engines.engine_servers import chroma, pgvector_programs
+from tests.extensions.engines.filled_engines import Row as Passed
+from tests.extensions.engines.filled_engines import fill
 from tests.servers.postgresql import restartable
 from tests.servers.process import Running, openai_server
 

@@ -18,7 +18,7 @@ from ragrounds.tools.index.collection_builder import open_collection
 from ragrounds.tools.index.embedders import Encoding, finish_vectors, joined
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.dense import FlatStore
-from tests.servers.engines import chroma
+from tests.extensions.engines.engine_servers import chroma
 
 _ROWS = [
     ("a", "Asthma", "inhaled steroids help"),

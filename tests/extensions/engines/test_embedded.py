@@ -6,13 +6,13 @@ import json
 import shutil
 
 import pytest
-from hashed_words import EMBED, TEXTS, exact, hashed, rows
 
 from ragrounds.base.errors import GaveUp, UserError
 from ragrounds.base.specs import parse
+from ragrounds.extensions.engines.retrievers.qdrant import QdrantEngine, QdrantParameters
 from ragrounds.tools.retriever import open_searcher
-from ragrounds.tools.retrievers.qdrant import QdrantEngine, QdrantParameters
-from tests.servers.filled_engines import fill
+from tests.extensions.engines.filled_engines import fill
+from tests.extensions.engines.hashed_words import EMBED, TEXTS, exact, hashed, rows
 
 CLIENTS = {"lancedb": "lancedb", "qdrant": "qdrant_client"}
 GOUT = '{"must": [{"key": "title", "match": {"value": "Gout"}}]}'

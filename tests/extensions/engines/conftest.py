@@ -6,12 +6,13 @@ import importlib.util
 import json
 
 import pytest
-from hashed_words import TEXTS
 
 from ragrounds.api import index as indexes
 from ragrounds.tools.index.collection import open_named
-from tests.servers.engines import chroma, pgvector_programs
+from tests.extensions.engines.engine_servers import chroma, pgvector_programs
+from tests.extensions.engines.hashed_words import TEXTS
 from tests.servers.postgresql import restartable
+from tests.tools.conftest import beir as beir
 
 
 @pytest.fixture(scope="session")

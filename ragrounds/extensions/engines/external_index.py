@@ -1,9 +1,9 @@
 """The shared ground of retrievers over an index that somebody else keeps: pgvector, Chroma, LanceDB, Qdrant.
 
-An adapter is one :class:`~ragrounds.tools.external_engine.ExternalEngine`: how a vendor's client connects, describes
-what is there, searches it, with plain blocking calls. :func:`external_retriever` makes a retriever of it,
+An adapter is one :class:`~ragrounds.extensions.engines.external_engine.ExternalEngine`: how a vendor's client connects,
+describes what is there, searches it, with plain blocking calls. :func:`external_retriever` makes a retriever of it,
 and :class:`ExternalSearcher` does the rest for all of them: queries become vectors by an embedder of ours
-(``embed=…``), fields become passages (:mod:`ragrounds.tools.external_parameters`), calls run in a few
+(``embed=…``), fields become passages (:mod:`ragrounds.extensions.engines.external_parameters`), calls run in a few
 threads over the client's pooled connections, faults that pass are met with a bounded number of tries, and every other
 error becomes one line without keys.
 
@@ -41,8 +41,8 @@ from ragrounds.base.records import Passage
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found
-from ragrounds.tools.external_parameters import query_encoding, read_parameters
+from ragrounds.extensions.engines.external_engine import EngineFault, ExternalEngine, Found
+from ragrounds.extensions.engines.external_parameters import query_encoding, read_parameters
 from ragrounds.tools.index.embedders import Vectors, check_embedder, open_embedder
 from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
 

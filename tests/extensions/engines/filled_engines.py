@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragrounds.base.specs import Spec
-from ragrounds.tools.retrievers.chroma import ChromaEngine, ChromaParameters
-from ragrounds.tools.retrievers.qdrant import QdrantEngine, QdrantParameters
+from ragrounds.extensions.engines.retrievers.chroma import ChromaEngine, ChromaParameters
+from ragrounds.extensions.engines.retrievers.qdrant import QdrantEngine, QdrantParameters
 
 FIELDS = ("id", "document", "title", "text")
 

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from tests.servers.filled_engines import Row
+from tests.extensions.engines.filled_engines import Row
 
 DIMENSIONS = 32
 EMBED = "import:hashed_words:Hashed"

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
-from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, status_fault
-from ragrounds.tools.external_index import external_retriever
-from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.extensions.engines.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, status_fault
+from ragrounds.extensions.engines.external_index import external_retriever
+from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, json_given
 from ragrounds.tools.index.embedders import Metric, Vectors
 
 _LOOKED_AT = 100

@@ -1,5 +1,5 @@
-"""The parameters that every retriever over an external index takes (:mod:`ragrounds.tools.external_index`): fields,
-addresses, keys, and what makes vectors of queries."""
+"""The parameters that every retriever over an external index takes
+(:mod:`ragrounds.extensions.engines.external_index`): fields, addresses, keys, and what makes vectors of queries."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ import uuid
 
 import pytest
 from aiohttp import ClientSession, web
-from hashed_words import EMBED, TEXTS, exact, rows
 
 from ragrounds.base.errors import GaveUp, UserError
 from ragrounds.base.specs import parse
-from ragrounds.tools import external_index
+from ragrounds.extensions.engines import external_index
 from ragrounds.tools.retriever import open_searcher
-from tests.servers.engines import chroma, free_port
-from tests.servers.filled_engines import fill
+from tests.extensions.engines.engine_servers import chroma, free_port
+from tests.extensions.engines.filled_engines import fill
+from tests.extensions.engines.hashed_words import EMBED, TEXTS, exact, rows
 
 PLACE = {"pgvector": "table", "chroma": "collection"}
 CLIENTS = {"pgvector": "pgvector", "chroma": "chromadb"}

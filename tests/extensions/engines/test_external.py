@@ -58,7 +58,7 @@ async def test_scores_in_metadata_are_kept(tmp_path):
 async def test_a_server_behind_a_retriever_is_asked_again_and_given_up(status, asked, kind, tmp_path, monkeypatch):
     import embedding_doubles
 
-    from ragrounds.tools import external_index
+    from ragrounds.extensions.engines import external_index
 
     monkeypatch.setattr(external_index, "FIRST_WAIT", 0.01)
     monkeypatch.setenv("CLINIC_API_KEY", "kq-7781-secret-of-ours")

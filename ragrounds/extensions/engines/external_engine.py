@@ -1,5 +1,6 @@
 """One vendor's search engine behind its official client: how it connects, what it holds, how it searches.
-What all adapters share stands here; what a searcher makes of one in :mod:`ragrounds.tools.external_index`."""
+What all adapters share stands here; what a searcher makes of one in
+:mod:`ragrounds.extensions.engines.external_index`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ragrounds.base.http import causes
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.tools.external_parameters import (
+from ragrounds.extensions.engines.external_parameters import (
     ExternalParameters,
     Record,
     check_fields,

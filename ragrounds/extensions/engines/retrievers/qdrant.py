@@ -22,9 +22,9 @@ from typing import Annotated, ClassVar
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, paths_in
-from ragrounds.tools.external_index import external_retriever
-from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.extensions.engines.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, paths_in
+from ragrounds.extensions.engines.external_index import external_retriever
+from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, json_given
 from ragrounds.tools.index.embedders import Metric, Vectors
 
 _METRICS: Mapping[str, Metric] = {"Cosine": "cosine", "Dot": "ip", "Euclid": "l2"}

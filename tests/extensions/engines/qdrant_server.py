@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from urllib.parse import urlsplit
 
-from stub_server import Stub
+from tests.extensions.engines.stub_server import Stub
 
 
 class QdrantStub(Stub):

@@ -7,10 +7,10 @@ import sys
 import time
 
 import pytest
-from hashed_words import EMBED, rows
 
 from ragrounds.base.specs import parse
-from tests.servers.filled_engines import fill
+from tests.extensions.engines.filled_engines import fill
+from tests.extensions.engines.hashed_words import EMBED, rows
 from tests.servers.process import ROOT
 from tests.servers.scripted_http import GOOD, scripted
 
@@ -20,7 +20,7 @@ KEY = "Xq7-hidden-Pa55word"
 @pytest.mark.slow
 def test_a_run_outlives_a_killed_search_server(tmp_path, monkeypatch):
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra `qdrant`")
-    from qdrant_server import QdrantStub
+    from tests.extensions.engines.qdrant_server import QdrantStub
 
     monkeypatch.setenv("STUB_KEY", KEY)
     stub = QdrantStub(KEY)

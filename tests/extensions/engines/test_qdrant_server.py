@@ -4,13 +4,13 @@ import json
 import threading
 
 import pytest
-from hashed_words import EMBED, TEXTS, exact, rows
 
 from ragrounds.base.errors import GaveUp, UserError
 from ragrounds.base.specs import parse
-from ragrounds.tools import external_index
+from ragrounds.extensions.engines import external_index
 from ragrounds.tools.retriever import open_searcher
-from tests.servers.filled_engines import fill
+from tests.extensions.engines.filled_engines import fill
+from tests.extensions.engines.hashed_words import EMBED, TEXTS, exact, rows
 
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra `qdrant`")
 KEY = "Xq7-hidden-qdrant-k3y"
@@ -18,7 +18,7 @@ KEY = "Xq7-hidden-qdrant-k3y"
 
 @pytest.fixture
 def stub(monkeypatch):
-    from qdrant_server import QdrantStub
+    from tests.extensions.engines.qdrant_server import QdrantStub
 
     monkeypatch.setenv("STUB_KEY", KEY)
     monkeypatch.setattr(external_index, "FIRST_WAIT", 0.01)
@@ -90,7 +90,7 @@ async def test_fields_inside_others_and_a_model_for_terms(held, tmp_path):
     from qdrant_client import models
 
     held.held.create_collection("mine", vectors_config=models.VectorParams(size=32, distance=models.Distance.EUCLID))
-    from hashed_words import hashed
+    from tests.extensions.engines.hashed_words import hashed
 
     held.held.upsert(
         "mine",

@@ -31,8 +31,8 @@ from ragrounds.base.records import Passage
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.tools.external_engine import client_fault
-from ragrounds.tools.external_index import PASSING, TRIES, again, kind_of
+from ragrounds.extensions.engines.external_engine import client_fault
+from ragrounds.extensions.engines.external_index import PASSING, TRIES, again, kind_of
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 if TYPE_CHECKING:

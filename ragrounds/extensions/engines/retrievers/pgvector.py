@@ -24,9 +24,9 @@ from typing import Annotated
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
-from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found, Held, Vendor
-from ragrounds.tools.external_index import external_retriever
-from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.extensions.engines.external_engine import EngineFault, ExternalEngine, Found, Held, Vendor
+from ragrounds.extensions.engines.external_index import external_retriever
+from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, json_given
 from ragrounds.tools.index.embedders import Metric, Vectors
 
 WHOLE = 200_000

@@ -1,0 +1,1 @@
+"""Retrievers over an index that another engine holds, one file each."""
