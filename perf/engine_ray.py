@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from ragrounds.evals.store.store import Store  # noqa: E402
+from tests.extensions.cluster.ray_server import ray_cluster  # noqa: E402
 from tests.servers.postgresql import binaries, postgresql  # noqa: E402
 from tests.servers.process import openai_server  # noqa: E402
-from tests.servers.ray_cluster import ray_cluster  # noqa: E402
 
 
 def benchmark(folder: Path, count: int) -> Path:

@@ -265,7 +265,7 @@ DATABASE = Hook(noun="kind of database", expected="a Dialect, and `open_url`", f
     def open_url(url: sa.URL) -> sa.Engine: ...
 """
 
-CLUSTER = Hook(noun="engine", expected="`executor`", folder="ragrounds.evals.engine.distributed.clusters")
+CLUSTER = Hook(noun="engine", expected="`executor`", folder="ragrounds.extensions.cluster.clusters")
 """Workers that share a run's questions: the module of the folder that has the name of ``--engine``, with::
 
     def executor(*, workers: int | None, in_flight: int, held: ExitStack, recipe: Recipe, home: Path, url: str | None,

@@ -19,11 +19,11 @@ import pytest
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.evals.engine import scheduler
-from ragrounds.evals.engine.distributed.clusters import local
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.cluster.clusters import local
 from tests.at_work import Start, interrupted, questions_twice, starting, until_asked
 from tests.conftest import Cli
-from tests.engine.test_leader import LoopLine
+from tests.extensions.cluster.test_leader import LoopLine
 from tests.servers.any_form import AnyForm
 from tests.servers.process import Running, openai_server
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class RunningCluster:
@@ -44,7 +44,7 @@ def ray_cluster(nodes: int) -> Iterator[RunningCluster]:
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # so that this machine's address is its loopback
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.servers.ray_cluster", str(nodes)],
+        [sys.executable, "-m", "tests.extensions.cluster.ray_server", str(nodes)],
         cwd=ROOT,
         env={**os.environ, **environment},
         stdin=subprocess.PIPE,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 
 from ragrounds.base.processes import Activity
-from ragrounds.evals.engine.distributed.protocol import WorkerLink
+from ragrounds.extensions.cluster.protocol import WorkerLink
 
 WORKER_TIMEOUT = 20.0
 """Seconds without an answer after which a worker is ended, where the settings do not say."""

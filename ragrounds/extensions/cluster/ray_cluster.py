@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.processes import Activity, Process, activity_of, process
-from ragrounds.evals.engine.distributed.worker import Inbox, serve
+from ragrounds.extensions.cluster.worker import Inbox, serve
 
 G = TypeVar("G")
 R = TypeVar("R")

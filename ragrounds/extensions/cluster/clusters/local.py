@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from ragrounds.evals.engine.distributed.leader import Leader, replay_distributed
-from ragrounds.evals.engine.distributed.worker import open_pipes
 from ragrounds.evals.engine.plan import with_servers
+from ragrounds.extensions.cluster.leader import Leader, replay_distributed
+from ragrounds.extensions.cluster.worker import open_pipes
 
 
 def leader(*arguments: Any, workers: int, **options: Any) -> Leader:

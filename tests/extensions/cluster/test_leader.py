@@ -13,8 +13,12 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import StopRun
 from ragrounds.evals.benchmarks import Benchmark, load, select
-from ragrounds.evals.engine.distributed.leader import replay_distributed
-from ragrounds.evals.engine.distributed.protocol import (
+from ragrounds.evals.engine.plan import PlannedRun, Recipe, plan
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.extensions.cluster.leader import replay_distributed
+from ragrounds.extensions.cluster.protocol import (
     Assignment,
     AttemptReport,
     CapacityShare,
@@ -22,11 +26,7 @@ from ragrounds.evals.engine.distributed.protocol import (
     from_worker,
     to_worker,
 )
-from ragrounds.evals.engine.distributed.worker import Inbox, serve
-from ragrounds.evals.engine.plan import PlannedRun, Recipe, plan
-from ragrounds.evals.scorers import scorers_for
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
+from ragrounds.extensions.cluster.worker import Inbox, serve
 from ragrounds.models.providers import BASELINE
 from ragrounds.models.traffic import set_share, share
 

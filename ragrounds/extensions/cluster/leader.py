@@ -17,8 +17,14 @@ from ragrounds.base.contracts import FinishedAttempt, Stop
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.engine.attempt import Scorers, WorkItem, stored_attempt
-from ragrounds.evals.engine.distributed.heartbeat import WORKER_TIMEOUT, until_hung
-from ragrounds.evals.engine.distributed.protocol import (
+from ragrounds.evals.engine.interrupts import interruptible
+from ragrounds.evals.engine.plan import PlannedRun, Recipe
+from ragrounds.evals.engine.scheduler import Handover, Listener, WorkQueue
+from ragrounds.evals.store.database import RECONNECT_SECONDS
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.extensions.cluster.heartbeat import WORKER_TIMEOUT, until_hung
+from ragrounds.extensions.cluster.protocol import (
     Assignment,
     AttemptReport,
     CapacityShare,
@@ -33,12 +39,6 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     from_worker,
 )
-from ragrounds.evals.engine.interrupts import interruptible
-from ragrounds.evals.engine.plan import PlannedRun, Recipe
-from ragrounds.evals.engine.scheduler import Handover, Listener, WorkQueue
-from ragrounds.evals.store.database import RECONNECT_SECONDS
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
 
 OpenLinks = Callable[[], Awaitable[Sequence[WorkerLink]]]

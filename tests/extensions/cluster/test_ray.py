@@ -18,9 +18,9 @@ import pytest
 
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
-from tests.engine.test_hung_workers import COMPUTING
+from tests.extensions.cluster.ray_server import RunningCluster, ray_cluster
+from tests.extensions.cluster.test_hung_workers import COMPUTING
 from tests.servers.process import Running, openai_server
-from tests.servers.ray_cluster import RunningCluster, ray_cluster
 
 COUNT = 60
 AGENTS = ["direct", "direct_cot"]

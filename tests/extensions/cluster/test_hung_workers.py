@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from ragrounds.base.processes import Activity, activity_of
-from ragrounds.evals.engine.distributed.heartbeat import until_hung
 from ragrounds.evals.store.store import Store
-from tests.engine.test_workers import until, workers
+from ragrounds.extensions.cluster.heartbeat import until_hung
+from tests.extensions.cluster.test_workers import until, workers
 from tests.servers.process import Running, openai_server
 
 COUNT = 30

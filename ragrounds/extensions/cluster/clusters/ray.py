@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.engine.distributed.leader import replay_distributed
-from ragrounds.evals.engine.distributed.ray_cluster import open_cluster
 from ragrounds.evals.engine.plan import needs_servers
+from ragrounds.extensions.cluster.leader import replay_distributed
+from ragrounds.extensions.cluster.ray_cluster import open_cluster
 
 
 def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options: Any) -> Callable[..., Awaitable[str]]:

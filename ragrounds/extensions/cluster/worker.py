@@ -25,8 +25,16 @@ from ragrounds.base.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.base.processes import Activity, activity_of
 from ragrounds.base.records import Called
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
-from ragrounds.evals.engine.distributed.heartbeat import PING, PONG
-from ragrounds.evals.engine.distributed.protocol import (
+from ragrounds.evals.engine.opening import opening_recorded
+from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
+from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
+from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER, SystemIdentity, differences, in_words
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.codec import storable
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.extensions.cluster.heartbeat import PING, PONG
+from ragrounds.extensions.cluster.protocol import (
     Assignment,
     AttemptReport,
     CapacityShare,
@@ -39,14 +47,6 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     to_worker,
 )
-from ragrounds.evals.engine.opening import opening_recorded
-from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
-from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
-from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER, SystemIdentity, differences, in_words
-from ragrounds.evals.scorers import scorers_for
-from ragrounds.evals.store.codec import storable
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import flows, set_share
 from ragrounds.recorder.reads import leave_out
 
@@ -303,7 +303,7 @@ async def open_pipes(count: int) -> list[PipeLink]:
     return [
         PipeLink(
             await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "ragrounds.evals.engine.distributed.worker"),
+                *(sys.executable, "-m", "ragrounds.extensions.cluster.worker"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 process_group=0,

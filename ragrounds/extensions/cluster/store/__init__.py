@@ -1,0 +1,1 @@
+"""Databases that hold a store, one file each."""
