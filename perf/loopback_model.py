@@ -23,7 +23,7 @@ from aiohttp import web
 HERE = Path(__file__).resolve().parent
 sys.path[0] = str(HERE.parent)  # and not this folder, whose coverage.py numba would take for the package
 
-from ragrounds.models.stand_in_replies import reply_to  # noqa: E402
+from ragrounds.extensions.stand_in.replies import reply_to  # noqa: E402
 from tests.servers.openai_server import written  # noqa: E402
 from tests.servers.prefixes import BlockPool  # noqa: E402
 

@@ -38,8 +38,8 @@ from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse  # noqa: 
 from ragrounds.evals.compare.figures import Figure  # noqa: E402
 from ragrounds.evals.store.ledger import ledger  # noqa: E402
 from ragrounds.evals.store.store import Store  # noqa: E402
-from ragrounds.models import stand_in_replies as stand_in  # noqa: E402
-from ragrounds.models.stand_in_server import serve_stand_in  # noqa: E402
+from ragrounds.extensions.stand_in import replies as stand_in  # noqa: E402
+from ragrounds.extensions.stand_in.server import serve_stand_in  # noqa: E402
 
 PAGE, PICTURE = ROOT / "perf" / "strategies.md", ROOT / "docs" / "pictures" / "strategies.svg"
 LEFT_OUT = {"native_search": "it needs a provider's own search", "query_generation": "it writes queries, no answers"}

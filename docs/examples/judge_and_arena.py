@@ -4,7 +4,7 @@ The judge is the stand-in that comes with the package, which compares words: the
 """
 
 import ragrounds as rr
-from ragrounds.models.stand_in_server import ALIAS, stand_in_server
+from ragrounds.extensions.stand_in.server import ALIAS, stand_in_server
 
 AGENTS = ["vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
 

@@ -1,7 +1,7 @@
 """What is recorded is never asked again: the same figures with the model's server gone."""
 
 import ragrounds as rr
-from ragrounds.models.stand_in_server import ALIAS, stand_in_server
+from ragrounds.extensions.stand_in.server import ALIAS, stand_in_server
 
 if __name__ == "__main__":
     given = {"limit": 20, "model": "openai:any-name", "alias": ALIAS, "progress": False}

@@ -112,7 +112,7 @@ def _pages(names: Sequence[str], tree: Any, rules: Rules, faults: list[str]) -> 
 
 
 def _run(pages: Sequence[Page], rules: Rules, tree: Any, jobs: int, keep: bool, quick: bool) -> list[Result]:
-    from ragrounds.models.stand_in_server import stand_in_server
+    from ragrounds.extensions.stand_in.server import stand_in_server
 
     base = Path(tempfile.mkdtemp(prefix="blocks-"))
     socket = base / "preloaded" if quick else None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.models.stand_in_server import ALIAS, stand_in_server
+from ragrounds.extensions.stand_in.server import ALIAS, stand_in_server
 
 BOTH = ["direct", "vanilla_rag[top_k=2]"]
 LONG = ("l01", "l02")

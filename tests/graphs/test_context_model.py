@@ -13,8 +13,8 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Called, Passage
 from ragrounds.evals.engine import thread_bridge
+from ragrounds.extensions.stand_in.server import stand_in_server
 from ragrounds.models.providers import open_model
-from ragrounds.models.stand_in_server import stand_in_server
 from tests.graphs import context_graphs
 from tests.graphs.playing import Played, Shelf, play
 from tests.servers.scripted_http import Scripted, scripted

@@ -15,9 +15,9 @@ import pytest
 import ragrounds as rr
 from ragrounds.api.people import write_label_sheet
 from ragrounds.api.workspace import chosen_settings
+from ragrounds.extensions.stand_in.server import stand_in_server
 from ragrounds.extensions.studies.functions import show_study
 from ragrounds.extensions.studies.tables import published_lines
-from ragrounds.models.stand_in_server import stand_in_server
 
 WORDS = ("scurvy", "vitamin", "lemons", "sailors", "goitre", "iodine", "salt", "beriberi", "rice", "thiamine")
 RETRIEVAL = """

@@ -19,10 +19,10 @@ from ragrounds.agents.agent import open_agent
 from ragrounds.api import data
 from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.benchmarks.catalogue import parse_reference
+from ragrounds.extensions.stand_in.server import stand_in_server
 from ragrounds.extensions.studies.figures import CellFigure
 from ragrounds.extensions.studies.paper_table import CellResult, study_table
 from ragrounds.extensions.studies.study import Study, open_study, shipped_studies
-from ragrounds.models.stand_in_server import stand_in_server
 from ragrounds.tools.index.cards import cards
 from ragrounds.tools.retriever import find_retriever
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ragrounds.api.stand_in import serve_stand_in
 from ragrounds.cli.output import say
+from ragrounds.extensions.stand_in.functions import serve_stand_in
 
 app = typer.Typer()
 

@@ -15,6 +15,6 @@ def serve_stand_in(port: int = 8000, *, message: Callable[[str], None] = lambda 
     Raises:
         UserError: it cannot listen at this port.
     """
-    from ragrounds.models import stand_in_server
+    from ragrounds.extensions.stand_in import server as stand_in_server
 
     stand_in_server.serve_stand_in(port, message)

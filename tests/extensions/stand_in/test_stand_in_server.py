@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.stand_in import serve_stand_in
 from ragrounds.base.records import Message
 from ragrounds.evals.judges.pairs import LABELS, show_pair
 from ragrounds.evals.judges.verdict import read_verdict
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.extensions.construction.functions import BuildExecution, build
 from ragrounds.extensions.construction.requests import CaseQuestions
-from ragrounds.models.stand_in_server import ALIAS, stand_in_server
+from ragrounds.extensions.stand_in.functions import serve_stand_in
+from ragrounds.extensions.stand_in.server import ALIAS, stand_in_server
 from ragrounds.prompts.loader import PromptFolder
 
 AXES = dict.fromkeys(("usefulness", "readability", "knowledge", "reasoning"), "what it means")

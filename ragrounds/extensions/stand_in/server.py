@@ -1,6 +1,6 @@
 """A model server that stands in for every model: OpenAI's chat completions on loopback, for as long as a block lasts.
 
-It is no model. What it says follows from the request alone (:mod:`ragrounds.models.stand_in_replies`), so that all
+It is no model. What it says follows from the request alone (:mod:`ragrounds.extensions.stand_in.replies`), so that all
 can be tried from end to end without a key, a GPU or a network.
 
     with stand_in_server() as base_url:
@@ -27,7 +27,7 @@ import msgspec
 from aiohttp import web
 
 from ragrounds.base.errors import UserError
-from ragrounds.models.stand_in_replies import StandInReply, reply_to, word_vector
+from ragrounds.extensions.stand_in.replies import StandInReply, reply_to, word_vector
 
 ALIAS = "stand-in"
 """The name of the server in a model's identity."""
