@@ -27,7 +27,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_rooms_import_downwards_only() -> None:
+def test_packages_import_downwards_only() -> None:
     done = run("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -169,19 +169,6 @@ def test_a_public_class_name_stands_once() -> None:
     assert len(twice) <= 8, twice
 
 
-def test_evals_has_only_rooms_and_the_contract_names_every_room() -> None:
-    evals = ROOT / "ragrounds" / "evals"
-    assert [path.name for path in evals.glob("*.py") if path.name != "__init__.py"] == []
-    contract = configparser.ConfigParser()
-    contract.read(ROOT / ".importlinter")
-    section = contract["importlinter:contract:rooms"]
-    layers = set(re.findall(r"ragrounds(?:\.\w+)+", section["layers"]))
-    rooms = {f"ragrounds.{path.parent.name}" for path in ROOT.glob("ragrounds/*/__init__.py")} - {"ragrounds.evals"}
-    rooms |= {f"ragrounds.evals.{path.parent.name}" for path in evals.glob("*/__init__.py")}
-    assert rooms <= layers, sorted(rooms - layers)
-    assert "ignore_imports" not in section
-
-
 def imported_by(path: Path) -> set[str]:
     """Return the modules of the package that a file imports, also inside functions, for types alone and relatively."""
     imported: set[str] = set()
@@ -191,44 +178,6 @@ def imported_by(path: Path) -> set[str]:
             module = ".".join((*above, *([node.module] if node.module else [])))
             imported |= {f"{module}.{alias.name}" for alias in node.names} & MODULES.keys() or {module}
     return imported & MODULES.keys()
-
-
-def matching(lines: str) -> set[str]:
-    """The modules that some expressions of import-linter name: `*` is one part of a name, `**` one or more."""
-    found: set[str] = set()
-    for line in re.findall(r"^\s*(ragrounds[\w.*]+)\s*$", lines, re.MULTILINE):
-        parts = {"*": r"[^.]+", "**": r".+"}
-        pattern = re.compile(r"\.".join(parts.get(part, part) for part in line.split(".")))
-        found |= {name for name in MODULES if pattern.fullmatch(name)}
-    return found
-
-
-def leaves() -> set[str]:
-    """What nothing in the core imports: the modules that `.importlinter` calls leaves, without the core among them."""
-    contract = configparser.ConfigParser(comment_prefixes=(";", "#"))
-    contract.read(ROOT / ".importlinter")
-    section = contract["importlinter:contract:leaves"]
-    core = re.findall(r"ragrounds\.\*\* -> (\S+)", section["ignore_imports"])
-    return matching(section["forbidden_modules"]) - matching("\n".join(core))
-
-
-def core_lines() -> int:
-    """Lines of what a stranger reads to understand a run."""
-    own = leaves()
-    return sum(len(sources()[path].splitlines()) for name, path in MODULES.items() if name not in own)
-
-
-def test_nothing_in_the_core_imports_a_leaf() -> None:
-    """As import-linter proves it; here without its exceptions, so that none of them lets the core through."""
-    own = leaves()
-    arrows = {
-        f"{name} -> {one}"
-        for name, path in MODULES.items()
-        if name not in own and name != "ragrounds"  # the root holds names alone, each imported at its first use
-        for one in imported_by(path) & own
-    }
-    assert arrows == set()
-    assert core_lines() <= 65_000
 
 
 def test_the_core_imports_no_extension_and_an_extension_only_its_bases() -> None:
@@ -260,9 +209,28 @@ def test_no_module_imports_itself_through_others() -> None:
         pytest.fail(f"a circle of imports: {circle.args[1]}")
 
 
-if __name__ == "__main__":  # what HOUSE_LEAVES is, and how large the core is without them
-    print(" ".join(sorted(str(MODULES[name].relative_to(ROOT / "ragrounds")) for name in leaves())))
-    print(
-        f"core: {core_lines():,} lines of {sum(len(text.splitlines()) for text in sources().values()):,}",
-        file=sys.stderr,
-    )
+def test_evals_has_only_packages_and_the_contract_names_every_package() -> None:
+    evals = ROOT / "ragrounds" / "evals"
+    assert [path.name for path in evals.glob("*.py") if path.name != "__init__.py"] == []
+    contract = configparser.ConfigParser()
+    contract.read(ROOT / ".importlinter")
+    section = contract["importlinter:contract:layers"]
+    layers = set(re.findall(r"ragrounds(?:\.\w+)+", section["layers"]))
+    packages = {f"ragrounds.{path.parent.name}" for path in ROOT.glob("ragrounds/*/__init__.py")} - {"ragrounds.evals"}
+    packages |= {f"ragrounds.evals.{path.parent.name}" for path in evals.glob("*/__init__.py")}
+    assert packages <= layers, sorted(packages - layers)
+    assert section["ignore_imports"].strip() == "ragrounds -> ragrounds.extensions.**"  # for type checkers
+
+
+def package_of(path: Path) -> str:
+    """Return the package of a file: its first folder; in evals, ui and extensions the second; else itself."""
+    first, *others = path.relative_to(ROOT / "ragrounds").with_suffix("").parts
+    return f"{first}/{others[0]}" if first in ("evals", "ui", "extensions") and len(others) > 1 else first
+
+
+def test_the_core_has_few_packages_and_few_imports_between_them() -> None:
+    core = [path for path in PATHS if path.name != "__init__.py" and not package_of(path).startswith("extensions")]
+    imports = {(package_of(path), package_of(MODULES[name])) for path in core for name in imported_by(path)
+               if MODULES[name].name != "__init__.py"}  # fmt: skip
+    assert len({package_of(path) for path in core}) <= 30
+    assert len({(one, other) for one, other in imports if one != other}) <= 240
