@@ -91,7 +91,8 @@ def file_digest(path: Path, *, within: Sequence[str] = (), without: Sequence[str
 def files_behind(path: Path) -> tuple[Path, ...]:
     """A file and the files of its own folder that it imports, directly or not."""
     path = path.resolve()
-    return tuple(sorted({path, *(entry for _, entry in _closure({}, (), (path,)))}))
+    behind = (entry for name, entry in _closure({}, (), (path,)) if name.partition(".")[0] != _OWN)
+    return tuple(sorted({path, *behind}))
 
 
 def read_source(path: Path) -> tuple[str, tuple[Import, ...]]:

@@ -161,7 +161,8 @@ def _text(folder: str | None, file: str) -> str | None:
 @functools.cache
 def _roots() -> tuple[Traversable, ...]:
     """Return the folders of the prompts that ship: the core's, then those of extensions."""
-    extended = (files(f"{hooks.EXTENSIONS}.{name}").joinpath("prompts") for name in hooks.extensions())
+    packages = (package for package in hooks.extensions().values() if hasattr(package, "__path__"))
+    extended = (files(package).joinpath("prompts") for package in packages)
     return (files("ragrounds.prompts"), *(root for root in extended if root.is_dir()))
 
 

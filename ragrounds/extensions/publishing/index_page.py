@@ -18,13 +18,14 @@ from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.pictures.chart_svg import picture_style
 from ragrounds.ui.pictures.frontier import frontier_picture
+from ragrounds.ui.report.assets import asset, page_script
 from ragrounds.ui.report.page import head, page_style
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import figure
 from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.tables.comparison_warnings import average_heading
 from ragrounds.ui.tables.comparison_words import lack_lines
-from ragrounds.ui.tables.html_tables import asset, coded, html_table, page_script, prose, text
+from ragrounds.ui.tables.html_tables import coded, html_table, prose, text
 from ragrounds.ui.tables.one_screen import conclusion_lines
 from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of
 from ragrounds.ui.theme import theme_style

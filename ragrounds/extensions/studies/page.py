@@ -15,10 +15,11 @@ from ragrounds.extensions.studies.tables import (
     study_tables,
 )
 from ragrounds.ui.report import sections
+from ragrounds.ui.report.assets import page_script
 from ragrounds.ui.report.page import head, page_style, section
 from ragrounds.ui.report.results import figure
 from ragrounds.ui.tables.analysis_tables import analysis_table
-from ragrounds.ui.tables.html_tables import page_script, prose, tables_and_remarks, text
+from ragrounds.ui.tables.html_tables import prose, tables_and_remarks, text
 
 
 def study_page(

@@ -20,6 +20,7 @@ from ragrounds.evals.trace.traces import traces_by_question
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.pictures.chart_svg import picture_style
 from ragrounds.ui.report import sections
+from ragrounds.ui.report.assets import asset, page_script
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.judges import played_arenas, verdict_parts
 from ragrounds.ui.report.methods import methods
@@ -35,7 +36,7 @@ from ragrounds.ui.report.sections import (
 )
 from ragrounds.ui.tables.comparison_warnings import limitation_sentences
 from ragrounds.ui.tables.comparison_words import days
-from ragrounds.ui.tables.html_tables import asset, page_script, prose, tables_and_remarks, text
+from ragrounds.ui.tables.html_tables import prose, tables_and_remarks, text
 from ragrounds.ui.text import number_of
 from ragrounds.ui.theme import theme_style
 from ragrounds.version import __version__

@@ -25,7 +25,7 @@ from ragrounds.evals.trace.run_rows import subject
 from ragrounds.evals.trace.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.ui.call_words import hop_signs, made_words, search_words, terms_of
-from ragrounds.ui.tables.html_tables import asset
+from ragrounds.ui.report.assets import asset
 
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""

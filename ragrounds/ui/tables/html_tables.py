@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
 
-from ragrounds.base.errors import UserError
 from ragrounds.ui.tables.notebook import html_text
 from ragrounds.ui.tables.text_tables import Column, TextTable
 
@@ -77,30 +75,3 @@ def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:
 def coded(value: object) -> str:
     """A remark as HTML text, with what stands in backticks as code."""
     return _CODE.sub(r"<code>\1</code>", text(value))
-
-
-_TABLES = ("tables.js",)
-_ATTEMPTS = ("unpacking.js", "filter.js", "hops.js", "detail.js", "listing.js")
-_READY = "document.documentElement.dataset.ready = performance.now().toFixed(1);"
-
-
-def page_script(*, attempts: bool) -> str:
-    """The script of a page: what its tables need, and with `attempts` their browser.
-
-    It sets ``data-ready`` of the page's root when it can be used.
-    """
-    names, begin = (_TABLES + _ATTEMPTS, "startAttempts();") if attempts else (_TABLES, _READY)
-    pieces = "\n".join(asset(name) for name in names)
-    return f"(()=>{{'use strict';\n{pieces}\nstartTables();\n{begin}}})();"
-
-
-def asset(name: str) -> str:
-    """A file of this folder.
-
-    Raises:
-        UserError: it does not.
-    """
-    found = files(__package__) / name
-    if not found.is_file():
-        raise UserError(f"The file {name} of the installed ragrounds is missing; install it again.")
-    return found.read_text(encoding="utf-8").strip()

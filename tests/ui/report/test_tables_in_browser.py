@@ -2,8 +2,9 @@
 
 import pytest
 
+from ragrounds.ui.report.assets import page_script
 from ragrounds.ui.report.page import head, page_style
-from ragrounds.ui.tables.html_tables import html_table, page_script
+from ragrounds.ui.tables.html_tables import html_table
 from ragrounds.ui.tables.text_tables import Column, TextTable
 
 TABLE = TextTable(
