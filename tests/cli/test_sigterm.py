@@ -36,7 +36,7 @@ def test_an_index_that_is_being_built_is_built_on_by_the_same_command(
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.send_signal(how)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=240)
     assert process.returncode == 128 + how
     assert "Traceback" not in said
     done = cli(*build, "--json")
