@@ -21,8 +21,8 @@ CALLS = {
     "judge agreement": "people.judge_agreement",
     "arena play": "arena", "arena ls": "arena.list_arenas", "arena show": "arena.show_arena",
     "arena rm": "arena.remove_arena", "arena vote": "arena.voting",
-    "study run": "study", "study show": "study.show_study", "study ls": "study.list_studies",
-    "study copy": "study.copy_study",
+    "study run": "study", "study show": "studies:show_study", "study ls": "studies:list_studies",
+    "study copy": "studies:copy_study",
     "trace": "trace.list_attempts", "show": "runs.show_attempt",
     "runs ls": "runs", "runs show": "load", "runs diff": "runs.diff_runs", "runs rm": "runs.remove_run",
     "runs resume": "resume.kept_options", "runs gc": "runs.collect_garbage",
@@ -32,13 +32,13 @@ CALLS = {
     "index build": "index.build", "index ls": "index.list_indexes", "index show": "index.describe",
     "index rm": "index.remove",
     "export store": "export", "import": "import_runs",
-    "build case-questions": "build.build", "build relevance-mining": "build.build",
-    "build consensus-labels": "build.build", "build false-negatives": "build.build",
-    "train care": "train.train", "train evaluate": "train.evaluate",
+    "build case-questions": "construction:build", "build relevance-mining": "construction:build",
+    "build consensus-labels": "construction:build", "build false-negatives": "construction:build",
+    "train care": "training:train", "train evaluate": "training:evaluate",
     "journal write": "journal.write_journal", "journal read": "journal.read_journal",
-    "stand-in": "stand_in.serve_stand_in",
+    "stand-in": "stand_in:serve_stand_in",
 }  # fmt: skip
-"""Command → a name of the package, or one of `ragrounds.api`."""
+"""Command → a name of the package, one of `ragrounds.api`, or EXTENSION:FUNCTION."""
 
 
 def commands(name: str, command: Any) -> Iterator[str]:
@@ -55,9 +55,11 @@ def test_no_command_is_without_its_function() -> None:
 
 @pytest.mark.parametrize("named", sorted(set(CALLS.values())))
 def test_each_is_there_and_says_what_it_does(named: str) -> None:
-    room, _, name = named.rpartition(".")
-    assert room or name in rr.__all__
-    function = getattr(import_module(f"ragrounds.api.{room}"), name) if room else getattr(rr, name)
+    extension, _, function_name = named.rpartition(":")
+    module, _, name = function_name.rpartition(".")
+    assert extension or module or name in rr.__all__
+    place = f"ragrounds.extensions.{extension}.functions" if extension else f"ragrounds.api.{module}"
+    function = getattr(import_module(place), name) if extension or module else getattr(rr, name)
     assert callable(function)
     assert (function.__doc__ or "").strip()
     if not room and name not in ("arun",):

@@ -71,10 +71,14 @@ def openai_server(*arguments: str) -> contextlib.AbstractContextManager[Running]
 
 @contextlib.contextmanager
 def running(name: str, *arguments: str) -> Iterator[Running]:
-    """Run a server of `tests.servers`, which prints its port, with these arguments until the block ends."""
-    code = (
-        f"{ENDS_WITH_PARENT.format(signal=9)}import runpy; runpy.run_module('tests.servers.{name}', None, '__main__')"
-    )
+    """Run a server, which prints its port, with these arguments until the block ends.
+
+    Args:
+        name: A module of `tests.servers`, or the name of a module in `tests` with dots.
+        arguments: Words of its command line.
+    """
+    module = f"tests.{name}" if "." in name else f"tests.servers.{name}"
+    code = f"{ENDS_WITH_PARENT.format(signal=9)}import runpy; runpy.run_module('{module}', None, '__main__')"
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -347,7 +347,7 @@ def test_a_record_that_swells_is_refused(file: Path, tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from ragrounds.evals.store import transfer
+from ragrounds.evals.store.care import transfer
 from ragrounds.evals.store.care.transfer import read_runs
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store

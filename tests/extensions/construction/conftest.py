@@ -15,7 +15,7 @@ Builder = Callable[..., Running]
 
 @pytest.fixture(scope="session")
 def builder_server() -> Iterator[Running]:
-    with running("builder_server") as server:
+    with running("extensions.construction.builder_server") as server:
         yield server
 
 

@@ -59,7 +59,7 @@ def card(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_killed_twice_equals_undisturbed(pipeline: str, tmp_path: Path) -> None:
     in_flight = CONCURRENCY * PIPELINES[pipeline][1]
-    with running("annotator", "--latency", "0.02") as server:
+    with running("extensions.construction.annotator", "--latency", "0.02") as server:
         finished(started(pipeline, server, tmp_path / "clean"))
         whole = server.stats()["asked"]
         for kill in range(1, KILLS + 1):

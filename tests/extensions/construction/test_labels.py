@@ -25,7 +25,7 @@ DEPTH, MOST, SEED = 6, 8, 1
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with running("annotator") as started:
+    with running("extensions.construction.annotator") as started:
         yield started
 
 

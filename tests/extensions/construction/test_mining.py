@@ -21,7 +21,7 @@ DEPTH, MOST, SEED = 8, 10, 3
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with running("annotator") as started:
+    with running("extensions.construction.annotator") as started:
         yield started
 
 

@@ -24,7 +24,7 @@ ONE_IN, LIMIT = 4, 12
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with running("annotator", "--refused", str(ONE_IN)) as started:
+    with running("extensions.construction.annotator", "--refused", str(ONE_IN)) as started:
         yield started
 
 
