@@ -57,6 +57,7 @@ def test_two_versions_of_one_package_are_refused() -> None:
         opened(V1, V2)
 
 
+@pytest.mark.slow
 def test_one_after_the_other_in_one_process_is_refused_too() -> None:
     app("v1")
     app("v2")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 
@@ -23,6 +25,7 @@ graph = builder.compile()
 """
 
 
+@pytest.mark.slow
 def test_paused_attempts_are_no_success_and_name_the_cure(command: Cli, home: Path, tmp_path: Path) -> None:
     (tmp_path / "asking.py").write_text(GRAPH)
     agent = ("--agent", "./asking.py:graph", "--workers", "1")

@@ -25,6 +25,7 @@ def other(question):
 """
 
 
+@pytest.mark.slow
 def test_one_agent_that_cannot_be_replayed_does_not_refuse_the_others(
     server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

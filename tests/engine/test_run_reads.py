@@ -71,6 +71,7 @@ def ran(command: Cli, server: Any) -> Callable[..., Ran]:
     return ran
 
 
+@pytest.mark.slow
 def test_a_csv_that_only_a_later_question_reads(write: Any, ran: Any, tmp_path: Path, command: Cli) -> None:
     facts = tmp_path / "data" / "facts.csv"
     facts.parent.mkdir()
@@ -222,6 +223,7 @@ def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
         assert server.stats()["answered"] <= 9
 
 
+@pytest.mark.slow
 def test_another_model_behind_the_same_address(write: Any, ran: Any, tmp_path: Path) -> None:
     """By what the server lists; its answers are never those of the first one's."""
     port = str(free_port())

@@ -122,6 +122,7 @@ def began(command: Cli, port: str) -> None:
         assert "0 model calls made, 4 answered" in command(*at(server.url, "--new")).stderr
 
 
+@pytest.mark.slow
 def test_another_server_at_an_address_stops_the_command(command: Cli, home: Path) -> None:
     began(command, port := str(free_port()))
     runs = run_ids(home)
@@ -158,6 +159,7 @@ def test_another_server_at_an_address_is_kept_apart(command: Cli, home: Path) ->
     assert "root=/weights/b" in command("runs", "show", other).stdout
 
 
+@pytest.mark.slow
 def test_each_server_is_recognised_when_it_is_back(command: Cli, home: Path) -> None:
     began(command, port := str(free_port()))
     with serving("--port", port, root="/weights/b") as server:

@@ -187,6 +187,7 @@ def test_a_run_is_not_resumed_by_name_with_another_model(
         rr.run(agents="./mine.py:answer", **options)
 
 
+@pytest.mark.slow
 def test_what_is_kept_and_shown(write: Any, ran: Runs, command: Any, server: Any) -> None:
     write('os.environ["MODEL"]', text=BY_OPENAI)
     first = ran(MODEL="a", OPENAI_API_KEY="sk-abcdefghijklmnopqrst123456")

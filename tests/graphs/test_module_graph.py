@@ -52,6 +52,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         del sys.modules[module]
 
 
+@pytest.mark.slow
 def test_it_is_an_agent_like_any_other(package: str) -> None:
     agent = open_agent(f"{package}.graph:build[times=2]")
     assert (agent.card.summary, agent.parameters) == ("Says it.", {"times": 2})

@@ -13,7 +13,7 @@ from ragrounds.evals.stats import minimum_detectable_effect
 from ragrounds.evals.stats.sequential import ConfidenceSequence, log_capital
 
 BETS = np.concatenate([2 * beta.ppf(0.5 + (np.arange(24) + 0.5) / 48, 5, 5) - 1, [0.6, 0.7, 0.8, 0.9, 0.95, 0.99]])
-differences = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=60)
+differences = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=30)
 
 
 def heard(values, **options):

@@ -141,6 +141,7 @@ def test_what_is_wrong_is_said_by_its_name(there: Path, agent: str, said: str) -
         open_system(open_agent(agent).card)
 
 
+@pytest.mark.slow
 def test_who_answers_for_a_person_stands_in_its_process_too(there: Path, home: Path) -> None:
     (there / "asking.py").write_text(
         "from langgraph.func import entrypoint\nfrom langgraph.types import interrupt\n\n"

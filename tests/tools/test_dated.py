@@ -36,6 +36,7 @@ def corpus_of(folder: Path, dates: list[str | None]) -> tuple[str, str]:
     return f"beir:{folder}/corpus", str(folder / "dates.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", ["bm25", "rrf[a=bm25,b=bm25[k1=0.4]]", "parent"])
 @settings(max_examples=settings().max_examples // 3)
 @given(st.lists(DATES, min_size=1, max_size=30), DATES.filter(bool), st.integers(1, 12))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
@@ -15,6 +16,7 @@ from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.loaded import LoadedAttempt
 
 
+@pytest.mark.slow
 async def test_every_view_opens_over_a_damaged_attempt_and_a_damaged_score(quiz: Path, tmp_path: Path) -> None:
     shutil.copytree(quiz, tmp_path / "home")
     with Store(tmp_path / "home") as store:
