@@ -53,19 +53,19 @@ def sign_of(
             after = f"after search {before[-1]}" if before else "before any search"
             words = f"{after} a reply ended at option {gold}, and the answer is {prediction or 'no option'}"
             return "turned away", words, next((hop.number for hop in hops if hop.call > call_index), None)
-    candidates = [
+    passages = [
         (hop, passage, folded(f"{passage.passage.title} {passage.passage.text}"))
         for hop in hops
         for passage in hop.found
     ]
-    naming = [(hop, passage) for hop, passage, text in candidates if _last(text, plain[gold]) >= 0]
+    naming = [(hop, passage) for hop, passage, text in passages if _last(text, plain[gold]) >= 0]
     if naming:
         hop, best = min(naming, key=lambda pair: pair[1].rank)
         words = (
-            f"{len(naming)} of {len(candidates)} passages name the gold option (search {hop.number}, rank {best.rank})"
+            f"{len(naming)} of {len(passages)} passages name the gold option (search {hop.number}, rank {best.rank})"
         )
         return "named", f"{words}, and the answer does not follow them", hop.number
-    return "never named", f"none of {len(candidates)} passages names the gold option", None
+    return "never named", f"none of {len(passages)} passages names the gold option", None
 
 
 def ends_at(text: str, options: Mapping[str, str]) -> str:
