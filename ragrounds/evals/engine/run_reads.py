@@ -37,7 +37,9 @@ class RunReads:
         cards = [agent.card for agent in planned.agent.whole]
         self._store, self._number, self._asks = store, store.number(planned.run), asks
         self._reads = reads_of_systems(cards)
-        self._own = planned.run.identity.get("tier") == "own" and any(card.endpoint is None for card in cards)
+        self._is_users_system = planned.run.identity.get("tier") == "own" and any(
+            card.endpoint is None for card in cards
+        )
         self._stored_keys = (
             {_key(dependency) for dependency in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
         )
@@ -56,7 +58,7 @@ class RunReads:
         dependencies: list[Read] = []
         if before != self._n_recorded:
             dependencies += await asyncio.to_thread(self._reads.reads)
-        if self._own:
+        if self._is_users_system:
             actors = dict.fromkeys(call.actor for call in calls(attempt.events) if call.kind == "model")
             dependencies += [
                 Read("model", actor, at=attempt.at + position / 1e3) for position, actor in enumerate(actors)
@@ -80,10 +82,10 @@ async def told_by(store: Store, servers: Collection[str]) -> dict[str, str]:
     """Return the facts that servers report about their models, as :attr:`ragrounds.base.records.Read.value`: model and
     server → facts as JSON; empty if a server reports nothing.
     """
-    known = await asyncio.gather(*(asked_server(store, server) for server in servers))
+    reported = await asyncio.gather(*(asked_server(store, server) for server in servers))
     return {
         server: _encode_facts(known_server.facts if known_server else {})
-        for server, known_server in zip(servers, known, strict=True)
+        for server, known_server in zip(servers, reported, strict=True)
     }
 
 

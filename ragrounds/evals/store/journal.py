@@ -306,9 +306,8 @@ class StoreJournal:
                 self.reused += entry.kind == "model"
                 return response, True
             if (committing := self._committing.get(entry.key)) is not None:
-                await asyncio.shield(
-                    committing
-                )  # the task that made the call was cancelled after its response had arrived
+                # The task that made the call was cancelled after its response had arrived.
+                await asyncio.shield(committing)
                 continue  # and several may have waited for that
             # The earlier response of the same payer comes first: under `fresh` the journal's own response is from
             # another time, and must not be used instead.
@@ -337,9 +336,8 @@ class StoreJournal:
         anything that is written after it.
         """
         commit = self.store.writer.put(lambda: _rows(entry, storable(response), now(), 0.0, b""))
-        commit.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # the attempt's own row fails with the same error
+        # The exception is taken here, because the attempt's own row fails with the same error.
+        commit.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def drawn(self, entry: Entry, kind: type[T]) -> tuple[T, bytes, float] | None:
         """Return the recorded values of clock and chance under a key, their payer and time; ``None`` if nothing is
@@ -506,9 +504,8 @@ class StoreJournal:
         try:
             row = driver.execute(text, arguments).fetchone()
         except Exception as error:
-            if not getattr(
-                driver, "closed", False
-            ):  # PostgreSQL's driver sets it if the connection is lost; SQLite's never is
+            # PostgreSQL's driver sets `closed` if the connection is lost; SQLite's connections are never lost.
+            if not getattr(driver, "closed", False):
                 raise
             self._reading.invalidate()
             self._reading, self._lost = None, True

@@ -85,7 +85,7 @@ class Lease:
         return "another process continues the run, because this one did not respond for too long" if self._lost else ""
 
     def _take(self, run: str) -> None:
-        own_row = {"run": run, "owner": self._owner, **_here(), "beat": 0}
+        own_row = {"run": run, "owner": self._owner, **_own_columns(), "beat": 0}
         while True:
             self._write(insert_new(self._engine, _leases), own_row)
             row = self._row(run)
@@ -163,7 +163,7 @@ def worker(engine: sa.Engine, run: str) -> str:
     return f"process {row.pid} on {row.host}" if row else ""
 
 
-def _here() -> dict[str, object]:
+def _own_columns() -> dict[str, object]:
     """Return the columns that identify this process."""
     own_process = process(os.getpid())
     return {

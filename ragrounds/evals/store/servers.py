@@ -58,7 +58,7 @@ def keep_server(engine: sa.Engine, server: str, fingerprint: str, facts: Mapping
         StopRun: the store cannot be written.
     """
     first_seen = next(
-        (known.first for known in known_servers(engine, server) if known.fingerprint == fingerprint), None
+        (stored.first for stored in known_servers(engine, server) if stored.fingerprint == fingerprint), None
     )
     facts_json, seen_at = msgspec.json.encode(dict(facts), order="deterministic").decode(), now()
     first = seen_at if first_seen is None else first_seen

@@ -206,11 +206,11 @@ class _Prompt:
     """
 
     def __init__(self, call: TracedCall) -> None:
-        self._asked = call.asked
+        self._request = call.asked
 
     @cached_property
     def text(self) -> str:
-        request = self._asked
+        request = self._request
         return "\n".join([*(message.content for message in request.messages), request.prefix]) if request else ""
 
     @cached_property
