@@ -105,16 +105,17 @@ class AttemptRunner:
             )
             for planned in planned_runs
         }
-        # A system's own plain functions each hold a thread for as long as they run.
+        # Each plain function of a user's system holds a thread for as long as it runs.
         grow_threads()
         if any(is_foreign(agent.card) for planned in planned_runs for agent in planned.agent.whole):
             from ragrounds.recorder.function import MOST_THREADS
-            # Each plain function of a user's system holds a thread for as long as it runs.
 
             grow_threads(MOST_THREADS)
 
     def _inner(self, planned: PlannedRun) -> Any:
-        inner_attempts = import_module("ragrounds.evals.engine.inner_attempts")  # a leaf: most runs have no use of it
+        inner_attempts = import_module(
+            "ragrounds.evals.engine.inner_attempts"
+        )  # imported here: most runs do not need it
         return inner_attempts.InnerAgents(planned.inner, self._journal, partial(_by_system, self._journal), self._alone)
 
     def _should_continue(self, run: Run) -> bool:
@@ -321,13 +322,13 @@ async def _attempt(
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except TimeoutError as error:
-        if cap.expired():  # in the middle of a call; between calls the context ends it
+        if cap.expired():  # during a call; between calls the context ends the attempt
             status, reason = "capped", f"the attempt's cap of {context.limits.seconds:g} seconds is reached"
         else:
             status, reason = "failed", f"TimeoutError: {error}"
     except CallFailed as failed:
         status, reason = "failed", f"{failed.kind}: {failed.message}"
-    except GraphRecursionError as error:  # by the graph's own limit, where it has one
+    except GraphRecursionError as error:  # the graph's own limit, if it has one
         limit = re.search(r"\d+", str(error))
         status, reason = "capped", f"the graph did not finish within {limit[0] if limit else MAX_STEPS} steps"
     except NotReplayed as missed:

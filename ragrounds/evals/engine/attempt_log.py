@@ -254,7 +254,7 @@ class AttemptLog:
     def _step(self) -> tuple[int, str]:
         """Return the number and the node of the step that is running; -1 outside of nodes."""
         path = step_here()
-        if ":" not in path:  # no path of LangGraph's
+        if ":" not in path:  # not a path of LangGraph
             current = self._steps.get(path)
             return current[:2] if current else (-1, "")
         step, enclosing, node = -1, "", ""

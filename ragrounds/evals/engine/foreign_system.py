@@ -123,7 +123,7 @@ class AttemptObservation:
         if error:
             if self._recorder is None or self._recorder.stop is None:
                 self._context.end_call(reported.call, reported.actor, usage=Usage(), error=error)
-                self._context.add_cost(Usage(), None, False)  # what it cost is not known
+                self._context.add_cost(Usage(), None, False)  # its cost is not known
                 self.unseen(f"a model of class {reported.kind}")
             return
         counted, note = read_usage(usage)
@@ -256,7 +256,7 @@ async def run_system(system: System, context: AttemptContext, journal: StoreJour
                     return await system.answer(context.item, AttemptObservation(context, None, journal))
                 return await watched_answer(system, context, AttemptRecorder(context, journal), journal)
     except TimeoutError as error:
-        if not cap.expired():  # a time-out of the system's own
+        if not cap.expired():  # a time-out inside the system
             raise
         raise AttemptEnded("capped", f"the attempt's cap of {seconds or 0:g} seconds is reached") from error
     except AskedPerson as question:
@@ -288,7 +288,7 @@ async def watched_answer(
         end_task = asyncio.ensure_future(recorder.ended.wait())
         try:
             await asyncio.wait({answer_task, end_task}, return_when=asyncio.FIRST_COMPLETED)
-            if not answer_task.done():  # it holds on to what it was refused
+            if not answer_task.done():  # the system continues although a call was refused
                 await asyncio.wait({answer_task}, timeout=_GRACE)
         finally:
             end_task.cancel()
@@ -313,7 +313,7 @@ async def watched_answer(
         if answer.passages and not searched:
             observation.searched(context.item.text, answer.passages, SOURCES)
         return answer
-    except Unsent as refused:  # of another attempt: a pool's thread, perhaps
+    except Unsent as refused:  # raised for another attempt, perhaps in a pool's thread
         raise RuntimeError(f"a call was refused: {refused}") from refused
 
 

@@ -58,7 +58,7 @@ class InnerContext(AttemptContext):
     def __init__(self, around: AttemptContext, **overrides: Any) -> None:
         vars(self).update(vars(around))
         self.around = around
-        around._step()  # the node around is entered before what it runs
+        around._step()  # the enclosing node is entered before the nodes inside it
         self.task = step_here().rpartition("|")[2].rpartition(":")[2]
         self.shared = _SharedEvents(around.events)
         self.likely = False
@@ -89,7 +89,7 @@ class InnerContext(AttemptContext):
         return (step, node) if step >= 0 else self._steps.get(self.task, (-1, "", 0.0))[:2]
 
 
-for _field in fields(AttemptLog):  # a property goes before the object's own attribute
+for _field in fields(AttemptLog):  # a property takes precedence over the object's own attribute
     _name = _field.name
 
     def _get(self: InnerContext, name: str = _name) -> Any:

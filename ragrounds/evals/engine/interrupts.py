@@ -22,7 +22,7 @@ class StopRequests:
     """Requests to stop from another thread than that of the running loop."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal may come while one is acted on
+        self._lock = threading.RLock()  # a signal may come while another is handled
         self._listening: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
         self._pending = 0
 
@@ -105,7 +105,7 @@ def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: 
     finally:
         _request_counts[:] = [other for other in _request_counts if other is not count]
         if task is not None:
-            for _ in range(cancelled):  # who called this in a task of its own was not cancelled
+            for _ in range(cancelled):  # a caller in another task was not cancelled
                 task.uncancel()
 
 
@@ -149,8 +149,7 @@ def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
             del _signal_stops[loop]
             for number in stops.numbers:
                 with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                    # A notebook's kernel and asyncio.run have handlers of their own, which hold for the rest of the
-                    # call.
+                    # A notebook's kernel and asyncio.run set handlers, which must remain for the rest of the call.
                     removed = loop.remove_signal_handler(number)
                     if removed and number == signal.SIGINT and stops.before is not None:
                         signal.signal(number, stops.before)

@@ -70,7 +70,7 @@ class OpeningRecorder:
                 in_background(self._drew(module))
         # Other systems are still to be opened, so the recorder forgets why this one was stopped.
         stop, recorder.stop = recorder.stop, None
-        if stop is not None and failed is None:  # it made something of what it was refused, and is there
+        if stop is not None and failed is None:  # the import succeeded although a call was refused
             self._missed[module] = stop
             REFUSED.add(module)
         if stop is not None:

@@ -193,7 +193,7 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> 
         "selection": msgspec.to_builtins(benchmark.selection),
         "epochs": epochs,
     }
-    if opened.inner:  # what a wrapper does depends on how answers are read
+    if opened.inner:  # a wrapper's behaviour depends on how answers are read
         scorers = [headline.scorer for headline in headline_of(benchmark.questions)]
         identity["reading"] = {name: scorer_code(described(name)) for name in scorers}
     return SystemIdentity(identity, reads_of_systems(agent.card for agent in opened.agent.whole))

@@ -336,7 +336,7 @@ def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
     prices = [model.price(probe) for planned in planned_runs for model in planned.all_models]
     if any(price for price in prices):
         return True
-    has_own_models = any(not planned.models for planned in planned_runs)  # graphs that bring models of their own
+    has_own_models = any(not planned.models for planned in planned_runs)  # graphs with their own models
     return None if has_own_models or None in prices else False
 
 

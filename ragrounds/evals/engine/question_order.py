@@ -125,5 +125,5 @@ def draw_rounds(questions: Iterable[Question], seed: int) -> list[QuestionRound]
 
 def rounds_within(rounds: Sequence[QuestionRound], most: int) -> list[QuestionRound]:
     """Return the first rounds that have no more than `most` questions together."""
-    totals = itertools.accumulate(len(round_.questions) for round_ in rounds)
-    return [round_ for round_, total in zip(rounds, totals, strict=True) if total <= most]
+    totals = itertools.accumulate(len(question_round.questions) for question_round in rounds)
+    return [question_round for question_round, total in zip(rounds, totals, strict=True) if total <= most]

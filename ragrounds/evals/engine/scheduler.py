@@ -108,7 +108,7 @@ async def replay(
             await run_pool(handover, runner, AttemptSemaphore(concurrency, models), ends)
             await handover.finish()
         except asyncio.CancelledError:
-            if not ends:  # not by our own second Ctrl-C
+            if not ends:  # the cancellation did not come from a second Ctrl-C
                 raise
         finally:
             await handover.close()

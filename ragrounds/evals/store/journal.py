@@ -308,7 +308,7 @@ class StoreJournal:
             if (committing := self._committing.get(entry.key)) is not None:
                 # The task that made the call was cancelled after its response had arrived.
                 await asyncio.shield(committing)
-                continue  # and several may have waited for that
+                continue  # several tasks may have waited for that
             # The earlier response of the same payer comes first: under `fresh` the journal's own response is from
             # another time, and must not be used instead.
             if entry.payer in self._interrupted_payers and (recalled := self._recall(entry, kind)) is not None:

@@ -180,7 +180,7 @@ class Store:
 
     def counterfactuals(self, run: Run) -> list[Run]:
         """Return the counterfactuals of a run, oldest first."""
-        changed = (run_ for run_ in self.runs(counterfactuals=True) if run_.origin == "counterfactual")
+        changed = (candidate for candidate in self.runs(counterfactuals=True) if candidate.origin == "counterfactual")
         return [candidate for candidate in changed if candidate.identity["counterfactual"]["run"] == run.id]
 
     def count_runs(self) -> int:

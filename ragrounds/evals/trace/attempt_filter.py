@@ -228,7 +228,7 @@ class _Parser:
                 break
             part, last = self.single(), parts[-1]
             if isinstance(part, TextTest) and isinstance(last, TextTest) and part.fields == last.fields == ():
-                # Bare words side by side are one search.
+                # Adjacent words without a field are one search.
                 parts[-1] = TextTest(f"{last.text} {part.text}", (), last.at)
             else:
                 parts.append(part)
@@ -381,7 +381,7 @@ class _Parser:
         if kind == "quoted":
             if not (match["closed"] or match["ended"]):
                 raise FilterError(f"The quote at {start + 1} is not closed.", start, 1)
-            return _Token("quoted", self.given[start:end], start)  # what is quoted stays as it was typed
+            return _Token("quoted", self.given[start:end], start)  # quoted text is kept as it was typed
         return _Token(_KINDS[kind], self.text[start:end], start)
 
 

@@ -169,7 +169,7 @@ def _doubted(attempt: Attempt, gold: Gold, question: Question, score: Score, sco
             return Cause(word="misread", text=f"{read}, the gold option")
         return None
     wordings = gold.facts or (((gold.answer,),) if _telling(gold.answer) else ())
-    if not wordings or question.metadata.get("facts") or not attempt.text.strip():  # a judge's are no wordings
+    if not wordings or question.metadata.get("facts") or not attempt.text.strip():  # facts for a judge are no wordings
         return None
     matched_wordings = [
         next((wording for wording in fact if _stands_in(wording, attempt.text)), None) for fact in wordings
@@ -276,7 +276,7 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop])
     final = answering[-1] if answering else -1
     seen_whole = [(hop, passage) for hop, passage in gold if set(passage.prompts) - set(passage.cut_in)]
     for hop, passage in seen_whole:
-        # A reader before it may have handed on what it needs: only its own prompt decides what the answer could see.
+        # An earlier reader may have passed the gold text on, but only the answering call's prompt shows what it saw.
         if final in passage.prompts and final not in passage.cut_in:
             ignored_words = f"search {hop.number} found gold at rank {passage.rank}"
             return Cause(

@@ -227,7 +227,9 @@ class _Prompt:
 
         `flat` is the text with single spaces.
         """
-        if text in self.text or any(flat in form for form in self.forms):  # prompts are long: as it is first
+        if text in self.text or any(
+            flat in form for form in self.forms
+        ):  # prompts are long, so the verbatim test comes first
             return "seen"
         return "cut" if any(flat[:_BEGINNING] in form for form in self.forms) else "not seen"
 

@@ -58,7 +58,7 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
     def _sum(name: str) -> float | None:
         values = list(compress(columns.get(name, ()), was_made))
         # fsum is exact: the sum does not depend on the order in which a database returns the rows.
-        return None if None in values else math.fsum(values)  # the same in whatever order a database gives them
+        return None if None in values else math.fsum(values)
 
     tokens = [_sum(name) for name in ("input", "output")]
     return AttemptTotals(

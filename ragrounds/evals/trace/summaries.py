@@ -447,7 +447,7 @@ class Pages:
             return array("Q", (indices[position] for position in positions))
         figures = np.array([np.nan if key is None else float(key) for key in keys], dtype=float)
         # argsort puts NaN last, so that rows without a figure are last in either direction.
-        order = np.argsort(-figures if descending else figures, kind="stable")  # what is not a number is last
+        order = np.argsort(-figures if descending else figures, kind="stable")
         return array("Q", np.frombuffer(indices, dtype=np.uint64)[order].tobytes()) if len(indices) else indices
 
     def _subject_of_row(self, index: int, position: Key) -> str:

@@ -322,7 +322,7 @@ class AttemptRecorder:
                     'it; nothing was sent. `record = ["ADDRESS"]` in the agent\'s file records such calls.'
                 )
             )
-        if not model_call():  # where a model is asked in a form that is not known, its callback counts it
+        if not model_call():  # a model call of unknown form is counted by its callback
             self.count_missed(label)
 
     def _is_late(self, request: WireRequest) -> bool:
@@ -402,8 +402,8 @@ class AttemptRecorder:
         """Note a call that contains the question of another attempt: an object of the system that both attempts share
         has kept it.
         """
-        concurrent = self._context.at_once
-        if concurrent and call.form.role == "answering" and (other := concurrent.heard(self._context.item, body)):
+        at_once = self._context.at_once
+        if at_once and call.form.role == "answering" and (other := at_once.heard(self._context.item, body)):
             self._context.note(MIXED, other)
 
     def _redactor(self, request: WireRequest) -> Redactor:

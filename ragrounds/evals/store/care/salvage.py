@@ -208,7 +208,7 @@ class _Salvage:
             UNREADABLE: it does not match its checksum.
         """
         if "run" in table.c:
-            run = self._runs[row.run]  # a KeyError is unreadable, too
+            run = self._runs[row.run]  # a KeyError counts as unreadable, too
             has_question = ("questions", run.questions, getattr(row, "question_id", "")) in self._saved_keys
             if "question_id" in table.c and not (has_question and 0 <= row.epoch < run.epochs):
                 return None

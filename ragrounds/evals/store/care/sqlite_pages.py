@@ -92,20 +92,20 @@ class Pages:
         rowid, offset = _varint(page, offset) if page[0] == _TABLE else (None, offset)
         min_local = (self._size - 12) * 32 // 255 - 23
         max_local = self._size - 35 if page[0] == _TABLE else (self._size - 12) * 64 // 255 - 23
-        n_local = length
+        n_read = length
         if length > max_local:
-            n_local = min_local + (length - min_local) % (self._size - 4)
-            n_local = n_local if n_local <= max_local else min_local
-        if length > len(self._data) or offset + n_local > self._size:
+            n_read = min_local + (length - min_local) % (self._size - 4)
+            n_read = n_read if n_read <= max_local else min_local
+        if length > len(self._data) or offset + n_read > self._size:
             raise ValueError("a row is longer than its page")
-        parts, next_page = [page[offset : offset + n_local]], 0
-        if length > n_local:
-            next_page = int.from_bytes(page[offset + n_local : offset + n_local + 4], "big")
-        while (remaining := length - n_local) > 0:
+        parts, next_page = [page[offset : offset + n_read]], 0
+        if length > n_read:
+            next_page = int.from_bytes(page[offset + n_read : offset + n_read + 4], "big")
+        while (remaining := length - n_read) > 0:
             overflow_page = self._page(next_page)
             self._seen.add(next_page)
             parts.append(overflow_page[4 : 4 + remaining])
-            n_local, next_page = n_local + len(parts[-1]), int.from_bytes(overflow_page[:4], "big")
+            n_read, next_page = n_read + len(parts[-1]), int.from_bytes(overflow_page[:4], "big")
         return rowid, _values(b"".join(parts))
 
 

@@ -86,7 +86,7 @@ class Verification:
             # Runs name the keys of other rows, so they come first. Recorded calls and texts are checked once all other
             # tables have named them.
             ends = {schema.runs: 0, schema.questions: 1, schema.calls: 3, schema.blobs: 4}
-            for table in sorted(schema.metadata.sorted_tables, key=lambda table_: ends.get(table_, 2)):
+            for table in sorted(schema.metadata.sorted_tables, key=lambda candidate: ends.get(candidate, 2)):
                 self._part(table.name, partial(self._table, table))
             self._part("database", self._marks.drop)
 
@@ -127,8 +127,8 @@ class Verification:
         if table is schema.questions:
             for run in self.runs.values():
                 if (n_present := self._n_questions[run.questions]) != run.count:
-                    message_ = f"{run.count:,} questions were asked, and {n_present:,} are present"
-                    self._findings.add("damage", "question set", run.id, message_)
+                    count_message = f"{run.count:,} questions were asked, and {n_present:,} are present"
+                    self._findings.add("damage", "question set", run.id, count_message)
         if {"run", "question_id", "epoch"} <= set(table.c.keys()):
             for number, run in self.runs.items():
                 self._check_run(table, kind, number, run)
