@@ -93,8 +93,7 @@ async def replay(
 
     Raises:
         StopRun: the run cannot continue, or was interrupted; everything that ended is stored, and the same command
-        resumes
-            from there.
+            resumes from there.
     """
     disable_uploads()
     runner = AttemptRunner(store, journal, planned_runs, scorers)

@@ -79,18 +79,18 @@ def _wiring(card: Card) -> dict[str, object]:
 
 
 def _without_secrets(values: Mapping[str, object]) -> dict[str, object]:
-    without: dict[str, object] = {}
+    public_values: dict[str, object] = {}
     for key, value in values.items():
         if is_secret_name(key):
             continue
-        without[key] = (
+        public_values[key] = (
             _without_secrets(value)
             if isinstance(value, Mapping)
             else redacted(value)
             if isinstance(value, str)
             else value
         )
-    return without
+    return public_values
 
 
 def is_own(identity: Mapping[str, object]) -> bool:

@@ -25,7 +25,7 @@ from ragrounds.evals.trace.traces import TracedCall
 
 _A, _F = schema.attempts, schema.facts
 _BATCH = 100
-"""Attempts whose facts are written together."""
+"""Number of attempts whose facts are written together."""
 
 
 def facts_row(

@@ -119,7 +119,8 @@ def _server_facts(store: Store, run: Run, server: str) -> Mapping[str, str]:
         return run.servers[server]
     fingerprint = fingerprint_in(run, server)
     return next(
-        (server.facts for server in known_servers(store.engine, server) if server.fingerprint == fingerprint), {}
+        (candidate.facts for candidate in known_servers(store.engine, server) if candidate.fingerprint == fingerprint),
+        {},
     )
 
 

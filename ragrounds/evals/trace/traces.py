@@ -200,7 +200,7 @@ def traced_calls(
         store: holds the journal; or a reader of it.
         calls: of one attempt, or of several.
         brief: read only what a row of a list shows: queries, replies, and passages without their long texts. Requests
-        to models are left out.
+            to models are left out.
         strict: raise a DamagedRecord for a damaged record.
     """
     keyed = {call.key: call for call in calls if call.key}
