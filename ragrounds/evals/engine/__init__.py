@@ -1,1 +1,1 @@
-"""Engine."""
+"""Running of attempts: plans, scheduling, contexts, recording, budgets and progress."""

@@ -1,4 +1,4 @@
-"""One attempt: a question through one agent's graph, to a final text and a status, scored and written."""
+"""One attempt: a question through one agent's graph, to a final text and a status, scored and written to the store."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 
 Scorers = Callable[[Question], Sequence[ScorerRecord]]
-"""The scorers of a question."""
+"""Function from a question to its scorers."""
 OnEnd = Callable[[FinishedAttempt], None]
-"""Called when an attempt has ended, before it is written."""
+"""Callback for an attempt that has ended, before it is written."""
 
 
 class WorkItem(Struct, frozen=True):
-    """A question in one epoch, with the runs that are still to answer it.
+    """Question in one epoch, with the runs that are still to answer it.
 
-    All of it is done by one worker, so that equal calls of several agents meet there and are made once.
+    One worker does all of it, so that equal calls of several agents are made in the same worker, and only once.
     """
 
     question: Question
@@ -59,26 +59,26 @@ class WorkItem(Struct, frozen=True):
 
 
 class _OpenedRun(Struct, frozen=True):
-    """A run while its attempts are made: what all of them share."""
+    """Run in progress: the objects that all its attempts share."""
 
     number: int
     system: _BuiltInGraph | System
     prompts: PromptFolder
     caps: Limits
     made: Collection[tuple[str, int]]
-    """Attempts that the store has."""
+    """Attempts that are in the store."""
     scored: frozenset[str]
-    """The scorers of these."""
+    """Scorers of the attempts in the store."""
     at_once: AttemptsAtOnce | None
-    """Those of a foreign system that are in flight, where its calls are heard at the wire."""
+    """Attempts of a foreign system that are in flight, if its calls are recorded at the wire; ``None`` otherwise."""
     draws: AgentDraws
     reads: RunReads
     inner: Any
-    """:class:`ragrounds.evals.engine.inner_attempts.InnerAgents`, where agents run inside this one."""
+    """Instance of :class:`ragrounds.evals.engine.inner_attempts.InnerAgents`, if agents run inside this one."""
 
 
 class AttemptRunner:
-    """Makes the attempts of some runs. Their systems are opened once."""
+    """Runner of the attempts of some runs. Their systems are opened once."""
 
     def __init__(
         self, store: Store, journal: StoreJournal, planned_runs: Sequence[PlannedRun], scorers: Scorers
@@ -88,7 +88,8 @@ class AttemptRunner:
         self._scorers = scorers
         self._missed: set[str] = set()
         self._alone = asyncio.Lock()
-        """Held by an attempt that is made again because the process of its system ended with several in hand."""
+        """Lock of an attempt that is repeated because the process of its system ended while it made several attempts.
+        """
         self._runs = {
             planned.run.id: _OpenedRun(
                 number=store.number(planned.run),
@@ -104,25 +105,28 @@ class AttemptRunner:
             )
             for planned in planned_runs
         }
-        # A system's own plain functions each hold a thread for as long as they run.
+        # Each plain function of a user's system holds a thread for as long as it runs.
         grow_threads()
-        if any(is_foreign(one.card) for planned in planned_runs for one in planned.agent.whole):
+        if any(is_foreign(agent.card) for planned in planned_runs for agent in planned.agent.whole):
             from ragrounds.recorder.function import MOST_THREADS
 
             grow_threads(MOST_THREADS)
 
     def _inner(self, planned: PlannedRun) -> Any:
-        module = import_module("ragrounds.evals.engine.inner_attempts")  # a leaf: most runs have no use of it
-        return module.InnerAgents(planned.inner, self._journal, partial(_by_system, self._journal), self._alone)
+        inner_attempts = import_module(
+            "ragrounds.evals.engine.inner_attempts"
+        )  # imported here: most runs do not need it
+        return inner_attempts.InnerAgents(planned.inner, self._journal, partial(_by_system, self._journal), self._alone)
 
-    def _goes_on(self, run: Run) -> bool:
-        """Whether a replay goes on after a run's attempt was not held by the journal: no attempt of another agent has
-        been missed."""
+    def _should_continue(self, run: Run) -> bool:
+        """Return True if a replay continues after the journal lacked a call of this run: another run is still without
+        such a gap.
+        """
         self._missed.add(run.id)
         return len(self._missed) < len(self._runs)
 
     async def close(self) -> None:
-        """Close what the systems hold open: connections to an endpoint."""
+        """Close the connections that the systems hold open."""
         for opened in self._runs.values():
             if isinstance(opened.system, Closing):
                 await opened.system.close()
@@ -133,41 +137,41 @@ class AttemptRunner:
         """Make one attempt, score it, call `on_end`, and write it with its scores.
 
         Raises:
-            StopRun: the run cannot go on.
+            StopRun: the run cannot continue.
         """
         run = planned.run
         opened = self._runs[run.id]
         context = await self._context(planned, item)
 
-        async def made(system: _BuiltInGraph | System) -> Attempt:
+        async def make_attempt(system: _BuiltInGraph | System) -> Attempt:
             with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context), opened.reads.listening():
-                return await _attempt(system, context, run, self._journal, partial(self._goes_on, run))
+                return await _attempt(system, context, run, self._journal, partial(self._should_continue, run))
 
-        apart = opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext()
-        async with apart:
+        at_once_slot = opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext()
+        async with at_once_slot:
             try:
-                attempt = await made(opened.system)
+                attempt = await make_attempt(opened.system)
             except SharedHostEnded as ended:
-                before = context
-                self._journal.begins_again(before.payer)
+                lost = context
+                self._journal.begins_again(lost.payer)
                 async with self._alone, ended.alone() as system:
                     context = await self._context(planned, item)
-                    context.unanswered, context.billable = before.unanswered, before.billable
+                    context.unanswered, context.billable = lost.unanswered, lost.billable
                     context.note("again", f"{ended} with several attempts in hand; this one was made again, alone")
-                    attempt = await made(system)
+                    attempt = await make_attempt(system)
         finished = _scored(attempt, planned, item, self._scorers, context.billable)
         on_end(finished)
         scores = finished.scores
         if (attempt.question_id, attempt.epoch) in opened.made:
-            scores = (*scores, *self._scores_of_before(planned, finished))
-        read = await opened.reads.rows(attempt)
+            scores = (*scores, *self._missing_scores(planned, finished))
+        dependency_rows = await opened.reads.rows(attempt)
         await self._store.writer.write(
-            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number), *read]
+            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number), *dependency_rows]
         )
         return finished
 
     async def _context(self, planned: PlannedRun, item: WorkItem) -> AttemptContext:
-        """What an attempt goes by."""
+        """Return the context of an attempt: everything that it may use."""
         card, opened = planned.agent.card, self._runs[planned.run.id]
         payer = attempt_payer(planned.run, item.question.id, item.epoch)
         return AttemptContext(
@@ -192,11 +196,13 @@ class AttemptRunner:
             inside=opened.inner.of(item.gold) if opened.inner else None,
         )
 
-    def _scores_of_before(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:
-        """The scores that an attempt of before has and this one has not, a judge's perhaps, as missing ones: they are
-        of another text."""
-        run, attempt, made = planned.run, finished.attempt, {score.scorer for score in finished.scores}
-        others = self._runs[run.id].scored - made
+    def _missing_scores(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:
+        """Return missing scores for scorers that have scored an earlier attempt but not this one, such as judges.
+
+        The earlier scores belong to another text.
+        """
+        run, attempt, present = planned.run, finished.attempt, {score.scorer for score in finished.scores}
+        absent = self._runs[run.id].scored - present
         return [
             Score(
                 question_id=attempt.question_id,
@@ -206,12 +212,12 @@ class AttemptRunner:
                 answer_status="empty" if blank(attempt.text) else "answered",
                 reason="the attempt was repeated, and this scorer has not scored the new one",
             )
-            for name in (self._store.scored_by(run, attempt.question_id, attempt.epoch, others) if others else ())
+            for name in (self._store.scored_by(run, attempt.question_id, attempt.epoch, absent) if absent else ())
         ]
 
 
 def stored_attempt(store: Store, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt | None:
-    """Give an attempt that the store holds and that need not be made again; ``None``: it holds no such."""
+    """Return a stored attempt that need not be made again; ``None`` if there is no such attempt."""
     attempt = store.attempt(planned.run, item.question.id, item.epoch)
     if attempt is None or attempt.status not in FINAL:
         return None
@@ -226,7 +232,7 @@ def _scored(
 
 
 def _tokens_made(attempt: Attempt) -> int | None:
-    """Tokens of the calls that were not answered from the journal; ``None``: a call's usage is unknown."""
+    """Return the tokens of the calls that were not answered from the journal; ``None`` if a call's usage is unknown."""
     total = 0
     for call in calls(attempt.events):
         if call.kind == "model" and call.role not in TOKENS_APART and not call.cached:
@@ -239,11 +245,11 @@ def _tokens_made(attempt: Attempt) -> int | None:
 
 
 class _BuiltInGraph(Struct, frozen=True):
-    """A built-in graph, compiled."""
+    """Built-in graph, compiled."""
 
     graph: Any
     nests: bool
-    """Other graphs run inside its nodes, whose steps are streamed too."""
+    """True if other graphs run inside its nodes; their steps are streamed too."""
 
 
 def _opened(agent: Agent) -> _BuiltInGraph | System:
@@ -253,40 +259,40 @@ def _opened(agent: Agent) -> _BuiltInGraph | System:
     return _BuiltInGraph(catalogue.build(card.graph).compile(), catalogue.nests(card.graph, agent.parameters))
 
 
-async def _answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
-    """Run a built-in graph; give its answer, and the letter beside it, whenever a node has written one."""
+async def _stream_answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
+    """Run a built-in graph, and yield its answer and the chosen letter whenever a node has written one."""
     config = {"recursion_limit": MAX_STEPS}
     stream = built.graph.astream({}, config, context=context, stream_mode="tasks", subgraphs=built.nests)
     async for event in stream:
-        space, task = event if built.nests else ((), event)
+        namespace, task = event if built.nests else ((), event)
         if "result" not in task:
-            context.entered(task["id"], task["name"], task_of(space))
+            context.entered(task["id"], task["name"], task_of(namespace))
             continue
         changes = task["result"]
         context.left(task["id"], task["name"], changes, str(task["error"] or ""))
-        if not space and isinstance(changes, dict) and "answer" in changes:  # not from a nested graph
+        if not namespace and isinstance(changes, dict) and "answer" in changes:  # not from a nested graph
             yield changes["answer"], changes.get("choice", "")
 
 
 def task_of(space: Sequence[str]) -> str:
-    """The task in which a graph runs, from its place (``("node:task", …)``); empty: in none."""
+    """Return the task in which a graph runs, from its namespace (``("node:task", …)``); empty if it runs in none."""
     return space[-1].rpartition(":")[2] if space else ""
 
 
 async def _by_system(journal: StoreJournal, system: System, context: AttemptContext, agent: str) -> Answer:
-    """Have a system that is not ours answer.
+    """Let a foreign system answer.
 
     Raises:
-        NotReplayed: this is a replay, and nothing of it is recorded.
+        NotReplayed: this is a replay, and none of its calls is recorded.
     """
-    # Here: what records others' clients is of no use to the graphs that ship.
+    # The import is local: the built-in graphs do not need the recorder of other clients.
     from ragrounds.evals.engine.foreign_system import run_system
 
-    told = await run_system(system, context, journal)
-    heard = journal.mode != "replay" or was_heard(context.events)
-    if not heard and not getattr(system, "sealed", False):
+    answer = await run_system(system, context, journal)
+    is_recorded = journal.mode != "replay" or was_heard(context.events)
+    if not is_recorded and not getattr(system, "sealed", False):
         raise NotReplayed(f"{agent} cannot be replayed: {UNHEARD}.")
-    return told
+    return answer
 
 
 async def _attempt(
@@ -294,10 +300,13 @@ async def _attempt(
     context: AttemptContext,
     run: Run,
     journal: StoreJournal,
-    goes_on: Callable[[], bool],
+    should_continue: Callable[[], bool],
 ) -> Attempt:
-    """`goes_on`: whether the others are asked where this one cannot be replayed."""
-    at, start = now(), time.perf_counter()
+    """Run the system once and return the attempt.
+
+    `should_continue` returns True if the other runs continue although this one cannot be replayed.
+    """
+    started_at, start = now(), time.perf_counter()
     status: Status = "completed"
     reason = ""
     answer: object = None
@@ -305,36 +314,36 @@ async def _attempt(
     try:
         async with asyncio.timeout(context.limits.seconds) as cap:
             if isinstance(system, _BuiltInGraph):
-                async for given, letter in _answers(system, context):
-                    answer, choice = given, letter
+                async for partial_answer, letter in _stream_answers(system, context):
+                    answer, choice = partial_answer, letter
             else:
-                told = await _by_system(journal, system, context, run.agent)
-                answer, choice = told.text, told.choice
+                system_answer = await _by_system(journal, system, context, run.agent)
+                answer, choice = system_answer.text, system_answer.choice
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except TimeoutError as error:
-        if cap.expired():  # in the middle of a call; between calls the context ends it
+        if cap.expired():  # during a call; between calls the context ends the attempt
             status, reason = "capped", f"the attempt's cap of {context.limits.seconds:g} seconds is reached"
         else:
             status, reason = "failed", f"TimeoutError: {error}"
     except CallFailed as failed:
         status, reason = "failed", f"{failed.kind}: {failed.message}"
-    except GraphRecursionError as error:  # by the graph's own limit, where it has one
+    except GraphRecursionError as error:  # the graph's own limit, if it has one
         limit = re.search(r"\d+", str(error))
         status, reason = "capped", f"the graph did not finish within {limit[0] if limit else MAX_STEPS} steps"
     except NotReplayed as missed:
-        if not goes_on():
+        if not should_continue():
             raise
         status, reason = "failed", str(missed)
     except (UserError, StopRun, SharedHostEnded):
         raise
     except Exception as error:
-        # A graph with a fault in it must not end the run; the trace says where it was.
+        # A graph with a defect must not end the run; the trace shows the defect.
         status, reason = "failed", f"{type(error).__name__}: {error}"
         if context.last_failure and context.last_failure not in reason:
             reason += f" (a call had failed: {context.last_failure})"
-        own = error.trace if isinstance(error, SystemFailed) else ""
-        context.note("traceback", own or "".join(traceback.format_exception(error)))
+        own_trace = error.trace if isinstance(error, SystemFailed) else ""
+        context.note("traceback", own_trace or "".join(traceback.format_exception(error)))
     finally:
         context.close()
     text = answer if isinstance(answer, str) else ""
@@ -357,6 +366,6 @@ async def _attempt(
         cost_paid=context.cost_paid,
         cost_uncached=context.cost_uncached,
         seconds=round(time.perf_counter() - start, 4),
-        at=at,
+        at=started_at,
         events=tuple(context.events),
     )

@@ -1,4 +1,4 @@
-"""The log of one attempt: its events, the sums of its calls, and the caps that these are held to."""
+"""Log of one attempt: its events, the sums of its calls, and the check of its caps."""
 
 from __future__ import annotations
 
@@ -17,24 +17,27 @@ from ragrounds.base.records import TOKENS_APART, Call, Called, Entered, Event, F
 from ragrounds.recorder.observer import AGO, STEP, step_here
 
 MAX_STEPS = 1000
-"""Steps of one attempt of a graph. Every built-in graph ends by its own limits, far below."""
+"""Largest number of steps of one attempt of a graph. Every built-in graph ends by its own limit, far below."""
 TRACE_SIZE = 16_000_000
-"""Characters that the nodes of one attempt may write to its trace, all together. A node that writes its whole state at
-every step writes the square of what it knows; a usual attempt has a hundredth of this."""
+"""Largest number of characters that all nodes of one attempt may write to its trace.
+
+A node that writes its whole state at every step writes the square of its state's size; a usual attempt has a hundredth
+of this.
+"""
 LONGEST_REASON = 10_000
-"""Characters of why an attempt or a node failed: an error's message may be anything."""
+"""Largest number of characters of a failure reason: an error's message may be anything."""
 _NOTE = 50_000
-"""Characters of a remark, such as a traceback, whose message may be anything."""
+"""Largest number of characters of a note, such as a traceback, whose message may be anything."""
 _LOOK = 0.01
-"""Seconds after which a call that waits for others looks at them again."""
+"""Seconds between two checks of a call that waits for others."""
 _VALUE = 16
-"""Characters that a value counts for beside its text."""
+"""Number of characters that a value counts in addition to its text."""
 _NAME = 200
-"""Characters of a model's name in a reply: a server may write anything there."""
+"""Largest number of characters of a model's name in a reply: a server may write anything there."""
 
 
 class AttemptEnded(Exception):
-    """The attempt is over before its graph is: `status` says how."""
+    """End of an attempt before its graph has ended; `status` says how."""
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
@@ -43,7 +46,7 @@ class AttemptEnded(Exception):
 
 
 class StartedCall(NamedTuple):
-    """A call in flight: the step and the node that make it, when it began, and what is asked."""
+    """Call in flight: the step and the node that make it, when it began, and its request."""
 
     step: int
     node: str
@@ -52,19 +55,19 @@ class StartedCall(NamedTuple):
     start: float
     """Seconds of the monotonic clock."""
     number: int = 0
-    """Its own among the calls of the attempt."""
+    """Number of the call among the calls of the attempt."""
     kind: str = "model"
     actor: str = ""
-    """Who is asked: a model's or a searcher's canonical text."""
+    """Canonical text of the model or searcher that is called."""
     what: str = ""
-    """The query of a search, the role of a model's call."""
+    """Query of a search, or role of a model's call."""
 
 
 @dataclass(eq=False, kw_only=True)
 class AttemptLog:
-    """Events as they happen, and what the calls among them add up to.
+    """Events of an attempt in order of time, and the sums over its calls.
 
-    A sum is ``None`` once a part of it is unknown: a sum of the known parts would read as the whole.
+    A sum is ``None`` once a part of it is unknown, because a sum of the known parts would be read as the whole.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -73,76 +76,86 @@ class AttemptLog:
     cost_paid: float | None = 0.0
     cost_uncached: float | None = 0.0
     calls: Counter[str] = field(default_factory=Counter)
-    """Calls that ended, by their kind. The cap of calls alone is of all kinds, so that no loop of any runs away."""
+    """Number of calls that ended, by kind. Only the cap of calls counts all kinds, so that no loop of any kind is
+    unlimited.
+    """
     in_flight: int = 0
-    """Calls that have begun and not ended: they count against the cap of calls, which holds side by side as well."""
+    """Number of calls that have begun and not ended. They count against the cap of calls, so that it also holds for
+    parallel calls.
+    """
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while figures change: calls of a foreign system end in several threads."""
+    """Lock for changes of the sums: calls of a foreign system end in several threads."""
     doing: dict[int, StartedCall] = field(default_factory=dict)
     """Calls that have begun and not ended, by their numbers."""
     last_reply: str = ""
     last_failure: str = ""
-    """What the last call gave that never succeeded: a system that does not look at it fails by something else."""
+    """Message of the last call that never succeeded: a system that ignores such a failure fails later with another
+    error.
+    """
     unanswered: int = 0
-    """Requests to models that were sent, and got no answer that could be read."""
+    """Number of requests to models that were sent and got no readable answer."""
     billable: float | None = 0.0
-    """Dollars that a budget counts: those paid, and the price of a request where the call's own is not known."""
+    """Dollars that a budget counts: those paid, and the price of the request for calls whose own price is not known."""
     missed: int = 0
-    """Calls that were seen and are in no journal."""
+    """Number of calls that were seen and are in no journal."""
     _started: float = field(default_factory=time.perf_counter)
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
-    _trace_left: int = TRACE_SIZE
+    _trace_remaining: int = TRACE_SIZE
     _trace_full: bool = False
-    _begun: int = 0
+    _n_started: int = 0
 
     def note(self, what: str, text: str) -> None:
-        """Leave a remark in the trace, at the step that is running."""
+        """Leave a note in the trace, at the step that is running."""
         if len(text) > _NOTE:
             text = f"{text[: _NOTE // 2]} … {text[-_NOTE // 2 :]}"
         self.events.append(Noted(step=self._step()[0], what=what, text=text))
 
     def entered(self, task: str, node: str, inside: str = "") -> int:
-        """Record that a node began, once for each of LangGraph's task ids; give its step's number. `inside` is the task
-        in which it runs; empty: the step of this context, where there is one."""
-        known = self._steps.get(task)
-        if known is not None:
-            return known[0]
+        """Record that a node began, once for each of LangGraph's task ids, and return its step number.
+
+        `inside` is the task in which it runs; empty: the step of this context, if there is one.
+        """
+        step = self._steps.get(task)
+        if step is not None:
+            return step[0]
         number = len(self._steps)
-        around = self._steps.get(inside or STEP.get())
+        parent_step = self._steps.get(inside or STEP.get())
         self._steps[task] = (number, node, time.perf_counter() - AGO.get())
-        parent = around[0] if around else -1
+        parent = parent_step[0] if parent_step else -1
         self.events.append(Entered(step=number, node=node, at=round(time.time() - AGO.get(), 3), parent=parent))
         return number
 
     def left(self, task: str, node: str, changes: object, error: str = "") -> None:
-        """Record that a node ended, with what it wrote to the state.
+        """Record that a node ended, with the changes that it wrote to the state.
 
         LangChain's messages become role and content; anything else that is not JSON becomes its text. Once `TRACE_SIZE`
-        is reached, what nodes write is left out, and a note says so.
+        is reached, the output of nodes is left out, and a note reports it.
         """
         number = self.entered(task, node)
         seconds = time.perf_counter() - AGO.get() - self._steps[task][2]
-        written = changes if isinstance(changes, Mapping) else {}
-        plain = {str(key): msgspec.to_builtins(value, enc_hook=_plain) for key, value in written.items()}
-        self._trace_left -= _size(plain, self._trace_left)
-        if self._trace_left < 0:
+        state_changes = changes if isinstance(changes, Mapping) else {}
+        plain = {str(key): msgspec.to_builtins(value, enc_hook=_plain) for key, value in state_changes.items()}
+        self._trace_remaining -= _size(plain, self._trace_remaining)
+        if self._trace_remaining < 0:
             plain = {}
             if not self._trace_full:
                 self._trace_full = True
-                what = f"the trace holds {TRACE_SIZE:,} characters: later output of nodes is left out"
-                self.note("trace_full", f"{what}; calls, times and the answer are not")
+                message = f"the trace holds {TRACE_SIZE:,} characters: later output of nodes is left out"
+                self.note("trace_full", f"{message}; calls, times and the answer are not")
         self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error[:LONGEST_REASON]))
 
     async def under_cap(self) -> None:
-        """Wait where the cap of calls holds only if calls in flight fail: the attempt's end would lose what is being
-        paid for."""
-        most, ended = self.limits.calls, self.calls.total
-        # No event: calls end on other loops and in other threads as well.
-        while most is not None and self.in_flight and ended() < most <= ended() + self.in_flight:  # noqa: ASYNC110
+        """Wait while the cap of calls would be exceeded unless calls in flight fail.
+
+        Ending the attempt now would lose the results of calls that are being paid for.
+        """
+        cap, n_ended = self.limits.calls, self.calls.total
+        # There is no event to wait for, because calls end on other loops and in other threads as well.
+        while cap is not None and self.in_flight and n_ended() < cap <= n_ended() + self.in_flight:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK)
 
     def check_caps(self) -> None:
-        """Hold the attempt to its caps.
+        """Check that the attempt is within its caps.
 
         Raises:
             AttemptEnded: a cap is reached.
@@ -162,19 +175,19 @@ class AttemptLog:
             raise AttemptEnded("capped", f"the attempt's cap of {reached} is reached")
 
     def flies(self, change: int) -> None:
-        """Count calls that have begun, or ended."""
+        """Change the number of calls in flight."""
         with self.lock:
             self.in_flight += change
 
     def begin_call(self, actor: str = "", what: str = "", kind: str = "model") -> StartedCall:
-        """Note when a call begins, in which step, and what is asked of whom."""
+        """Record the start of a call, with its step, its request and the model or searcher that is called."""
         step, node = self._step()
         with self.lock:
-            self._begun += 1
-            at, start = time.time() - AGO.get(), time.perf_counter() - AGO.get()
-            begun = StartedCall(step, node, at, start, self._begun, kind, actor, what)
-            self.doing[begun.number] = begun
-        return begun
+            self._n_started += 1
+            started_at, start = time.time() - AGO.get(), time.perf_counter() - AGO.get()
+            started = StartedCall(step, node, started_at, start, self._n_started, kind, actor, what)
+            self.doing[started.number] = started
+        return started
 
     def end_call(
         self,
@@ -195,8 +208,8 @@ class AttemptLog:
     ) -> None:
         """Record a call, and add it to the sums unless it failed.
 
-        `price` is in dollars, and so is `request_price`, of what is asked alone; `model` is the name in the reply;
-        `key` is the call's key in the journal, empty for a call that a foreign graph made by itself.
+        `price` is in dollars, and so is `request_price`, the price of the request alone. `model` is the name in the
+        reply. `key` is the call's key in the journal, empty for a call that a foreign graph made by itself.
         """
         call = Call(
             key=key,
@@ -218,16 +231,20 @@ class AttemptLog:
             self.doing.pop(begun.number, None)
             self.calls[kind] += 1
             self.events.append(Called(step=begun.step, call=call))
-            unread = sum(fault.unanswered for fault in faults) if kind == "model" else 0
-            asked = request_price() if unread or (price is None and not cached and not error) else 0.0
-            self.unanswered += unread
-            self.billable = plus(self.billable, None if asked is None else unread * asked)
+            n_unanswered = sum(fault.unanswered for fault in faults) if kind == "model" else 0
+            cost_of_request = request_price() if n_unanswered or (price is None and not cached and not error) else 0.0
+            self.unanswered += n_unanswered
+            self.billable = plus(self.billable, None if cost_of_request is None else n_unanswered * cost_of_request)
             if not error:
-                self.add_cost(Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached, asked)
+                self.add_cost(
+                    Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached, cost_of_request
+                )
 
     def add_cost(self, usage: Usage | None, price: float | None, cached: bool, asked: float | None = None) -> None:
-        """Add tokens and dollars to the sums; a `cached` call was not paid for. `asked`: the request's price, which a
-        budget counts where the call's is not known."""
+        """Add tokens and dollars to the sums; a `cached` call was not paid for.
+
+        `asked` is the request's price, which a budget counts if the call's price is not known.
+        """
         self.usage = None if self.usage is None or usage is None else self.usage + usage
         self.cost_uncached = plus(self.cost_uncached, price)
         if not cached:
@@ -235,35 +252,35 @@ class AttemptLog:
             self.billable = plus(self.billable, asked if price is None else price)
 
     def _step(self) -> tuple[int, str]:
-        """The number and the node of the step that is running; -1 outside of nodes."""
-        here = step_here()
-        if ":" not in here:  # no path of LangGraph's
-            known = self._steps.get(here)
-            return known[:2] if known else (-1, "")
-        step, around, node = -1, "", ""
-        # A call may come before the event that its node began; those around it are entered first.
-        for part in here.split("|"):
+        """Return the number and the node of the step that is running; -1 outside of nodes."""
+        path = step_here()
+        if ":" not in path:  # not a path of LangGraph
+            current = self._steps.get(path)
+            return current[:2] if current else (-1, "")
+        step, enclosing, node = -1, "", ""
+        # A call may come before the event that its node began; the enclosing nodes are then entered first.
+        for part in path.split("|"):
             name, colon, task = part.partition(":")
             if colon:
-                step, around, node = self.entered(task, name, around), task, name
+                step, enclosing, node = self.entered(task, name, enclosing), task, name
         return step, node
 
 
 def plus(total: float | None, more: float | None) -> float | None:
-    """A sum; ``None``: a part of it is not known."""
+    """Return the sum; ``None`` if a part of it is not known."""
     return None if total is None or more is None else total + more
 
 
 def _size(value: object, enough: int) -> int:
-    """Characters of a value made of dictionaries, lists and texts; no further than a little beyond `enough`."""
-    size, left = 0, [value]
-    while left and size <= enough:
-        one = left.pop()
-        size += _VALUE + (len(one) if isinstance(one, str) else 0)
-        if isinstance(one, dict):
-            left.extend((*one, *one.values()))
-        elif isinstance(one, list | tuple):
-            left.extend(one)
+    """Count the characters of a value that consists of dictionaries, lists and texts, stopping soon after `enough`."""
+    size, pending = 0, [value]
+    while pending and size <= enough:
+        element = pending.pop()
+        size += _VALUE + (len(element) if isinstance(element, str) else 0)
+        if isinstance(element, dict):
+            pending.extend((*element, *element.values()))
+        elif isinstance(element, list | tuple):
+            pending.extend(element)
     return size
 
 

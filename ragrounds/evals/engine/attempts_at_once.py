@@ -1,8 +1,9 @@
-"""The attempts of one system that are made at once, and whether they hear of each other.
+"""Concurrent attempts of one system, and the detection of shared state between them.
 
-A system may keep what it is asked in an object that all attempts share, such as an agent of module level with a memory.
-Then a call of one attempt holds another's question, and the answer depends on what else was being answered. It is seen
-in the calls, said beside the figures, and from then on the system's attempts are made one after the other.
+A system may keep its question in an object that all attempts share, such as an agent of module level with a memory.
+Then a call of one attempt contains another's question, and the answer depends on the other attempts in flight. This is
+detected in the calls and reported next to the figures, and from then on the system's attempts are made one after the
+other.
 """
 
 from __future__ import annotations
@@ -15,49 +16,53 @@ from contextlib import asynccontextmanager
 from ragrounds.base.records import Question
 
 _PLAIN = re.compile(r"[A-Za-z0-9 ,.;:()%+-]{40,}")
-"""Text that reads the same in every JSON. Shorter ones may stand in a call by chance."""
+"""Text that reads the same in every JSON. A shorter text may be in a call by chance."""
 _LOOKED_AT = 4
-"""Other attempts whose questions are looked for in one call: those that began last."""
-_ALL, _EVERY = 200, 8
-"""Calls that are looked at from the first on, and then every so many: looking takes a tenth of a millisecond."""
+"""Number of other attempts whose questions are looked for in one call: those that began last."""
+_CHECKED_FIRST, _CHECK_INTERVAL = 200, 8
+"""Number of calls that are all checked, and the interval of checks after them: a check takes a tenth of a millisecond.
+"""
 
 
 class AttemptsAtOnce:
-    """The attempts of one system that are in flight."""
+    """Attempts of one system that are in flight."""
 
     def __init__(self) -> None:
         self.mixed = False
-        """An attempt has heard of another."""
-        self._words: dict[int, tuple[str, bytes]] = {}
-        """Number of an attempt → its question's id, and some of its words; none: they are too few."""
-        self._begun = self._calls = 0
+        """True if a call of one attempt contained the question of another."""
+        self._questions: dict[int, tuple[str, bytes]] = {}
+        """Question id and some words of the question, by the number of the attempt; the words are empty if they are too
+        few.
+        """
+        self._n_started = self._calls = 0
         self._ended = asyncio.Condition()
 
     @asynccontextmanager
     async def attempt(self, question: Question) -> AsyncIterator[None]:
-        """Make an attempt while the block lasts, alone where the system's attempts hear of each other."""
+        """Register an attempt while the block lasts. It runs alone if the system's attempts share state."""
         async with self._ended:
-            await self._ended.wait_for(lambda: not (self.mixed and self._words))
-            self._begun += 1
-            number = self._begun
-            self._words[number] = question.id, max(_PLAIN.findall(question.text), key=len, default="").encode()
+            await self._ended.wait_for(lambda: not (self.mixed and self._questions))
+            self._n_started += 1
+            number = self._n_started
+            self._questions[number] = question.id, max(_PLAIN.findall(question.text), key=len, default="").encode()
         try:
             yield
         finally:
-            del self._words[number]
+            del self._questions[number]
             async with self._ended:
                 self._ended.notify_all()
 
     def heard(self, question: Question, body: bytes) -> str:
-        """The id of a question of another attempt in flight that the body of a call for this one holds; empty: none was
-        found."""
+        """Return the id of another attempt's question that the body of a call contains; empty if none was found."""
         self._calls += 1
-        if len(self._words) < 2 or (self._calls > _ALL and self._calls % _EVERY):
+        if len(self._questions) < 2 or (self._calls > _CHECKED_FIRST and self._calls % _CHECK_INTERVAL):
             return ""
-        own = " ".join((question.text, *question.options.values())).encode()
-        others = [(id, words) for id, words in reversed(self._words.copy().values()) if id != question.id and words]
-        for id, words in others[:_LOOKED_AT]:
-            if words in body and words not in own:
+        own_text = " ".join((question.text, *question.options.values())).encode()
+        other_questions = [
+            (id, words) for id, words in reversed(self._questions.copy().values()) if id != question.id and words
+        ]
+        for id, words in other_questions[:_LOOKED_AT]:
+            if words in body and words not in own_text:
                 self.mixed = True
                 return id
         return ""

@@ -1,4 +1,6 @@
-"""A run's budget: once it is used up no further question is begun, so all agents have answered the same questions."""
+"""Budget of a run: once it is used up, no further question is begun, so that all agents have answered the same
+questions.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from ragrounds.base.contracts import FinishedAttempt
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a command may use, over all its agents. ``None``: no limit.
+    """Limits of a command, over all its agents. ``None``: no limit.
 
-    What is in flight when a limit is reached is finished, so up to one question of each running attempt goes beyond it.
+    Attempts in flight when a limit is reached are finished, so up to one question of each running attempt exceeds it.
     """
 
     cost: float | None = None
@@ -25,7 +27,7 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BudgetStop:
-    """Ends a run whose budget is used up (contract: :class:`ragrounds.base.contracts.Stop`)."""
+    """Stopping rule that ends a run whose budget is used up (contract: :class:`ragrounds.base.contracts.Stop`)."""
 
     epochs_together = False
 
@@ -37,34 +39,42 @@ class BudgetStop:
 
     @property
     def parts(self) -> tuple[tuple[str, float | None, float], ...]:
-        """Of each limit: dollars, tokens or seconds; how much is used (``None``: not known), and the limit."""
+        """Return the unit (dollars, tokens or seconds), the used amount (``None``: not known) and the value of each
+        limit.
+        """
         budget, spent = self._budget, time.monotonic() - self._started
-        all_ = (("dollars", self._cost, budget.cost), ("tokens", self._tokens, budget.tokens))
+        counted = (("dollars", self._cost, budget.cost), ("tokens", self._tokens, budget.tokens))
         return tuple(
             (unit, used, limit)
-            for unit, used, limit in (*all_, ("seconds", spent, budget.seconds))
+            for unit, used, limit in (*counted, ("seconds", spent, budget.seconds))
             if limit is not None
         )
 
     def room(self, begun: int, ended: int) -> float:
-        """Half of the attempts that may still be begun, by what those took that have ended; 0 where nothing says it."""
+        """Return half of the number of attempts that may still begin, estimated from those that have ended; 0 without
+        an estimate.
+        """
         affordable = (limit * ended / used if used else 0 for _, used, limit in self.parts)
-        return min(((most - begun) / 2 for most in affordable), default=math.inf)
+        return min(((n_affordable - begun) / 2 for n_affordable in affordable), default=math.inf)
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
         self.count(finished.billable, finished.tokens_made)
 
     def count(self, cost_paid: float | None, tokens_made: int | None) -> None:
-        """Add dollars really paid, and tokens of calls that were made; ``None``: not known, nor is what is below
-        0."""
-        known, counted = cost_paid is not None and cost_paid >= 0, tokens_made is not None and tokens_made >= 0
-        self._cost = self._cost + (cost_paid or 0) if self._cost is not None and known else None
-        self._tokens = self._tokens + (tokens_made or 0) if self._tokens is not None and counted else None
+        """Add dollars really paid, and tokens of calls that were made. ``None`` and negative values mean not known."""
+        is_cost_known, is_count_known = (
+            cost_paid is not None and cost_paid >= 0,
+            tokens_made is not None and tokens_made >= 0,
+        )
+        self._cost = self._cost + (cost_paid or 0) if self._cost is not None and is_cost_known else None
+        self._tokens = self._tokens + (tokens_made or 0) if self._tokens is not None and is_count_known else None
 
     def reached(self) -> str:
-        """Say which limit is reached; empty: none. A sum that is not known has reached every limit: what cannot be
-        counted cannot be kept within one."""
+        """Return a message about the limit that is reached; empty if none is.
+
+        An unknown sum counts as over every limit, because it cannot be checked.
+        """
         budget, rest = self._budget, "without calls then in flight"
         if budget.cost is not None and (self._cost is None or self._cost >= budget.cost):
             if self._cost is None:

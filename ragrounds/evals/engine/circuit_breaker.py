@@ -1,7 +1,7 @@
-"""The circuit breaker: it ends a run most of whose attempts fail, so that a dead server does not burn every question;
-in the same way judging, an arena, and the making of a benchmark.
+"""Circuit breaker: it ends a run most of whose attempts fail, so that a dead server does not fail every question. It
+also ends judging, an arena, and the making of a benchmark.
 
-It counts each run by itself, because the share of one broken agent among four good ones is small. All of a command's
+It counts each run separately, because the share of one broken agent among four good ones is small. All of a command's
 runs end together, between two questions: agents stay comparable on the same questions, and a failed attempt is made
 again when the run is resumed.
 """
@@ -18,22 +18,22 @@ from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
 
 FAIL_AFTER = "50%"
-"""The share of failed attempts that ends a run where nothing else is asked for."""
+"""Default share of failed attempts that ends a run."""
 LEAST = 20
-"""Attempts of a run that must have ended before a share of them counts."""
+"""Number of attempts of a run that must have ended before a share of them counts."""
 WINDOW = 100
-"""The last attempts, of which the share is taken: a server that dies after a thousand answers is found too."""
+"""Number of most recent attempts in the share: it also detects a server that dies after a thousand answers."""
 NEVER = "never"
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s?%")
 
 
 class FailureLimit(Struct, frozen=True, kw_only=True):
-    """How many attempts of a run may fail. Both ``None``: all of them."""
+    """Largest number of attempts of a run that may fail. Both ``None``: all of them."""
 
     share: float | None = None
-    """Of the last `WINDOW` attempts that ended, and of `LEAST` at least; above 0, at most 1."""
+    """Share of the last `WINDOW` attempts that ended, at least `LEAST` of them; above 0, at most 1."""
     count: int | None = None
-    """Attempts of one run in this command."""
+    """Number of attempts of one run in this command."""
 
     def __str__(self) -> str:
         if self.share is not None:
@@ -42,7 +42,7 @@ class FailureLimit(Struct, frozen=True, kw_only=True):
 
 
 def failure_limit(given: str | int) -> FailureLimit:
-    """Read ``20%``, a number of attempts, or ``never``.
+    """Parse ``20%``, a number of attempts, or ``never``.
 
     Raises:
         UserError: it is none of these.
@@ -62,16 +62,16 @@ def failure_limit(given: str | int) -> FailureLimit:
 
 @dataclass(eq=False)
 class _Ended:
-    """What ended of one run or one judge."""
+    """Results of one run or one judge that ended."""
 
     last: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    """Whether each of the last ones failed."""
+    """True for each of the last attempts that failed."""
     failed: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
 
 class FailureCount:
-    """Counts what failed, of each run or judge by itself, against a limit.
+    """Count of failures, for each run or judge separately, against a limit.
 
     Args:
         limit: how many may fail.
@@ -82,19 +82,20 @@ class FailureCount:
         self._limit, self._noun = limit, noun
         self._ended: defaultdict[str, _Ended] = defaultdict(_Ended)
         self.reached = ""
-        """Whose fail, and what failed most often; empty: not so many fail."""
+        """Message about the run or judge that fails, with the most frequent reason; empty below the limit."""
 
     def count(self, key: str, name: str, failed: bool, reason: str = "") -> None:
-        """Count one that ended.
+        """Count an attempt or judgement that ended.
 
         Args:
             key: of the run or the judge.
-            name: what it is called where it fails.
-            failed: whether it did.
-            reason: why.
+            name: its name in the message.
+            failed: True if it failed.
+            reason: the reason of the failure.
         """
         ended = self._ended[key]
-        # A window, not the whole run: a server that dies after a thousand answers would be a small share of them.
+        # The window is not the whole run, because a server that dies after a thousand answers would be a small share of
+        # it.
         ended.last.append(failed)
         if not failed:
             return
@@ -104,19 +105,21 @@ class FailureCount:
         if limit.count is not None and ended.failed >= limit.count:
             self._open(ended, f"{ended.failed:,} {self._noun} of {name} failed")
         elif limit.share is not None and len(ended.last) >= LEAST and share >= limit.share:
-            of = f"the last {WINDOW}" if len(ended.last) == WINDOW else f"{len(ended.last):,}"
-            self._open(ended, f"{sum(ended.last):,} of {of} {self._noun} of {name} failed")
+            window_words = f"the last {WINDOW}" if len(ended.last) == WINDOW else f"{len(ended.last):,}"
+            self._open(ended, f"{sum(ended.last):,} of {window_words} {self._noun} of {name} failed")
 
-    def _open(self, ended: _Ended, what: str) -> None:
-        # The first reason stays: what fails while the run winds down fails by its end.
+    def _open(self, ended: _Ended, message: str) -> None:
+        # The first reason is kept: failures while the run winds down are caused by its end.
         if not self.reached:
             [(reason, count)] = ended.reasons.most_common(1)
             reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
-            self.reached = f"{what} (--fail-after {self._limit}), {count:,} of them by: {reason or 'no reason given'}"
+            self.reached = (
+                f"{message} (--fail-after {self._limit}), {count:,} of them by: {reason or 'no reason given'}"
+            )
 
 
 class CircuitBreaker:
-    """Ends runs whose attempts fail (contract: :class:`ragrounds.base.contracts.Stop`)."""
+    """Stopping rule that ends runs whose attempts fail (contract: :class:`ragrounds.base.contracts.Stop`)."""
 
     epochs_together = False
 
@@ -129,9 +132,9 @@ class CircuitBreaker:
         self._count.count(finished.run.id, finished.run.agent, attempt.status == "failed", attempt.reason)
 
     def reached(self) -> str:
-        """Say which agent's attempts fail and what failed most often; empty: not so many fail."""
+        """Return a message about the failing agent, with the most frequent reason; empty below the limit."""
         return self._count.reached
 
 
 _LONGEST = 200
-"""Letters of a reason that are shown."""
+"""Number of letters of a reason that are shown."""

@@ -1,8 +1,8 @@
-"""The context of one attempt: through it a graph's nodes ask models and search (contract: Context).
+"""Context of one attempt, through which a graph's nodes ask models and search (contract: Context).
 
-It holds the attempt to its caps, numbers the occurrences of equal calls, passes every call to the journal, and records
-it as an event. A graph that runs inside a node of another gets a nested context: its own question and parameters, the
-attempt's calls, caps and trace.
+It enforces the attempt's caps, numbers the occurrences of equal calls, passes every call to the journal, and records it
+as an event. A graph that runs inside a node of another gets a nested context: a separate question and parameters, with
+the attempt's calls, caps and trace.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ R = TypeVar("R", bound=Reply)
 S = TypeVar("S", bound=Struct)
 W = TypeVar("W")
 ANSWER_TOKENS = 1024
-"""Tokens left for the answer in a model's window where nothing else is set."""
+"""Default number of tokens reserved for the answer in a model's window."""
 BLIND = frozenset({"querying", "reading", "refining"})
 """Roles that write queries or read documents: under question-only retrieval they never see the options."""
 BETWEEN_SAMPLES = 1_000_000
-"""Occurrences that lie between two samples of a counterfactual's: more than an attempt can have."""
+"""Offset of occurrence numbers between two samples of a counterfactual: more than an attempt can have."""
 _TURN_TOKENS = 8
-"""Tokens that a chat template may add to a turn."""
+"""Number of tokens that a chat template may add to a turn."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -95,35 +95,38 @@ class AttemptContext(AttemptLog):
     epoch: int
     parameters: Mapping[str, Value]
     models: Mapping[str, Model]
-    """By role; the role ``model`` is always there and stands in for the others. What is asked in the role ``reading``
-    is for the model ``reader``; other roles have their model under their own name, where there is one."""
+    """Models by role; the role ``model`` always exists and replaces missing ones.
+
+    Requests in the role ``reading`` use the model ``reader``; other roles use the model of their own name, if there is
+    one.
+    """
     searcher: Searcher | None
     prompts: Prompts
     journal: Journal
     toolbox: Sequence[AgentTool] = ()
-    """What the agent lists as its tools; none: it has its searcher alone."""
+    """Tools that the agent lists; empty if it has only its searcher."""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """The user's own, for what the searcher uses."""
+    """Prices given by the user, for what the searcher uses."""
     question_only: bool = True
-    """Once the options have been read, nothing is searched and no query is written any more."""
+    """True if searching and writing queries are forbidden once the options have been read."""
     payer: bytes = b""
-    """Marks the calls that this attempt pays for."""
+    """Mark of the calls that this attempt pays for."""
     gold: tuple[str, ...] | None = None
     """Ids of the gold documents, for an oracle alone."""
     recorded: Sequence[str] = ()
-    """How addresses begin whose calls a foreign system's recorder keeps though they are of no known form."""
+    """Address prefixes of calls that a foreign system's recorder records although their form is unknown."""
     guard: LeakGuard = field(default_factory=LeakGuard)
-    """What no search for this question may find."""
+    """Documents and texts that no search for this question may return."""
     at_once: AttemptsAtOnce | None = None
-    """Those of the same foreign system that are in flight."""
+    """Attempts of the same foreign system that are in flight."""
     inside: Callable[..., Awaitable[Attempted]] | None = None
-    """Makes attempts of the agents inside this one, as :meth:`attempt_of`."""
+    """Function that makes attempts of the agents inside this one, like :meth:`attempt_of`."""
     drawn: DrawnValues | None = None
-    """What a foreign system draws from clock and chance; ``None``: that is not recorded."""
+    """Recorded clock and random values of a foreign system; ``None`` if they are not recorded."""
     change: Intervention | None = None
-    """What a counterfactual changes."""
+    """Change that a counterfactual makes."""
     made_searches: int = 0
-    """Searches that were begun."""
+    """Number of searches that were begun."""
     _occurrences: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
     _options_read: bool = False
@@ -131,23 +134,23 @@ class AttemptContext(AttemptLog):
 
     @property
     def question(self) -> Question:
-        """The whole question. Reading its options ends the attempt's searching: see `_check_blind`."""
+        """Return the whole question. Reading its options ends the attempt's searching: see `_check_blind`."""
         self._options_read |= bool(self.item.options)
         return self.item
 
     @property
     def stem(self) -> Stem:
-        """The question without its options."""
+        """Return the question without its options."""
         return self.item.stem
 
     @property
     def seed(self) -> str:
-        """Question and epoch: what every random choice of this attempt is drawn from."""
+        """Return the seed of every random choice of this attempt: question and epoch."""
         return f"{self.item.id}#{self.epoch}"
 
     @property
     def continues(self) -> Continuation:
-        """How the answering model continues a text of its own."""
+        """Return the way in which the answering model continues a text that it began."""
         model = self._model("answering")
         return model.continues if isinstance(model, Continuing) else "turns"
 
@@ -164,14 +167,14 @@ class AttemptContext(AttemptLog):
         if role in BLIND:
             self._check_blind(f"asked a model in the role {role!r}")
         model = self._model(role)
-        # Equal requests have equal keys: lists and tuples, 0 and 0.0, False and None are one thing each.
-        settled: dict[str, Any] = {**arguments}
-        for name, made in (("stop", tuple), ("tools", tuple), ("temperature", float), ("response_format", dict)):
-            if settled.get(name) is not None:
-                settled[name] = made(settled[name])
-        if (logprobs := settled.get("logprobs")) is not None:
-            settled["logprobs"] = None if logprobs is False else int(logprobs is not True and logprobs)
-        return await self.complete(model, Request(messages=tuple(messages), **settled), Reply, role=role)
+        # Equal requests must have equal keys: lists and tuples, 0 and 0.0, False and None are normalized to one form.
+        normalized: dict[str, Any] = {**arguments}
+        for name, convert in (("stop", tuple), ("tools", tuple), ("temperature", float), ("response_format", dict)):
+            if normalized.get(name) is not None:
+                normalized[name] = convert(normalized[name])
+        if (logprobs := normalized.get("logprobs")) is not None:
+            normalized["logprobs"] = None if logprobs is False else int(logprobs is not True and logprobs)
+        return await self.complete(model, Request(messages=tuple(messages), **normalized), Reply, role=role)
 
     async def complete(
         self,
@@ -182,9 +185,9 @@ class AttemptContext(AttemptLog):
         role: str = "answering",
         prices: Mapping[str, Price] = MappingProxyType({}),
     ) -> R:
-        """Have a model, or another server, answer a request: once for each key, in the journal before it is used.
+        """Let a model, or another server, answer a request: once for each key, and in the journal before it is used.
 
-        `prices` are those of replies that the server itself knows no price of.
+        `prices` apply to replies for which the server itself knows no price.
 
         Raises:
             AttemptEnded: a cap is reached, the provider refused, or gave a response without choices.
@@ -196,7 +199,7 @@ class AttemptContext(AttemptLog):
         self.check_caps()
         code = getattr(model, "code", "")
         first = _digest("model", model.spec, *([code] if code else ()), request, self.epoch)
-        # The same question asked again in one attempt is another sample: it must not be answered by the first reply.
+        # A repeated request in one attempt is a new sample: it must not be answered by the first reply.
         occurrence = self._occurrences[first]
         self._occurrences[first] += 1
         if self.change is not None:
@@ -208,18 +211,22 @@ class AttemptContext(AttemptLog):
         faults: list[Fault] = []
 
         def request_price() -> float | None:
-            """Dollars of what is asked alone."""
+            """Return the price of the request alone, in dollars."""
             return _price_of(model, kind(text="", usage=request_usage(request), busy=0.0), prices)
 
-        async def asked() -> R:
-            """Ask. A response without choices is no reply: it is not recorded, and is asked for again on resuming."""
-            given = await model.complete(request, faults)
-            if given.finish == "none":
-                self.add_cost(given.usage, _price_of(model, believed(given, request), prices), False, request_price())
+        async def call_model() -> R:
+            """Call the model. A response without choices is not recorded as a reply, and is requested again on
+            resuming.
+            """
+            response = await model.complete(request, faults)
+            if response.finish == "none":
+                self.add_cost(
+                    response.usage, _price_of(model, believed(response, request), prices), False, request_price()
+                )
                 raise CallFailed("no_choices", "the provider's response has no choices")
-            return given
+            return response
 
-        answered, ended = await self._once(entry, asked, kind, role, role, faults, request_price)
+        answered, ended = await self._once(entry, call_model, kind, role, role, faults, request_price)
         reply = believed(answered, request)
         price = _price_of(model, reply, prices)
         ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults))
@@ -235,20 +242,21 @@ class AttemptContext(AttemptLog):
         entry: Entry,
         make: Callable[[], Awaitable[S]],
         kind: type[S],
-        what: str,
+        description: str,
         role: str,
         faults: list[Fault],
         request_price: Callable[[], float | None] = lambda: None,
     ) -> tuple[S, Callable[..., None]]:
-        """A call, made once for its key and in the journal before it is used; and what ends it in the log.
+        """Make a call once for its key, and write it to the journal before it is used. Return the answer and the
+        function that ends the call in the log.
 
         Raises:
-            CallFailed: no answer after all tries; the log has it already.
+            CallFailed: no answer after all tries; it is already in the log.
         """
-        begun = self.begin_call(entry.actor, what, entry.kind)
+        started = self.begin_call(entry.actor, description, entry.kind)
         ended = partial(
             self.end_call,
-            begun,
+            started,
             entry.actor,
             role=role,
             kind=entry.kind,
@@ -264,21 +272,22 @@ class AttemptContext(AttemptLog):
             ended(faults=error.faults or tuple(faults), error=error.message)
             raise
         finally:
-            # Only the call itself counts as in flight: a cap that is reached meanwhile must not wait for our reading.
+            # Only the call itself counts as in flight: a cap that is reached meanwhile must not wait for parsing.
             self.flies(-1)
         return answer, partial(ended, cached=cached)
 
     def wait(self, asked: Coroutine[object, object, W]) -> W:
-        """Have a call made from a plain function that runs in a thread, and wait for it: see :class:`ThreadBridge`."""
+        """Wait for a call from a plain function that runs in a thread: see :class:`ThreadBridge`."""
         return self._threads.wait(asked)
 
     def close(self) -> None:
-        """End what threads of the attempt still ask for: the attempt has ended."""
+        """Cancel the calls that threads of the attempt still wait for: the attempt has ended."""
         self._threads.close()
 
     async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
-        """Give the `k` best passages of the agent's corpus, or of all that its tools search, in turn. An empty query
-        finds nothing and is not sent, unless `empty`.
+        """Return the `k` best passages of the agent's corpus, or of all corpora that its tools search, interleaved.
+
+        An empty query finds nothing and is not sent, unless `empty`.
 
         Raises:
             UserError: the agent has no corpus, or has read the options under question-only retrieval.
@@ -288,44 +297,46 @@ class AttemptContext(AttemptLog):
         if self._threads.elsewhere:
             return await self._threads.across(self.search(query, k, empty=empty))
         if self.toolbox:
-            return await self._refined(query, await self._search_with_all(query, k, empty=empty))
+            return await self._refine(query, await self._search_with_all(query, k, empty=empty))
         if self.searcher is None:
             raise UserError("This agent searches, but no corpus was given. Give one with --corpus.")
-        return await self._refined(query, await self._searched(self.searcher, query, k, empty=empty))
+        return await self._refine(query, await self._search_recorded(self.searcher, query, k, empty=empty))
 
-    async def _refined(self, query: Query, found: tuple[Passage, ...]) -> tuple[Passage, ...]:
-        """What is left of what was found, by the agent's `refine`; prompts show that alone."""
-        if "refine" not in self.parameters or not found:
-            return found
-        kept: tuple[Passage, ...] = await catalogue.refining().refined(
-            self, str(self.parameters["refine"]), query.text, found
+    async def _refine(self, query: Query, passages: tuple[Passage, ...]) -> tuple[Passage, ...]:
+        """Filter passages by the agent's `refine` parameter; prompts show only the result."""
+        if "refine" not in self.parameters or not passages:
+            return passages
+        refined: tuple[Passage, ...] = await catalogue.refining().refined(
+            self, str(self.parameters["refine"]), query.text, passages
         )
-        self._passages.update({passage.id: passage for passage in kept})
-        return kept
+        self._passages.update({passage.id: passage for passage in refined})
+        return refined
 
     async def _search_with_all(self, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
-        """Ask everything in the toolbox that searches, and take what is found in turn; then read on with what reads."""
-        asked: list[Coroutine[object, object, Sequence[Passage]]] = []
+        """Search with every searcher in the toolbox, interleave the results, and replace them by longer texts with
+        tools that read.
+        """
+        searches: list[Coroutine[object, object, Sequence[Passage]]] = []
         for tool in self.toolbox:
             if tool.searcher is not None:
-                asked.append(self._searched(tool.searcher, query, k, empty=empty))
+                searches.append(self._search_recorded(tool.searcher, query, k, empty=empty))
             elif tool.argument and tool.spec.startswith(MCP):
-                asked.append(self._passages_by(tool, {tool.argument: query.text}))
-        found = in_turn(await asyncio.gather(*asked), k)
-        self._passages.update({passage.id: passage for passage in found})
+                searches.append(self._passages_by(tool, {tool.argument: query.text}))
+        passages = in_turn(await asyncio.gather(*searches), k)
+        self._passages.update({passage.id: passage for passage in passages})
         readers = {tool.spec.partition("[")[0]: tool for tool in self.toolbox if tool.use is not None}
-        read = [await self._read_on(passage, readers) for passage in found]
-        self._passages.update({passage.id: passage for passage in read})
-        return tuple(read)
+        full_passages = [await self._read_on(passage, readers) for passage in passages]
+        self._passages.update({passage.id: passage for passage in full_passages})
+        return tuple(full_passages)
 
     async def _read_on(self, passage: Passage, readers: Mapping[str, AgentTool]) -> Passage:
-        """The passage with the text of its page, or with what stands around it, where a tool reads that."""
+        """Return the passage with the text of its page, or with its surrounding text, if a tool reads that."""
         text = ""
         if FETCH in readers and passage.id.startswith(("http://", "https://")):
-            asked = {"url": passage.id, "looking_for": passage.text[:4000]}
-            text = "\n".join(one.text for one in await self._passages_by(readers[FETCH], asked))
+            arguments = {"url": passage.id, "looking_for": passage.text[:4000]}
+            text = "\n".join(part.text for part in await self._passages_by(readers[FETCH], arguments))
         elif READ in readers and self.searcher is not None and passage.corpus == self.searcher.corpus:
-            text = "\n".join(one.text for one in await self._passages_by(readers[READ], {"passage": passage.id}))
+            text = "\n".join(part.text for part in await self._passages_by(readers[READ], {"passage": passage.id}))
         return replace(passage, text=text) if text.strip() else passage
 
     async def _passages_by(self, tool: AgentTool, arguments: Mapping[str, object]) -> tuple[Passage, ...]:
@@ -334,12 +345,14 @@ class AttemptContext(AttemptLog):
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that the agent lists, as they are described to a model."""
+        """Return the tools that the agent lists, as they are described to a model."""
         return tuple(tool.tool for tool in self.toolbox)
 
     async def use(self, tool: str, arguments: Mapping[str, object], *, k: int = 5) -> ToolAnswer:
-        """Use a tool of the agent's. What a search finds are passages; arguments that are not of its schema, and what
-        failed for good, are answered with a text that says so.
+        """Use one of the agent's tools.
+
+        Results of a search are returned as passages. Arguments that do not match the schema, and permanent failures,
+        are answered with a text that reports them.
 
         Raises:
             UserError: the agent lists no such tool, or has read the options under question-only retrieval.
@@ -348,36 +361,36 @@ class AttemptContext(AttemptLog):
         """
         if self._threads.elsewhere:
             return await self._threads.across(self.use(tool, arguments, k=k))
-        chosen = next((one for one in self.toolbox if one.tool.name == tool), None)
-        if chosen is None:
-            names = [one.tool.name for one in self.toolbox]
+        selected = next((listed for listed in self.toolbox if listed.tool.name == tool), None)
+        if selected is None:
+            names = [listed.tool.name for listed in self.toolbox]
             has = ", ".join(names) or "none"
             raise UserError(f"The agent has no tool {tool!r}.{nearest(tool, names)} It has {has}.")
         try:
-            if chosen.searcher is None:
-                return await self._used(chosen, arguments)
-            query = Query(chosen.text_argument(arguments))
+            if selected.searcher is None:
+                return await self._used(selected, arguments)
+            query = Query(selected.text_argument(arguments))
             return ToolAnswer(
-                "", await self._refined(query, await self._searched(chosen.searcher, query, k, empty=False))
+                "", await self._refine(query, await self._search_recorded(selected.searcher, query, k, empty=False))
             )
         except WrongArguments as problem:
             self.note("malformed_call", f"{tool}: {problem}")
             return ToolAnswer(msgspec.json.encode({"error": str(problem)}).decode())
 
     async def _used(self, tool: AgentTool, arguments: Mapping[str, object]) -> ToolAnswer:
-        """A use of a tool that does not search: once for each key, in the journal before its answer is used."""
+        """Use a tool that does not search: once for each key, and in the journal before its answer is used."""
         self._check_blind("used a tool")
         await self.under_cap()
         self.check_caps()
-        if tool.spec == READ and (known := self._passages.get(str(arguments.get("passage")))) is not None:
-            arguments = {**arguments, DOCUMENT: known.document}
-        given = msgspec.json.encode(arguments, order="deterministic").decode()
-        request = ToolRequest(tool=tool.tool.name, query=given)
+        if tool.spec == READ and (passage := self._passages.get(str(arguments.get("passage")))) is not None:
+            arguments = {**arguments, DOCUMENT: passage.document}
+        arguments_text = msgspec.json.encode(arguments, order="deterministic").decode()
+        request = ToolRequest(tool=tool.tool.name, query=arguments_text)
         key = _digest("tool", tool.actor, sorted(tool.codes.items()), request).hex()
         use = tool.use
 
         async def answered() -> ToolAnswer:
-            """Use it."""
+            """Use the tool."""
             if use is None:
                 raise UserError(f"{tool.spec} searches: it is no tool of its own.")
             try:
@@ -386,14 +399,14 @@ class AttemptContext(AttemptLog):
                 raise CallFailed(problem.kind, str(problem)) from problem
 
         entry = Entry(key=key, kind="tool", actor=tool.actor, request=request)
-        answer, ended = await self._once(entry, answered, ToolAnswer, given, "using", [])
-        found = tuple(passage.id for passage in answer.passages)
-        ended(price=tool.price, passages=found, usage=Usage())
+        answer, ended = await self._once(entry, answered, ToolAnswer, arguments_text, "using", [])
+        passage_ids = tuple(passage.id for passage in answer.passages)
+        ended(price=tool.price, passages=passage_ids, usage=Usage())
         self._passages.update({passage.id: passage for passage in answer.passages if passage.id not in self._passages})
         return answer
 
-    async def _searched(self, searcher: Searcher, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
-        """One search: once for each key, in the journal before what it found is used."""
+    async def _search_recorded(self, searcher: Searcher, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
+        """Make one search: once for each key, and in the journal before its results are used."""
         self._check_blind("searched")
         await self.under_cap()
         self.check_caps()
@@ -407,7 +420,8 @@ class AttemptContext(AttemptLog):
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
         guard = self.guard
         request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
-        # Only where something is withheld: a field that was given is a part of the key, whatever its value.
+        # The fields are set only if documents are withheld: a field that is set is a part of the key, whatever its
+        # value.
         if guard.documents:
             request = replace(request, withheld=tuple(sorted(guard.documents)))
         if guard.question:
@@ -415,10 +429,10 @@ class AttemptContext(AttemptLog):
         key = _digest("search", searcher.spec, searcher_code(searcher), request).hex()
         entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
 
-        async def found() -> SearchResult:
-            """Search, and collect what it used."""
+        async def run_search() -> SearchResult:
+            """Search, and collect the resources that the search used."""
             guarded = GuardedSearcher(searcher, guard) if guard.documents or guard.question else None
-            asked = guarded or searcher
+            effective = guarded or searcher
             searched = datetime.now(UTC).isoformat(timespec="seconds") if LIVE in searcher.corpus else ""
             with (
                 USED.collecting() as used,
@@ -426,16 +440,16 @@ class AttemptContext(AttemptLog):
                 SEARCH_NOTES.collecting() as notes,
             ):
                 try:
-                    if mean and isinstance(asked, MeanSearcher):
-                        passages = await asked.search_mean(mean, k)
+                    if mean and isinstance(effective, MeanSearcher):
+                        passages = await effective.search_mean(mean, k)
                     else:
-                        passages = await asked.search(query.text, k)
+                        passages = await effective.search(query.text, k)
                 except GaveUp as problem:
                     raise CallFailed(problem.kind, str(problem)) from problem
             withheld = guarded.withheld if guarded else 0
             return SearchResult(tuple(passages), (*used, *requests), withheld, tuple(notes), searched)
 
-        result, ended = await self._once(entry, found, SearchResult, query.text, "searching", [])
+        result, ended = await self._once(entry, run_search, SearchResult, query.text, "searching", [])
         if self.change is not None:
             result = replace(result, passages=self.change.passages(number, result.passages))
         ids = tuple([passage.id for passage in result.passages])
@@ -448,44 +462,44 @@ class AttemptContext(AttemptLog):
         return result.passages
 
     def passage(self, id: str) -> Passage:
-        """Give a passage that a search of this attempt returned."""
+        """Return a passage that a search of this attempt returned."""
         return self._passages[id]
 
     def gold_passages(self) -> tuple[Passage, ...]:
-        """Give the passages of the gold documents that the corpus holds; the others are noted in the trace.
+        """Return the passages of the gold documents that the corpus contains; missing ones are noted in the trace.
 
         Raises:
-            UserError: the agent is no oracle, or its corpus cannot give documents.
+            UserError: the agent is no oracle, or its corpus cannot return documents.
         """
         if self.gold is None:
             raise UserError("Only an agent with `oracle = true` in its file may see gold documents.")
         if not isinstance(self.searcher, Library):
             raise UserError("An oracle needs a corpus that can return whole documents. Give one with --corpus.")
-        found: list[Passage] = []
+        gold: list[Passage] = []
         for id in self.gold:
             passages = self.searcher.document(id)
             if not passages:
                 self.note("gold_missing", f"the corpus does not contain the gold document {id}")
-            found += passages
-        self._passages.update({passage.id: passage for passage in found})
-        return tuple(found)
+            gold += passages
+        self._passages.update({passage.id: passage for passage in gold})
+        return tuple(gold)
 
     def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
-        """Give a context in which the question is `stem`, without options; its calls count for this attempt."""
+        """Return a context in which the question is `stem`, without options; its calls count for this attempt."""
         return NestedContext(self, self.item.benchmark, stem, parameters, self.prompts, role)
 
     async def answer_of(self, agent: str) -> str:
-        """Run another agent on this question's stem, inside this attempt, and give its final answer.
+        """Run another agent on this question's stem, inside this attempt, and return its final answer.
 
         It uses this attempt's models, corpus, journal and caps.
 
         Raises:
             UserError: there is no such agent, or it cannot run inside another.
         """
-        inside = check_subagent(open_agent(agent))
-        prompts = PromptFolder(inside.card.prompts, inside.layout)
-        context = NestedContext(self, self.item.benchmark, self.stem, inside.parameters, prompts, "querying")
-        state = await catalogue.build(inside.card.graph).compile().ainvoke({}, context=context)
+        subagent = check_subagent(open_agent(agent))
+        prompts = PromptFolder(subagent.card.prompts, subagent.layout)
+        context = NestedContext(self, self.item.benchmark, self.stem, subagent.parameters, prompts, "querying")
+        state = await catalogue.build(subagent.card.graph).compile().ainvoke({}, context=context)
         return str(state.get("answer", ""))
 
     async def attempt_of(self, parameter: str, *, which: int = 0, epoch: int = 0, likely: bool = False) -> Attempted:
@@ -499,7 +513,9 @@ class AttemptContext(AttemptLog):
         return await self.inside(self, parameter, which=which, epoch=epoch, likely=likely)
 
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
-        """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
+        """Return the number of tokens that `messages` and the answer leave free; ``None`` if the model's window is not
+        known.
+        """
         model = self._model(role)
         if model.window is None:
             return None
@@ -507,15 +523,15 @@ class AttemptContext(AttemptLog):
         return max(0, model.window - used - ANSWER_TOKENS)
 
     def count(self, text: str, *, role: str = "answering") -> int:
-        """Tokens of a text."""
+        """Count the tokens of a text."""
         return self._model(role).count(text)
 
     def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
-        """The longest beginning of a text that has at most `tokens` tokens."""
+        """Return the longest beginning of a text that has at most `tokens` tokens."""
         return self._model(role).cut(text, tokens)
 
     def _price(self, result: SearchResult) -> float | None:
-        """Dollars of a search; ``None``: not known."""
+        """Return the price of a search in dollars; ``None`` if it is not known."""
         total: float | None = 0.0
         for used in result.used:
             price = used_price(used, self.prices)
@@ -530,24 +546,26 @@ class AttemptContext(AttemptLog):
             raise UserError(f"No model was given for the role {role!r}. Give one with --model.")
         return self.change.model(self.made_searches, role, model) if self.change is not None else model
 
-    def _check_blind(self, deed: str) -> None:
-        """Question-only retrieval (MIRAGE, Section 3.1), kept by order: what follows the options may come from them."""
+    def _check_blind(self, action: str) -> None:
+        """Check question-only retrieval (MIRAGE, Section 3.1). It is enforced by order: anything after the options may
+        depend on them.
+        """
         if self.question_only and self._options_read:
             raise UserError(
-                f"The node {self._step()[1]!r} {deed} after the question's options had been read; under "
+                f"The node {self._step()[1]!r} {action} after the question's options had been read; under "
                 "question-only retrieval only the answering node may read them (use `context.stem`). To search with "
                 "the options, set `question_only = false` in the agent's file, or give AGENT[question_only=false]."
             )
 
 
 def guard_of(card: Card, question: Question, gold: Gold) -> LeakGuard:
-    """What no search of an agent for a question may find."""
+    """Return the documents and texts that no search of an agent for a question may return."""
     withheld = frozenset(gold.withheld) if card.guard else frozenset[str]()
     return LeakGuard(withheld, question.text if card.guard_near else "", card.guard_near)
 
 
 def _price_of(server: Server[R], reply: R, prices: Mapping[str, Price]) -> float | None:
-    """Dollars of a reply, by its own server's prices or else by the list; ``None``: not known."""
+    """Return the price of a reply in dollars, by its server's prices or else by the list; ``None`` if unknown."""
     price = server.price(reply)
     listed = prices.get(parse(server.spec).name) if prices and price is None else None
     return listed.of(reply.usage, reply.busy) if listed else price

@@ -1,9 +1,9 @@
-"""What systems draw from clock and chance, in the journal: loaded before an attempt, recorded as it goes on.
+"""Clock and random values that systems use, in the journal: loaded before an attempt, recorded as it proceeds.
 
-The key is what an attempt is of (agent, question, epoch) and not its run, so that a new run and a changed prompt find
-in the journal what is asked as before. What is drawn between two calls is one record; the next one's key follows from
-its own. Where another attempt was there first, as of the same agent in another process, a record has a key of its own
-by who pays for the attempt.
+The key depends on the attempt (agent, question, epoch) and not on its run, so that a new run and a changed prompt find
+the values of unchanged calls in the journal. The values between two calls are one record, whose key determines the key
+of the next. If another attempt has used a key already, such as one of the same agent in another process, the record
+gets a separate key that depends on who pays for the attempt.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from ragrounds.evals.store.store import now
 from ragrounds.recorder.clock import DRAWING, MOST, Values
 
 _CHANGES_NOTHING = ("clock", "in_process", "python")
-"""Settings of an agent that change nothing of what it draws, nor do its limits."""
+"""Settings of an agent that do not change the values that it uses; neither do its limits."""
 _KEPT = 24 * 3600.0
-"""Seconds for which what a module drew at its import is given back under ``fresh``: no killed run pays twice."""
+"""Seconds for which the values that a module used at its import are reused under ``fresh``: no killed run pays twice.
+"""
 
 
 OPENINGS: dict[str, DrawnValues] = {}
-"""What systems drew that this process has opened last, by file or module."""
+"""Values of the systems that this process has opened last, by file or module."""
 
 
 class _Drawn(Struct):
@@ -43,38 +44,41 @@ class _Drawn(Struct):
 
 class _DrawnFor(Struct):
     text: str
-    """What drew it, for people who read a journal file."""
+    """Description of the attempt, for people who read a journal file."""
 
 
 class DrawnValues:
-    """What one attempt, or the opening of a system, draws: given by `values`, kept in the journal."""
+    """Recorded clock and random values of one attempt, or of the opening of a system: served by `values`, stored in the
+    journal.
+    """
 
     def __init__(self, actor: str, what: str, root: object, payer: bytes = b"") -> None:
-        self.values = Values(told=self._told)
+        self.values = Values(told=self._remember)
         self.keys: list[str] = []
-        """Of the records that it rests on."""
+        """Keys of the records that were used."""
         self.recorded = 0
-        """Values in these."""
-        self._actor, self._what, self._payer = actor, what, payer
+        """Number of values in these records."""
+        self._actor, self._description, self._payer = actor, what, payer
         self._opening: DrawnValues | None = None
         self._next = _key(msgspec.msgpack.encode(root))
         self._unwritten: dict[str, str] = {}
         self._lock = threading.Lock()
 
     async def load(self, journal: StoreJournal) -> DrawnValues:
-        """Read what was drawn before. Under ``fresh`` that is what the same attempt drew."""
-        while found := await self._found(journal):
-            key, held = found
-            self.values.known.update(list(held.items())[:MOST])
-            self._follow(key, len(held))
+        """Read the values that were recorded before. Under ``fresh`` these are only the values of the same attempt."""
+        while record := await self._next_record(journal):
+            key, recorded_values = record
+            self.values.known.update(list(recorded_values.items())[:MOST])
+            self._follow(key, len(recorded_values))
         return self
 
     def load_at_first(self, journal: StoreJournal) -> DrawnValues:
-        """Read what was drawn before once something is drawn: it may be in any thread, and most attempts draw
-        nothing."""
+        """Delay reading the recorded values until the first value is needed. This may be in any thread, and most
+        attempts need none.
+        """
 
         def load() -> None:
-            """Read it on the loop beside, and wait."""
+            """Read the values on the side loop, and wait."""
             side = side_of(journal)
             asyncio.run_coroutine_threadsafe(self.load(side.journal), side.loop).result()
 
@@ -82,40 +86,48 @@ class DrawnValues:
         return self
 
     async def open(self, journal: StoreJournal, values: Values) -> DrawnValues:
-        """Read what was drawn when a system was opened last, for it that is opened now. Under ``fresh`` it is drawn
-        anew, unless that was today."""
+        """Read the values that were recorded when a system was last opened, for a system that is opened now.
+
+        Under ``fresh`` they are generated again, unless they were recorded within the last day.
+        """
         root, number, newest = self._next.encode(), 0, None
-        while found := await journal.drawn(self._entry(_key(root, number.to_bytes(4, "big"))), _Drawn):
-            newest, number = found, number + 1
+        while record := await journal.drawn(self._entry(_key(root, number.to_bytes(4, "big"))), _Drawn):
+            newest, number = record, number + 1
         fresh = newest is not None and journal.mode == "fresh" and now() - newest[2] > _KEPT
         self._next = _key(root, (number if fresh else max(0, number - 1)).to_bytes(4, "big"))
         if newest is not None and not fresh:
             await self.load(journal)
-        # What this process has drawn already, for another store, is what its modules hold.
-        held, known = dict(values.known), self.values.known
-        values.known.update({place: value for place, value in known.items() if not held})
-        self._unwritten = {place: value for place, value in held.items() if place not in known}
-        self.values, values.told = values, self._told
+        # Values that this process has used already, for another store, are in its loaded modules, so they take
+        # precedence.
+        process_values, recorded_values = dict(values.known), self.values.known
+        values.known.update({source: value for source, value in recorded_values.items() if not process_values})
+        self._unwritten = {source: value for source, value in process_values.items() if source not in recorded_values}
+        self.values, values.told = values, self._remember
         return self
 
     def flush(self, journal: StoreJournal, asked: Callable[[], bytes] | None = None) -> None:
-        """Record what is not yet, and of an attempt's identifiers those that a call asks: any other is drawn anew
-        another time, as it may name what the system itself keeps elsewhere."""
+        """Record the values that are not yet recorded. Identifiers are recorded only if a call contains them.
+
+        An identifier that no call contains is generated again another time, because it may name an object that the
+        system keeps elsewhere.
+        """
         if not self._unwritten or journal.mode == "replay":
             return
         with self._lock:
-            ids = {place: value for place, value in self._unwritten.items() if " uuid" in place}
+            ids = {source: value for source, value in self._unwritten.items() if " uuid" in source}
             text = asked() if ids and asked else b""
-            unseen = {place: value for place, value in ids.items() if asked and value[:8].encode() not in text}
-            taken = {place: value for place, value in self._unwritten.items() if place not in unseen}
-            self._unwritten = unseen
-            for key in (self._next, self._own) if taken else ():
-                if journal.draw(self._entry(key), _Drawn(taken)):
-                    self._follow(key, len(taken))
+            ids_not_sent = {source: value for source, value in ids.items() if asked and value[:8].encode() not in text}
+            to_record = {source: value for source, value in self._unwritten.items() if source not in ids_not_sent}
+            self._unwritten = ids_not_sent
+            for key in (self._next, self._own_key) if to_record else ():
+                if journal.draw(self._entry(key), _Drawn(to_record)):
+                    self._follow(key, len(to_record))
                     return
 
     def end(self, journal: StoreJournal) -> str:
-        """Record the rest; gives a note of it all for the attempt's trace, or nothing."""
+        """Record the remaining values, and return a note about all of them for the attempt's trace; empty if there are
+        none.
+        """
         self.flush(journal, bytes)
         opening = self._opening
         if not (keys := [*(opening.keys if opening else ()), *self.keys]):
@@ -125,15 +137,15 @@ class DrawnValues:
         return f"{values} of clock and chance, given back on resume and replay: {' '.join(keys)}"
 
     @property
-    def _own(self) -> str:
+    def _own_key(self) -> str:
         return _key(self._next.encode(), self._payer)
 
-    async def _found(self, journal: StoreJournal) -> tuple[str, dict[str, str]] | None:
-        """The next record: the attempt's own, or, but under ``fresh``, anybody's."""
-        for key in (self._own, self._next) if self._payer else (self._next,):
-            found = await journal.drawn(self._entry(key), _Drawn)
-            if found is not None and (journal.mode != "fresh" or found[1] == self._payer):
-                return key, found[0].values
+    async def _next_record(self, journal: StoreJournal) -> tuple[str, dict[str, str]] | None:
+        """Return the next record: the attempt's own, or, except under ``fresh``, that of any attempt."""
+        for key in (self._own_key, self._next) if self._payer else (self._next,):
+            record = await journal.drawn(self._entry(key), _Drawn)
+            if record is not None and (journal.mode != "fresh" or record[1] == self._payer):
+                return key, record[0].values
         return None
 
     def _follow(self, key: str, count: int) -> None:
@@ -141,41 +153,47 @@ class DrawnValues:
         self.recorded += count
         self._next = _key(key.encode())
 
-    def _told(self, place: str, value: str) -> None:
+    def _remember(self, source: str, value: str) -> None:
         with self._lock:
-            self._unwritten[place] = value
+            self._unwritten[source] = value
 
     def _entry(self, key: str) -> Entry:
         actor = f"clock and chance of {self._actor}"
-        return Entry(key=key, kind="tool", actor=actor, request=_DrawnFor(self._what), payer=self._payer)
+        return Entry(key=key, kind="tool", actor=actor, request=_DrawnFor(self._description), payer=self._payer)
 
 
 class AgentDraws:
-    """What the attempts of an agent draw. One whose system has the real clock draws nothing, and neither does one of
-    this process as long as no file is loaded here that could: what such a file draws while the attempt goes on that
-    loads it is its own.
+    """Recorded values for the attempts of an agent.
+
+    An agent has no recorded values if its system uses the real clock, or runs in this process while no loaded file
+    could use recorded values. Values that such a file uses during the attempt that loads it belong to that attempt.
 
     Args:
-        agent: whose code draws.
-        here: its system is in this process.
+        agent: whose code uses the values.
+        here: True if its system is in this process.
     """
 
     def __init__(self, agent: Agent, *, here: bool) -> None:
         spec = parse(agent.spec)
-        set_ = {k: v for k, v in spec.parameters.items() if k not in _CHANGES_NOTHING and not k.startswith("limits.")}
-        self._actor, self._module = str(Spec(spec.name, set_)), module_named(agent.card.graph)
+        settings = {
+            k: v for k, v in spec.parameters.items() if k not in _CHANGES_NOTHING and not k.startswith("limits.")
+        }
+        self._actor, self._module = str(Spec(spec.name, settings)), module_named(agent.card.graph)
         self._real = bool(agent.card.clock) or agent.card.endpoint is not None or not is_foreign(agent.card)
-        self._here = here
+        self._in_process = here
 
     async def of(self, journal: StoreJournal, question: Question, epoch: int, payer: bytes) -> DrawnValues | None:
-        """What an attempt draws; ``None``: nothing. `payer` marks the calls that it pays for. What was drawn before
-        goes with the question to a system in a process of its own."""
-        if self._real or (self._here and not DRAWING):
+        """Return the recorded values for an attempt; ``None`` if it uses none. `payer` marks the calls that it pays
+        for.
+
+        Values that were recorded before are sent with the question to a system in a separate process.
+        """
+        if self._real or (self._in_process and not DRAWING):
             return None
-        what = f"{question.benchmark} {question.id}, epoch {epoch}"
-        made = DrawnValues(self._actor, what, (self._actor, question.benchmark, question.id, epoch), payer)
-        made._opening = OPENINGS.get(self._module)
-        return made.load_at_first(journal) if self._here else await made.load(journal)
+        description = f"{question.benchmark} {question.id}, epoch {epoch}"
+        recorded = DrawnValues(self._actor, description, (self._actor, question.benchmark, question.id, epoch), payer)
+        recorded._opening = OPENINGS.get(self._module)
+        return recorded.load_at_first(journal) if self._in_process else await recorded.load(journal)
 
 
 def _key(*parts: bytes) -> str:

@@ -1,7 +1,6 @@
-"""What is in flight: attempts of this process that have begun and not ended.
+"""Attempts in flight: attempts of this process that have begun and not ended.
 
-Nothing of it is in the store, and nothing is copied until somebody looks: the logs of the attempts are read where they
-are.
+They are not in the store, and nothing is copied until a reader asks: the logs of the attempts are read directly.
 """
 
 from __future__ import annotations
@@ -16,48 +15,48 @@ from ragrounds.base.records import Entered, Left, Run
 from ragrounds.evals.engine.attempt_log import AttemptLog
 
 _LONGEST = 300
-"""Characters of what a call asks."""
+"""Largest number of characters of a call's query."""
 
 
 class LiveCall(Struct, frozen=True, kw_only=True):
-    """A call that has begun and not ended."""
+    """Call that has begun and not ended."""
 
     kind: str
     actor: str
     what: str
-    """The query of a search, the role of a model's call."""
+    """Query of a search, or role of a model's call."""
     node: str
     step: int
     at: float
-    """When it began, in seconds since the epoch."""
+    """Time at which it began, in seconds since the epoch."""
 
 
 class LiveAttempt(Struct, frozen=True, kw_only=True):
-    """An attempt that has begun and not ended."""
+    """Attempt that has begun and not ended."""
 
     run: str
-    """The run's id."""
+    """Id of the run."""
     agent: str
     question_id: str
     epoch: int
     at: float
-    """When it began, in seconds since the epoch."""
+    """Time at which it began, in seconds since the epoch."""
     node: str
-    """The node that is running, the one entered last; empty: none."""
+    """Node that is running, the one entered last; empty if no node is running."""
     steps: int
-    """Nodes that were entered."""
+    """Number of nodes that were entered."""
     model_calls: int
-    """Calls of models that ended."""
+    """Number of model calls that ended."""
     searches: int
-    """Searches that ended."""
+    """Number of searches that ended."""
     tokens: int | None
     cost_uncached: float | None
     doing: tuple[LiveCall, ...]
-    """Calls in flight, in the order in which they began. None: the node itself works."""
+    """Calls in flight, in the order in which they began. Empty while the node itself works."""
 
 
 class InFlight:
-    """The attempts in flight of a process; safe to use from any thread."""
+    """Attempts in flight of a process; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._flights: dict[int, tuple[Run, str, int, float, AttemptLog]] = {}
@@ -74,16 +73,16 @@ class InFlight:
             del self._flights[number]
 
     def attempts(self) -> tuple[LiveAttempt, ...]:
-        """All attempts in flight, in the order in which they began."""
+        """Return all attempts in flight, in the order in which they began."""
         return tuple(_live(*flight) for flight in self._flights.copy().values())
 
 
 IN_FLIGHT = InFlight()
-"""The attempts in flight of this process."""
+"""Attempts in flight of this process."""
 
 
-def _live(run: Run, question_id: str, epoch: int, at: float, log: AttemptLog) -> LiveAttempt:
-    # The log goes on while it is read: what is looked at is a copy.
+def _live(run: Run, question_id: str, epoch: int, started_at: float, log: AttemptLog) -> LiveAttempt:
+    # The log changes while it is read, so a copy is used.
     events, doing, usage = log.events.copy(), list(log.doing.values()), log.usage
     entered = [event for event in events if isinstance(event, Entered)]
     left = {event.step for event in events if isinstance(event, Left)}
@@ -92,7 +91,7 @@ def _live(run: Run, question_id: str, epoch: int, at: float, log: AttemptLog) ->
         agent=run.agent,
         question_id=question_id,
         epoch=epoch,
-        at=at,
+        at=started_at,
         node=next((event.node for event in reversed(entered) if event.step not in left), ""),
         steps=len(entered),
         model_calls=log.calls["model"],

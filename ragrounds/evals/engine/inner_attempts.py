@@ -1,7 +1,7 @@
-"""Attempts of agents inside the attempt of another, which a wrapper such as `self_consistency` asks for.
+"""Attempts of agents inside the attempt of another, which a wrapper such as `self_consistency` makes.
 
-Each has a context of its own (question, epoch, models, corpus, prompts, occurrences), so that it asks exactly what the
-agent alone asks, and the journal makes that once for both. Events, sums and caps are those of the attempt around it.
+Each has a separate context (question, epoch, models, corpus, prompts, occurrences), so that its calls equal those of
+the agent alone, and the journal makes them once for both. Events, sums and caps are those of the enclosing attempt.
 """
 
 from __future__ import annotations
@@ -36,52 +36,52 @@ from ragrounds.prompts.loader import PromptFolder
 from ragrounds.recorder.observer import STEP, step_here
 
 ForeignRun = Callable[[System, AttemptContext, str], Any]
-"""Has a system answer, and gives its :class:`ragrounds.base.records.Answer`."""
+"""Function that lets a system answer and returns its :class:`ragrounds.base.records.Answer`."""
 
 
-class _Shared(list[Event]):
-    """Events of one attempt that are events of the attempt around it too."""
+class _SharedEvents(list[Event]):
+    """Events of one attempt that are also events of the enclosing attempt."""
 
     def __init__(self, around: list[Event]) -> None:
         super().__init__()
         self._around = around
 
     def append(self, event: Event) -> None:
-        """Add an event to both."""
+        """Add an event to both attempts."""
         super().append(event)
         self._around.append(event)
 
 
 class InnerContext(AttemptContext):
-    """The context of an attempt inside another: its log is that of the attempt around it (see below the class)."""
+    """Context of an attempt inside another. Its log is that of the enclosing attempt (see below the class)."""
 
-    def __init__(self, around: AttemptContext, **own: Any) -> None:
+    def __init__(self, around: AttemptContext, **overrides: Any) -> None:
         vars(self).update(vars(around))
         self.around = around
-        around._step()  # the node around is entered before what it runs
+        around._step()  # the enclosing node is entered before the nodes inside it
         self.task = step_here().rpartition("|")[2].rpartition(":")[2]
-        self.shared = _Shared(around.events)
+        self.shared = _SharedEvents(around.events)
         self.likely = False
         self.likelihood: float | None = None
         self._occurrences, self._passages, self._options_read = Counter(), {}, False
         self._threads = ThreadBridge()
-        for name, value in own.items():
+        for name, value in overrides.items():
             setattr(self, name, value)
 
     async def complete(self, model: Server[R], request: Request, kind: type[R], **more: Any) -> R:
-        """As that of any attempt; with the probability of an answer, where it is wanted."""
-        wanted = self.likely and kind is Reply and more.get("role", "answering") == "answering"
-        if wanted and request.logprobs is None:
+        """Complete a request as in any attempt, and record the probability of an answer if it is requested."""
+        needs_likelihood = self.likely and kind is Reply and more.get("role", "answering") == "answering"
+        if needs_likelihood and request.logprobs is None:
             request = replace(request, logprobs=0)
         reply = await super().complete(model, request, kind, **more)
-        if wanted:
+        if needs_likelihood:
             tokens = reply.logprobs or ()
-            mean = sum(one.logprob for one in tokens) / len(tokens) if tokens else None
+            mean = sum(token.logprob for token in tokens) / len(tokens) if tokens else None
             self.likelihood = None if mean is None else math.exp(min(0.0, mean))
         return reply
 
     def entered(self, task: str, node: str, inside: str = "") -> int:
-        """Record that a node began, inside the one around it."""
+        """Record that a node began, inside the enclosing one."""
         return super().entered(task, node, inside or STEP.get() or self.task)
 
     def _step(self) -> tuple[int, str]:
@@ -89,8 +89,8 @@ class InnerContext(AttemptContext):
         return (step, node) if step >= 0 else self._steps.get(self.task, (-1, "", 0.0))[:2]
 
 
-for _one in fields(AttemptLog):  # a property goes before what stands in the object itself
-    _name = _one.name
+for _field in fields(AttemptLog):  # a property takes precedence over the object's own attribute
+    _name = _field.name
 
     def _get(self: InnerContext, name: str = _name) -> Any:
         return self.shared if name == "events" else getattr(self.around, name)
@@ -102,13 +102,13 @@ for _one in fields(AttemptLog):  # a property goes before what stands in the obj
 
 
 class InnerAgents:
-    """The agents inside another, opened once for all attempts of a run.
+    """Agents inside another, opened once for all attempts of a run.
 
     Args:
         opened: as :attr:`ragrounds.evals.engine.plan.PlannedRun.inner`.
-        journal: where calls are recorded.
-        foreign: runs a system of one's own.
-        alone: held while an attempt is made again whose process ended with several in hand.
+        journal: records calls.
+        foreign: runs a user's system.
+        alone: lock for an attempt that is repeated because its process ended while it made several attempts.
     """
 
     def __init__(
@@ -119,22 +119,23 @@ class InnerAgents:
         alone: asyncio.Lock,
     ) -> None:
         self._agents = {
-            key: tuple(_InnerAgent(one, journal, foreign, alone) for one in some) for key, some in opened.items()
+            key: tuple(_InnerAgent(agent, journal, foreign, alone) for agent in agents)
+            for key, agents in opened.items()
         }
 
     def of(self, gold: Gold) -> Callable[..., Awaitable[Attempted]]:
-        """Makes attempts at the question of `gold` (:attr:`AttemptContext.inside`)."""
+        """Return a function that makes attempts at the question of `gold` (:attr:`AttemptContext.inside`)."""
 
         async def attempt(around: AttemptContext, parameter: str, *, which: int, epoch: int, likely: bool) -> Attempted:
-            """As :meth:`ragrounds.base.contracts.Context.attempt_of`."""
+            """Make an attempt like :meth:`ragrounds.base.contracts.Context.attempt_of`."""
             return await self._agents[parameter][which].attempt(around, gold, epoch, likely)
 
         return attempt
 
     async def close(self) -> None:
-        """Close what their systems hold open."""
-        for agent in (one for some in self._agents.values() for one in some):
-            await agent.close()
+        """Close the resources of the agents' systems."""
+        for inner_agent in (inner for agents in self._agents.values() for inner in agents):
+            await inner_agent.close()
 
 
 class _InnerAgent:
@@ -150,7 +151,7 @@ class _InnerAgent:
         self._draws = AgentDraws(opened.agent, here=isinstance(self._system, InProcessSystem))
 
     async def attempt(self, around: AttemptContext, gold: Gold, epoch: int, likely: bool) -> Attempted:
-        """One attempt of this agent at the question of `around`."""
+        """Make one attempt of this agent at the question of `around`."""
         opened, card, question = self._opened, self._opened.agent.card, around.item
         context = InnerContext(
             around,
@@ -188,20 +189,21 @@ class _InnerAgent:
         return (text if isinstance(text, str) else ""), choice
 
     async def _by_system(self, context: AttemptContext) -> tuple[str, str]:
-        """Have a system answer outside of the wrapper's graph: what LangGraph hands on to graphs in its nodes is not
-        for it."""
+        """Let a system answer outside of the wrapper's graph: the context variables that LangGraph sets for graphs in
+        its nodes are not for it.
+        """
         from langchain_core.runnables.config import var_child_runnable_config
 
         agent, system = self._opened.agent.spec, self._system
         assert system is not None
 
-        async def answered(by: System) -> tuple[str, str]:
-            """In a context of its own."""
+        async def answered(target: System) -> tuple[str, str]:
+            """Run the system in a separate context."""
             plain = copy_context()
             plain.run(var_child_runnable_config.set, None)
             plain.run(STEP.set, "")
-            given = await asyncio.create_task(self._foreign(by, context, agent), context=plain)
-            return given.text, given.choice
+            system_answer = await asyncio.create_task(self._foreign(target, context, agent), context=plain)
+            return system_answer.text, system_answer.choice
 
         async with self._at_once.attempt(context.item) if self._at_once else contextlib.nullcontext():
             try:
@@ -221,7 +223,7 @@ class _InnerAgent:
 
 
 def read_answer(text: str, choice: str, question: Question) -> str:
-    """An answer as the benchmark's headline scorer reads it (:attr:`ragrounds.base.contracts.Attempted.read`)."""
+    """Return an answer as the headline scorer reads it (:attr:`ragrounds.base.contracts.Attempted.read`)."""
     attempt = Attempt(run="", question_id=question.id, epoch=0, status="completed", text=text, choice=choice)
     scorer = described(headline_of([question])[0].scorer)
     if question.kind != "choice" or not scorer.computes:

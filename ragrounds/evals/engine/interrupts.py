@@ -1,7 +1,7 @@
-"""Asking work on an event loop to stop: Ctrl-C in a terminal, an interrupted cell of a notebook, SIGTERM.
+"""Requests to stop work on an event loop: Ctrl-C in a terminal, an interrupted cell of a notebook, SIGTERM.
 
-The first time lets what is in flight finish, the second stops at once. On the main thread the loop hears the signal
-itself. A loop in a thread of its own hears none: there whoever waits for it asks through a :class:`StopRequests`.
+The first request lets calls in flight finish, the second stops at once. On the main thread the loop receives the signal
+itself. A loop in another thread receives none: there the waiting thread asks through a :class:`StopRequests`.
 """
 
 from __future__ import annotations
@@ -19,69 +19,77 @@ from ragrounds.base.errors import Interrupted
 
 
 class StopRequests:
-    """Requests to stop from another thread than that of the loop at work."""
+    """Requests to stop from another thread than that of the running loop."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal may come while one is acted on
+        self._lock = threading.RLock()  # a signal may come while another is handled
         self._listening: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
-        self._unheard = 0
+        self._pending = 0
 
     @contextlib.contextmanager
     def heard_by(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Call `stop`, on the loop that runs now, at every request while the block lasts, and for those that nobody
-        has heard yet. The innermost of several is called."""
-        mine = (asyncio.get_running_loop(), stop)
+        """Call `stop`, on the running loop, at every request while the block lasts, and for requests that are still
+        pending.
+
+        Only the innermost of several listeners is called.
+        """
+        listener = (asyncio.get_running_loop(), stop)
         with self._lock:
-            self._listening.append(mine)
-            unheard, self._unheard = self._unheard, 0
-        for _ in range(unheard):
+            self._listening.append(listener)
+            pending, self._pending = self._pending, 0
+        for _ in range(pending):
             stop()
         try:
             yield
         finally:
             with self._lock:
-                self._listening.remove(mine)
+                self._listening.remove(listener)
 
     def ask(self) -> None:
         """Ask to stop."""
         with self._lock:
             listening = self._listening[-1:]
-            self._unheard += not listening
+            self._pending += not listening
         for loop, stop in listening:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(stop)
 
 
 stop_requests: ContextVar[StopRequests | None] = ContextVar("stop_requests", default=None)
-"""Where the work of this context hears requests to stop; ``None``: by the signal."""
+"""Source of requests to stop for this context; ``None``: the signal."""
 
 
 FINISHES = "Finishing the calls in flight; Ctrl-C again stops at once."
-"""What the first Ctrl-C says."""
-_asked: list[list[int]] = []
-"""How often each work at hand was asked to stop."""
+"""Message after the first Ctrl-C."""
+_request_counts: list[list[int]] = []
+"""Number of requests to stop, for each running piece of work."""
 
 
 def times_asked() -> int:
-    """How often the work that goes on in this process was asked to stop: 0, 1 (what is in flight is finished), 2 or
-    more (it stops at once)."""
-    return max((count for (count,) in list(_asked)), default=0)
+    """Return the number of requests to stop the work in this process: 0, 1 (calls in flight are finished), 2 or more
+    (it stops at once).
+    """
+    return max((count for (count,) in list(_request_counts)), default=0)
 
 
 @contextlib.contextmanager
 def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM lets what is in flight finish, and says so on stderr; the second stops at once. Both
-    put an end into `ends`, and call `then`."""
+    """Handle Ctrl-C and SIGTERM while the block lasts.
+
+    The first request lets calls in flight finish, and prints a message to stderr; the second stops at once. Both add an
+    end to `ends`, and call `then`.
+    """
     task = asyncio.current_task()
     cancelled = 0
-    asked = [0]
+    count = [0]
 
     def stop() -> None:
-        """Act on a Ctrl-C."""
+        """Handle a Ctrl-C."""
         nonlocal cancelled
-        asked[0] += 1
+        count[0] += 1
         if not any(isinstance(end, Interrupted) for end in ends):
-            # Here, not where the run ends: who sees nothing happen presses again, and what is in flight is lost.
+            # The message is printed now, not when the run ends: a user who sees no reaction presses again, and calls in
+            # flight are lost.
             print(FINISHES, file=sys.stderr, flush=True)  # noqa: T201
         elif task is not None:
             cancelled += 1
@@ -90,58 +98,58 @@ def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: 
         then()
 
     requests = stop_requests.get()
-    _asked.append(asked)
+    _request_counts.append(count)
     try:
-        with requests.heard_by(stop) if requests is not None else _heard_as_signal(stop):
+        with requests.heard_by(stop) if requests is not None else _stop_on_signal(stop):
             yield
     finally:
-        _asked[:] = [one for one in _asked if one is not asked]
+        _request_counts[:] = [other for other in _request_counts if other is not count]
         if task is not None:
-            for _ in range(cancelled):  # who called this in a task of its own was not cancelled
+            for _ in range(cancelled):  # a caller in another task was not cancelled
                 task.uncancel()
 
 
 class _SignalStops:
-    """What a Ctrl-C calls on one loop: several calls may be at work on it."""
+    """Callbacks for a Ctrl-C on one loop. Several pieces of work may run on it."""
 
     def __init__(self) -> None:
         self.stops: list[Callable[[], None]] = []
         self.before = signal.getsignal(signal.SIGINT)
-        # SIGTERM only where nobody hears it: then it would end the process at once. The command line has it as Ctrl-C.
+        # SIGTERM is handled only if it has no handler, because it would then end the process at once. The command line
+        # handles it like Ctrl-C.
         self.numbers = [signal.SIGINT]
         if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             self.numbers.append(signal.SIGTERM)
 
     def call_all(self) -> None:
-        """Act on a Ctrl-C."""
+        """Handle a Ctrl-C."""
         for stop in list(self.stops):
             stop()
 
 
-_heard: WeakKeyDictionary[asyncio.AbstractEventLoop, _SignalStops] = WeakKeyDictionary()
+_signal_stops: WeakKeyDictionary[asyncio.AbstractEventLoop, _SignalStops] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
-def _heard_as_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Have Ctrl-C call `stop` while the block lasts, where this loop is on the main thread."""
+def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Let Ctrl-C call `stop` while the block lasts, if this loop is on the main thread."""
     loop = asyncio.get_running_loop()
-    heard = _heard.get(loop)
-    if heard is None:
-        heard = _heard[loop] = _SignalStops()
-        for number in heard.numbers:
+    stops = _signal_stops.get(loop)
+    if stops is None:
+        stops = _signal_stops[loop] = _SignalStops()
+        for number in stops.numbers:
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
-                loop.add_signal_handler(number, heard.call_all)
-    heard.stops.append(stop)
+                loop.add_signal_handler(number, stops.call_all)
+    stops.stops.append(stop)
     try:
         yield
     finally:
-        heard.stops.remove(stop)
-        if not heard.stops:
-            del _heard[loop]
-            for number in heard.numbers:
+        stops.stops.remove(stop)
+        if not stops.stops:
+            del _signal_stops[loop]
+            for number in stops.numbers:
                 with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                    # A notebook's kernel and asyncio.run have handlers of their own, which hold for the rest of the
-                    # call.
+                    # A notebook's kernel and asyncio.run set handlers, which must remain for the rest of the call.
                     removed = loop.remove_signal_handler(number)
-                    if removed and number == signal.SIGINT and heard.before is not None:
-                        signal.signal(number, heard.before)
+                    if removed and number == signal.SIGINT and stops.before is not None:
+                        signal.signal(number, stops.before)

@@ -1,4 +1,4 @@
-"""The context of a graph that runs inside a node of another (contract: :class:`ragrounds.base.contracts.Context`)."""
+"""Context of a graph that runs inside a node of another (contract: :class:`ragrounds.base.contracts.Context`)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ragrounds.base.specs import Value
 
 @dataclass(eq=False)
 class NestedContext:
-    """The context of a graph that runs inside a node of another (contract: :class:`ragrounds.base.contracts.Context`).
+    """Context of a graph that runs inside a node of another (contract: :class:`ragrounds.base.contracts.Context`).
 
-    Its question is `stem` and has no options, so nothing that runs here can show them to anything. What it asks and
-    searches is a part of `attempt`.
+    Its question is `stem` and has no options, so that nothing that runs here can reveal them. Its calls and searches
+    are a part of `attempt`.
     """
 
     attempt: Context
@@ -26,7 +26,7 @@ class NestedContext:
     parameters: Mapping[str, Value]
     prompts: Prompts
     role: str = "answering"
-    """Stands in for ``answering``."""
+    """Role that replaces ``answering``."""
     question: Question = field(init=False)
 
     def __post_init__(self) -> None:
@@ -34,7 +34,7 @@ class NestedContext:
         self.question = Question(
             id=stem.question_id, benchmark=benchmark, text=stem.text, kind="long", language=stem.language
         )
-        # All else is the attempt's own: its caps, journal and trace are kept in one place.
+        # Everything else is shared with the attempt, so that caps, journal and trace are kept in one place.
         attempt = self.attempt
         self.seed, self.epoch, self.continues, self.tools = (
             attempt.seed,
@@ -52,23 +52,25 @@ class NestedContext:
         return await self.attempt.ask(messages, role=self._role(role), **arguments)
 
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
-        """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
+        """Return the number of tokens that `messages` and the answer leave free; ``None`` if the model's window is not
+        known.
+        """
         return self.attempt.room(messages, role=self._role(role))
 
     def count(self, text: str, *, role: str = "answering") -> int:
-        """Tokens of a text, by the model's tokenizer."""
+        """Count the tokens of a text, by the model's tokenizer."""
         return self.attempt.count(text, role=self._role(role))
 
     def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
-        """The longest beginning of a text that has at most `tokens` tokens."""
+        """Return the longest beginning of a text that has at most `tokens` tokens."""
         return self.attempt.cut(text, tokens, role=self._role(role))
 
     def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
-        """Give another nested context of the same attempt."""
+        """Return another nested context of the same attempt."""
         return NestedContext(self.attempt, self.benchmark, stem, parameters, self.prompts, self._role(role))
 
     def gold_passages(self) -> tuple[Passage, ...]:
-        """Refuse: a nested graph is no oracle.
+        """Refuse, because a nested graph is no oracle.
 
         Raises:
             UserError: always.
@@ -76,7 +78,7 @@ class NestedContext:
         raise UserError("A graph inside another one is never given the gold documents.")
 
     async def answer_of(self, agent: str) -> str:
-        """Refuse: agents are nested once.
+        """Refuse, because agents are nested only once.
 
         Raises:
             UserError: always.
@@ -84,7 +86,7 @@ class NestedContext:
         raise UserError(f"The agent {agent!r} cannot run here: one agent inside another is as deep as it goes.")
 
     async def attempt_of(self, parameter: str, *, which: int = 0, epoch: int = 0, likely: bool = False) -> Attempted:
-        """Refuse: as :meth:`answer_of`.
+        """Refuse, like :meth:`answer_of`.
 
         Raises:
             UserError: always.

@@ -1,7 +1,7 @@
 """Calls that foreign systems make while they are imported or built, such as the embeddings of their documents.
 
-They belong to no attempt. They are journaled all the same, so that nobody pays for them twice and a replay needs no
-server; what they came to is said once.
+They belong to no attempt. They are journaled all the same, so that they are not paid for twice and a replay needs no
+server; their number and cost are reported once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTHING = Question(id="opening", benchmark="opening/opening", text="")
 
 
 class OpeningRecorder:
-    """Records what is asked while systems are opened, on the event loop in the background."""
+    """Recorder of calls that are made while systems are opened, on the event loop in the background."""
 
     def __init__(self, store: Store, mode: Mode, prices: Mapping[str, Price]) -> None:
         self._store, self._mode, self._prices = store, mode, prices
@@ -36,18 +36,18 @@ class OpeningRecorder:
         self._journal: StoreJournal | None = None
         self._recorder: AttemptRecorder | None = None
         self._context: AttemptContext | None = None
-        self._drawn: dict[str, DrawnValues] = {}
+        self._randomness: dict[str, DrawnValues] = {}
         self._missed: dict[str, BaseException] = {}
-        """Why what is in a file or module cannot be replayed, by its name: imported it remains."""
+        """Reason why the contents of a file or module cannot be replayed, by its name. A module remains imported."""
 
     @contextlib.contextmanager
     def watched(self, module: str) -> Iterator[None]:
-        """Watch what the block asks, and draws from clock and chance, while it opens what is in a file or module.
+        """Record the calls, clock values and random values of the block, which opens the contents of a file or module.
 
         Raises:
-            StopRun: a replay does not hold a call.
+            StopRun: a call is missing from the journal in a replay.
         """
-        # Here, as below: where nothing of somebody's own is opened, nothing is watched.
+        # The imports are local, here and below: nothing is watched unless a user's system is opened.
         from ragrounds.recorder.watch import installed
         from ragrounds.recorder.wire import WATCHER, Unsent
 
@@ -68,9 +68,9 @@ class OpeningRecorder:
             finally:
                 WATCHER.reset(before)
                 in_background(self._drew(module))
-        # Other systems are opened yet: why this one is not goes with it.
+        # Other systems are still to be opened, so the recorder forgets why this one was stopped.
         stop, recorder.stop = recorder.stop, None
-        if stop is not None and failed is None:  # it made something of what it was refused, and is there
+        if stop is not None and failed is None:  # the import succeeded although a call was refused
             self._missed[module] = stop
             REFUSED.add(module)
         if stop is not None:
@@ -82,25 +82,25 @@ class OpeningRecorder:
 
     @property
     def started(self) -> bool:
-        """Whether anything was opened that is watched."""
+        """True if anything was opened that is watched."""
         return self._recorder is not None
 
     def words(self) -> str:
-        """What was asked, in a sentence; empty: nothing."""
+        """Return a sentence about the calls that were made; empty if there were none."""
         recorder, context = self._recorder, self._context
         if recorder is None or context is None:
             return ""
-        said = []
+        sentences = []
         if recorder.calls:
             cost = "cost unknown" if context.cost_paid is None else f"${context.cost_paid:.4g}"
-            said.append(
+            sentences.append(
                 f"Model calls made while systems were opened: {recorder.calls:,} ({cost}); they are journaled and "
                 "count for no attempt"
             )
         if recorder.missed:
-            what = ", ".join(f"{name} ({number})" for name, number in recorder.missed.most_common(5))
-            said.append(f"Not recorded while systems were opened: {what}")
-        return f"{'. '.join(said)}." if said else ""
+            missed_words = ", ".join(f"{name} ({number})" for name, number in recorder.missed.most_common(5))
+            sentences.append(f"Not recorded while systems were opened: {missed_words}")
+        return f"{'. '.join(sentences)}." if sentences else ""
 
     def close(self) -> None:
         """Close the journal."""
@@ -120,17 +120,17 @@ class OpeningRecorder:
         return self._recorder
 
     async def _draw(self, module: str) -> None:
-        """Have what the module draws recorded, and given what it drew before."""
+        """Record the random values of the module, and serve those that it used before."""
         assert self._journal is not None
         assert self._context is not None
-        if module in OPENED and module not in self._drawn:
-            drawn = DrawnValues(module, "opening", ("opening", module))
-            self._drawn[module] = OPENINGS[module] = await drawn.open(self._journal, OPENED[module])
-        self._context.drawn = self._drawn.get(module)
+        if module in OPENED and module not in self._randomness:
+            randomness = DrawnValues(module, "opening", ("opening", module))
+            self._randomness[module] = OPENINGS[module] = await randomness.open(self._journal, OPENED[module])
+        self._context.drawn = self._randomness.get(module)
 
     async def _drew(self, module: str) -> None:
-        if (drawn := self._drawn.get(module)) is not None and self._journal is not None:
-            drawn.flush(self._journal)
+        if (randomness := self._randomness.get(module)) is not None and self._journal is not None:
+            randomness.flush(self._journal)
 
     async def _make(self) -> AttemptRecorder:
         from ragrounds.evals.engine.recording.recorder import AttemptRecorder
@@ -153,10 +153,11 @@ class OpeningRecorder:
 def opening_recorded(
     store: Store, mode: Mode, prices: Mapping[str, Price], tell: Callable[[str], None]
 ) -> Iterator[OpeningRecorder]:
-    """Have what systems ask while they are opened recorded until the block ends; `tell` is told what it came to.
+    """Record the calls that systems make while they are opened, until the block ends; `tell` is then called with a
+    summary.
 
     Raises:
-        StopRun: a replay does not hold a call.
+        StopRun: a call is missing from the journal in a replay.
     """
     recorder = OpeningRecorder(store, mode, prices)
     before = OPENING.set(recorder.watched)

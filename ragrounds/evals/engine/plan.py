@@ -1,7 +1,7 @@
-"""The plan of a replay: which run each agent makes, from what the user chose.
+"""Plan of a replay: the run that each agent makes, from the user's options.
 
-A run's identity is all that its results depend on; its fingerprint is the hash of that. A run of the same fingerprint
-is resumed, any other is a new one.
+A run's identity is everything that its results depend on; its fingerprint is the hash of the identity. A run with the
+same fingerprint is resumed, any other is a new one.
 """
 
 from __future__ import annotations
@@ -65,66 +65,69 @@ from ragrounds.version import __version__
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
-    """What agents are opened from: plain values, which can be sent to another process."""
+    """Options from which agents are opened: plain values, which can be sent to another process."""
 
     agents: tuple[str, ...]
     model: str | None = None
-    """For every role that an agent's file leaves open."""
+    """Model for every role that an agent's file leaves open."""
     corpus: str | None = None
     prices: Mapping[str, Price] = {}
     defaults: Mapping[str, bool | int | float | str | None] = {}
     """Parameters for every model that leaves them open."""
     served: Mapping[str, str] = {}
-    """A model's text → the text it is opened by, which has the address of a server that was started for it
-    (:func:`with_servers`), or the fingerprint of another server than the first at its address."""
+    """Map from a model's text to the text by which it is opened. That text has the address of a server that was started
+    for it (:func:`with_servers`), or the fingerprint of another server than the first at its address.
+    """
     servers: Mapping[str, Mapping[str, str]] = {}
-    """What servers say of themselves, as :attr:`ragrounds.base.records.Run.servers`; new runs keep it of theirs."""
+    """Facts that servers report about themselves, as :attr:`ragrounds.base.records.Run.servers`; new runs store those
+    of their servers.
+    """
     mcp: Mapping[str, McpServer] = {}
-    """The MCP servers of the settings."""
+    """MCP servers of the settings."""
     closed: bool = False
-    """Nothing may be sent, as a replay demands: what MCP servers offer is read from what was kept of them."""
+    """True if nothing may be sent, as in a replay: the offers of MCP servers are then read from the stored ones."""
 
 
 class OpenedAgent(Struct, frozen=True):
-    """An agent with its models, by role, its retriever, and the tools that it lists."""
+    """Agent with its models, by role, its retriever, and the tools that it lists."""
 
     agent: Agent
     models: Mapping[str, Model]
     searcher: Searcher | None
     tools: tuple[AgentTool, ...] = ()
     inner: Mapping[str, tuple[OpenedAgent, ...]] = {}
-    """As :attr:`ragrounds.agents.agent.Agent.inner`."""
+    """Agents inside this one, as :attr:`ragrounds.agents.agent.Agent.inner`."""
 
     @property
     def all_models(self) -> list[Model]:
-        """Its models, and those of the agents inside it."""
-        inside = [model for some in self.inner.values() for one in some for model in one.all_models]
+        """Models of the agent and of the agents inside it."""
+        inside = [model for agents in self.inner.values() for agent in agents for model in agent.all_models]
         return list({id(model): model for model in [*self.models.values(), *inside]}.values())
 
 
 class PlannedRun(Struct, frozen=True):
-    """A run that can be replayed: its record, and its agent with all that it needs."""
+    """Run that can be replayed: its record, and its agent with everything that it needs."""
 
     run: Run
     agent: Agent
     models: Mapping[str, Model]
     searcher: Searcher | None
     prices: Mapping[str, Price] = {}
-    """The user's own, for what the searcher uses; models have theirs."""
+    """Prices given by the user, for what the searcher uses; models have their own prices."""
     changed_since: Run | None = None
-    """A run of the same agent on the same questions that the store has, of other code; of a run that was begun now."""
+    """Earlier run of the same agent on the same questions with other code, for a run that was begun now."""
     changed: tuple[str, ...] = ()
-    """What is another than in `changed_since`, each a clause: ``the retriever bm25 changed`` …"""
+    """Differences from `changed_since`, each a clause: ``the retriever bm25 changed`` …"""
     tools: tuple[AgentTool, ...] = ()
-    """What the agent lists as its tools."""
+    """Tools that the agent lists."""
     change: Callable[[Question, Gold, int], Intervention] | None = None
-    """What a counterfactual changes in the attempt at a question in an epoch."""
+    """Function that returns the counterfactual change for the attempt at a question in an epoch."""
     inner: Mapping[str, tuple[OpenedAgent, ...]] = {}
-    """The agents that run inside it."""
+    """Agents that run inside it."""
 
     @property
     def all_models(self) -> list[Model]:
-        """Its models, and those of the agents inside it."""
+        """Models of the agent and of the agents inside it."""
         return OpenedAgent(self.agent, self.models, None, inner=self.inner).all_models
 
 
@@ -141,9 +144,10 @@ def plan(
     progress: Progress | None = None,
     tells: Callable[[Collection[str]], Mapping[str, str]] = lambda servers: {},
 ) -> list[PlannedRun]:
-    """Give one run for each agent of `recipe`, in its order: one that the store has, or a new one that is written now.
+    """Return one run for each agent of `recipe`, in its order: one that the store has, or a new one that is written
+    now.
 
-    Nothing is sent to a model, and nothing is written before every agent is found to be in order.
+    Nothing is sent to a model, and nothing is written before every agent has been checked.
 
     Args:
         store: where runs are looked up and written.
@@ -151,17 +155,17 @@ def plan(
         recipe: the agents.
         home: where indexes are.
         epochs: how often each question is answered.
-        new: start new runs also where the store has runs of the same fingerprints.
+        new: start new runs even if the store has runs of the same fingerprints.
         only: the id of the one run that is to be resumed.
-        asked: how new runs were asked for, apart from their agents.
+        asked: the options of new runs, apart from their agents.
         progress: called while an index is built.
-        tells: gives what the servers tell now that systems of one's own have asked.
+        tells: returns the facts that servers of users' systems report now.
 
     Raises:
         UserError: as :func:`open_agents`; or the run `only` has another identity than this one.
     """
     planned_runs: list[PlannedRun] = []
-    known = {run.id for run in store.runs()}
+    known_ids = {run.id for run in store.runs()}
     for text, opened in zip(recipe.agents, open_agents(recipe, home, progress=progress), strict=True):
         identity = _system_identity(benchmark, opened, epochs)
         identity = identity._replace(told=tells(_servers_asked(store, identity)))
@@ -172,15 +176,16 @@ def plan(
             run = find_or_start_run(
                 store, benchmark, opened, epochs, new=new, asked=origin, servers=recipe.servers, identity=identity
             )
-        before, changed = _changed_since(store, run, identity) if run.id not in known else (None, ())
-        made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed)
-        planned_runs.append(replace(made, tools=opened.tools, inner=opened.inner))
+        earlier, changed = _changed_since(store, run, identity) if run.id not in known_ids else (None, ())
+        planned = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, earlier, changed)
+        planned_runs.append(replace(planned, tools=opened.tools, inner=opened.inner))
     return planned_runs
 
 
 def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> SystemIdentity:
-    """All that a run's results depend on: the agent's identity, the questions, the number of epochs; and what a system
-    of one's own reads."""
+    """Return the identity of a run: the agent's identity, the questions, the number of epochs, and the files that a
+    user's system reads.
+    """
     identity = {
         **agent_identity(opened),
         "benchmark": benchmark.name,
@@ -188,38 +193,41 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> 
         "selection": msgspec.to_builtins(benchmark.selection),
         "epochs": epochs,
     }
-    if opened.inner:  # what a wrapper does depends on how answers are read
-        read_by = [headline.scorer for headline in headline_of(benchmark.questions)]
-        identity["reading"] = {name: scorer_code(described(name)) for name in read_by}
-    return SystemIdentity(identity, reads_of_systems(one.card for one in opened.agent.whole))
+    if opened.inner:  # a wrapper's behaviour depends on how answers are read
+        scorers = [headline.scorer for headline in headline_of(benchmark.questions)]
+        identity["reading"] = {name: scorer_code(described(name)) for name in scorers}
+    return SystemIdentity(identity, reads_of_systems(agent.card for agent in opened.agent.whole))
 
 
-def _servers_asked(store: Store, now: SystemIdentity) -> set[str]:
-    """The models and servers that told what they are when runs of an agent were made."""
-    mine = [run for run in store.runs() if now.reads is not None and run.agent == now.identity["agent"]]
-    return {one.name for run in mine for one in reads_of(store, run) if one.kind == "server"}
+def _servers_asked(store: Store, current: SystemIdentity) -> set[str]:
+    """Return the models and servers that reported facts about themselves in earlier runs of an agent."""
+    agent_runs = [run for run in store.runs() if current.reads is not None and run.agent == current.identity["agent"]]
+    return {dependency.name for run in agent_runs for dependency in reads_of(store, run) if dependency.kind == "server"}
 
 
 _CODE = ("graph_code", "refine_code", "refine_prompts", "retriever_code", "model_code", "prompts", "inner")
 """Parts of an identity that are digests."""
 _OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "graph", "models", "limits")
-"""What makes a system of one's own another one under the same name."""
+"""Parts of an identity that may change in a user's system under the same name."""
 
 
-def _changed_since(store: Store, run: Run, now: SystemIdentity) -> tuple[Run | None, tuple[str, ...]]:
-    """An earlier run that differs from this one in digests alone, or in what its system is and reads, and in which: of
-    several the one that differs in the least, the latest of these."""
+def _changed_since(store: Store, run: Run, current: SystemIdentity) -> tuple[Run | None, tuple[str, ...]]:
+    """Return an earlier run that differs from this one only in digests or in the code and files of its system, with the
+    differences.
+
+    Among several it is the one with the fewest differences, and the latest of these.
+    """
     plain = msgspec.json.decode(msgspec.json.encode(run.identity))
-    apart = _OF_SYSTEMS if is_own(plain) else _CODE
-    others = {key: value for key, value in plain.items() if key not in apart}
+    ignored_parts = _OF_SYSTEMS if is_own(plain) else _CODE
+    compared_parts = {key: value for key, value in plain.items() if key not in ignored_parts}
     nearest: tuple[Run | None, list[str]] = (None, [])
-    for before in reversed(store.runs()):
-        if before.id == run.id or before.agent != run.agent:
+    for earlier in reversed(store.runs()):
+        if earlier.id == run.id or earlier.agent != run.agent:
             continue
-        if {key: value for key, value in before.identity.items() if key not in apart} == others:
-            clauses = changes(store, before, now)
+        if {key: value for key, value in earlier.identity.items() if key not in ignored_parts} == compared_parts:
+            clauses = changes(store, earlier, current)
             if nearest[0] is None or len(clauses) < len(nearest[1]):
-                nearest = before, clauses
+                nearest = earlier, clauses
     return nearest[0], said(nearest[1])
 
 
@@ -230,17 +238,17 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
         UserError: unknown agent, model or parameter; no corpus for an agent that searches; the same agent twice.
     """
     agents = [open_agent(text) for text in recipe.agents]
-    for one in (one for agent in agents for one in agent.whole):
-        if not asks_our_models(one.card):
-            check_effects(parse(one.spec), one.card)
+    for part in (part for agent in agents for part in agent.whole):
+        if not asks_our_models(part.card):
+            check_effects(parse(part.spec), part.card)
     specs = [agent.spec for agent in agents]
-    if twice := next((spec for place, spec in enumerate(specs) if spec in specs[:place]), None):
+    if twice := next((spec for index, spec in enumerate(specs) if spec in specs[:index]), None):
         raise UserError(f"The agent {twice!r} is given twice.")
     models: dict[str, Model] = {}
     searchers: dict[tuple[str, str], Searcher] = {}
 
     def opened(agent: Agent) -> OpenedAgent:
-        """With the agents inside it."""
+        """Open an agent with the agents inside it."""
         return OpenedAgent(
             agent,
             open_models(agent, recipe.model, models, recipe.prices, recipe.defaults, recipe.served),
@@ -248,14 +256,14 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
             if searches_corpus(agent)
             else None,
             _open_tools(agent, recipe, home, searchers, progress),
-            {key: tuple(map(opened, some)) for key, some in agent.inner.items()},
+            {key: tuple(map(opened, agents)) for key, agents in agent.inner.items()},
         )
 
     return [opened(agent) for agent in agents]
 
 
 def searches_corpus(agent: Agent) -> bool:
-    """Whether an agent searches a corpus: one that lists tools does where one of these is over the corpus."""
+    """Return True if an agent searches a corpus. An agent with tools does if one of them searches the corpus."""
     if not agent.card.tools:
         return agent.card.searches
     check_tools(agent.card.tools)
@@ -269,10 +277,10 @@ def _open_tools(
     opened: dict[tuple[str, str], Searcher],
     progress: Progress | None,
 ) -> tuple[AgentTool, ...]:
-    """Open what an agent lists as its tools.
+    """Open the tools that an agent lists.
 
     Raises:
-        UserError: an unknown tool, what it needs is not there, or the agent neither searches nor calls tools.
+        UserError: an unknown tool, a missing requirement of a tool, or the agent neither searches nor calls tools.
     """
     if not agent.card.tools:
         return ()
@@ -303,7 +311,7 @@ def open_models(
 
     Args:
         agent: the agent.
-        default: the model of the role ``model`` where the agent's card names none.
+        default: the model of the role ``model`` if the agent's card names none.
         opened: models that are open already, by their text; those opened here are added.
         prices: the user's price list.
         defaults: parameters for models that leave them open.
@@ -320,21 +328,22 @@ def open_models(
 
 
 def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value | None]) -> dict[str, str]:
-    """Give role → the canonical text of its model, with `defaults` filled in; empty for a graph with its own models.
+    """Map each role to the canonical text of its model, with `defaults` filled in; empty for a graph with its own
+    models.
 
     Raises:
         UserError: neither the agent's card nor `default` names a model.
     """
     if not asks_our_models(agent.card):
         return {}
-    named = agent.card.models if default is None else {"model": default, **agent.card.models}
-    if "model" not in named and not agent.inner:
+    texts = agent.card.models if default is None else {"model": default, **agent.card.models}
+    if "model" not in texts and not agent.inner:
         raise UserError(
             f"No model was given for {agent.spec!r}. Give one with --model: openai:gpt-4o-mini, or openai:NAME with "
             f"--base-url for your own server; {BASELINE} is the built-in baseline."
             + (" The address comes from OPENAI_BASE_URL." if os.environ.get("OPENAI_BASE_URL") else "")
         )
-    return {role: with_defaults(text, defaults) for role, text in named.items()}
+    return {role: with_defaults(text, defaults) for role, text in texts.items()}
 
 
 def _open_searcher(
@@ -346,41 +355,43 @@ def _open_searcher(
     progress: Progress | None,
 ) -> Searcher:
     """Open a retriever over the agent's corpus; equal ones are opened once."""
-    place = agent.card.corpus or recipe.corpus or ""
-    if not place and needs_corpus(retriever):
+    corpus = agent.card.corpus or recipe.corpus or ""
+    if not corpus and needs_corpus(retriever):
         raise UserError(
             f"The agent {agent.spec!r} searches, but no corpus was given. Give one with --corpus, such as "
             "beir:FOLDER, or `ragrounds index build` one."
         )
-    key = (str(retriever), place)
+    key = (str(retriever), corpus)
     if key not in opened:
-        opened[key] = open_searcher(with_fingerprints(retriever, recipe.served), place, home, progress=progress)
+        opened[key] = open_searcher(with_fingerprints(retriever, recipe.served), corpus, home, progress=progress)
     return opened[key]
 
 
 def asked_models(recipe: Recipe) -> list[str]:
-    """The texts of all models that a recipe's agents ask, those of their retrievers' embedders on servers too.
+    """Return the texts of all models that a recipe's agents call, including their retrievers' embedders on servers.
 
     Raises:
         UserError: as :func:`open_agents`.
     """
-    agents = _whole(recipe)
+    agents = _all_agents(recipe)
     retrievers = [parse(agent.card.retriever) for agent in agents if agent.card.searches]
     return [*sorted(model_texts_of(recipe)), *(text for spec in retrievers for text in embedding_models(spec))]
 
 
-def _whole(recipe: Recipe) -> list[Agent]:
-    """A recipe's agents, and all inside them."""
-    return [one for text in recipe.agents for one in open_agent(text).whole]
+def _all_agents(recipe: Recipe) -> list[Agent]:
+    """Return a recipe's agents, and all agents inside them."""
+    return [agent for text in recipe.agents for agent in open_agent(text).whole]
 
 
 def own_corpus(benchmark: Benchmark) -> str | None:
-    """Name the corpus that a benchmark brings with it: the sample has one, others have none."""
+    """Return the name of the corpus that a benchmark brings with it: the sample has one, others have none."""
     return "sample" if benchmark.name.partition("/")[0] == "sample" else None
 
 
 def agent_identity(opened: OpenedAgent) -> dict[str, object]:
-    """Give all of an agent that a run's results depend on: the same on every machine that works at the run."""
+    """Return everything of an agent that a run's results depend on. It is the same on every machine that works on the
+    run.
+    """
     agent, models, searcher = opened.agent, opened.models, opened.searcher
     card = agent.card
     return {
@@ -393,7 +404,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         if card.endpoint is None
         else {"model": card.endpoint.spec},
         "windows": {role: model.window for role, model in sorted(models.items())},
-        # Of a model that is code, as the baseline is.
+        # This is set for a model that is code, such as the baseline.
         "model_code": {role: code for role, model in sorted(models.items()) if (code := getattr(model, "code", ""))},
         "retriever": searcher.spec if searcher else None,
         "retriever_code": searcher_codes(searcher) if searcher else {},
@@ -401,9 +412,12 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "limits": msgspec.to_builtins(agent.caps),
         "question_only": card.question_only,
         "oracle": card.oracle,
-        "tier": "journaled" if all(takes_context(one.card) for one in agent.whole) else "own",
-        # The key that stored runs have.
-        "inner": {key: [_inner_identity(one) for one in some] for key, some in opened.inner.items()}
+        "tier": "journaled" if all(takes_context(part.card) for part in agent.whole) else "own",
+        # The key must match that of stored runs.
+        "inner": {
+            key: [_inner_identity(inner_agent) for inner_agent in inner_agents]
+            for key, inner_agents in opened.inner.items()
+        }
         or subagent_identity(agent),
         **_refining(agent),
         **({"tools": [tool.identity() for tool in opened.tools]} if opened.tools else {}),
@@ -412,7 +426,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
 
 
 def _refining(agent: Agent) -> dict[str, object]:
-    """The code and prompts of the stage between search and prompt, where the agent has it."""
+    """Return the code and prompts of the stage between search and prompt, if the agent has it."""
     if "refine" not in agent.parameters:
         return {}
     prompts = PromptFolder(agent.card.prompts).digest(catalogue.refining().PROMPTS)
@@ -420,14 +434,16 @@ def _refining(agent: Agent) -> dict[str, object]:
 
 
 def _inner_identity(opened: OpenedAgent) -> dict[str, object]:
-    """The identity of an agent inside another; what one's own system reads is compared by itself."""
+    """Return the identity of an agent inside another. The files that a user's system reads are compared separately."""
     identity = agent_identity(opened)
     return compared(identity) if is_own(identity) else identity
 
 
 def subagent_identity(agent: Agent) -> dict[str, object] | None:
-    """Give what the results of the agent inside this one depend on, beside what it shares with this one: its models,
-    retriever and corpus. ``None``: no agent runs inside this one."""
+    """Return the identity of the agent inside this one, except for what both share: models, retriever and corpus.
+
+    ``None`` if no agent runs inside this one.
+    """
     inside = subagent(agent)
     if inside is None:
         return None
@@ -455,23 +471,23 @@ def find_or_start_run(
     servers: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     identity: SystemIdentity | None = None,
 ) -> Run:
-    """Give the run of this identity that the store has, unless `new`; else start a new one.
+    """Return the run of this identity that the store has, unless `new`; otherwise start a new one.
 
-    A run of a system with models of its own is found by what it has asked, beside its identity.
+    A run of a system with its own models is identified by its calls as well as its identity.
 
     Raises:
         StopRun: the store cannot be written.
     """
-    known = identity or _system_identity(benchmark, opened, epochs)
-    if is_own(known.identity):
-        before = found_run(store, known)
+    current = identity or _system_identity(benchmark, opened, epochs)
+    if is_own(current.identity):
+        earlier = found_run(store, current)
     else:
-        before = store.latest(fingerprint(known.identity))
-        before = before if before and not differences(store, before, known) else None
-    if before and not new:
-        return before
-    whole = dict(known.identity)
-    digest, agent = fingerprint(whole), opened.agent.spec
+        earlier = store.latest(fingerprint(current.identity))
+        earlier = earlier if earlier and not differences(store, earlier, current) else None
+    if earlier and not new:
+        return earlier
+    content = dict(current.identity)
+    digest, agent = fingerprint(content), opened.agent.spec
     run = Run(
         id=new_run_id(agent, digest, [run.id for run in store.runs()]),
         agent=agent,
@@ -480,50 +496,54 @@ def find_or_start_run(
         count=len(benchmark),
         epochs=epochs,
         fingerprint=digest,
-        identity=whole,
+        identity=content,
         created=now(),
         version=__version__,
         asked=asked,
-        servers=_of_agent(servers, opened) if servers else {},
+        servers=_servers_of(servers, opened) if servers else {},
     )
     added = store.add_run(run, benchmark.questions, benchmark.golds)
-    if known.reads is not None:
-        store.add_rows(read_rows(known.reads.reads(), store.number(added)))
+    if current.reads is not None:
+        store.add_rows(read_rows(current.reads.reads(), store.number(added)))
     return added
 
 
-def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> dict[str, dict[str, str]]:
-    """Those of some servers that an agent asks."""
+def _servers_of(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> dict[str, dict[str, str]]:
+    """Return the servers that an agent calls."""
 
-    def asked_by(one: OpenedAgent) -> set[str]:
-        """With the agents inside it."""
-        found = {server_of(model.spec) for model in one.models.values()}
-        if one.searcher:
-            found |= fingerprints_in(parse(one.searcher.spec)).keys()
-        return found.union(*(asked_by(each) for some in one.inner.values() for each in some))
+    def asked_by(part: OpenedAgent) -> set[str]:
+        """Return the servers of an agent and of the agents inside it."""
+        servers_of_agent = {server_of(model.spec) for model in part.models.values()}
+        if part.searcher:
+            servers_of_agent |= fingerprints_in(parse(part.searcher.spec)).keys()
+        return servers_of_agent.union(
+            *(asked_by(inner_agent) for inner_agents in part.inner.values() for inner_agent in inner_agents)
+        )
 
-    asked = asked_by(opened)
-    return {server: dict(facts) for server, facts in sorted(servers.items()) if server in asked}
+    called = asked_by(opened)
+    return {server: dict(facts) for server, facts in sorted(servers.items()) if server in called}
 
 
 def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
-    """Give the run back if this is its identity still.
+    """Return the run if its identity is unchanged.
 
     Raises:
-        UserError: it is not; names what differs.
+        UserError: it has changed; the message names the differences.
     """
-    read = [in_words(one) for one in differences(store, run, now)]
+    changed_dependencies = [in_words(difference) for difference in differences(store, run, now)]
     if is_own(now.identity):
         differing, same = differing_parts(run, now), True
     else:
         same = run.fingerprint == fingerprint(now.identity)
         plain = msgspec.json.decode(msgspec.json.encode(now.identity))
         differing = [] if same else sorted(k for k in {*plain, *run.identity} if plain.get(k) != run.identity.get(k))
-    if read or differing or not same:
-        named = ", ".join([*differing, *(["what it reads"] if read else [])]) or "its identity"
-        why = f" ({'; '.join(said(read))})" if read else ""
+    if changed_dependencies or differing or not same:
+        difference_words = (
+            ", ".join([*differing, *(["what it reads"] if changed_dependencies else [])]) or "its identity"
+        )
+        details = f" ({'; '.join(said(changed_dependencies))})" if changed_dependencies else ""
         raise UserError(
-            f"The run {run.id} cannot be resumed: {named} would be another now{why}. What it has stays; "
+            f"The run {run.id} cannot be resumed: {difference_words} would be another now{details}. What it has stays; "
             "`ragrounds run` with the options of now makes a run of its own."
         )
     return run
@@ -532,18 +552,18 @@ def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
 async def with_servers(
     recipe: Recipe, died: Callable[[StopRun], None], *, tell: Callable[[str], None], held: ExitStack
 ) -> Recipe:
-    """Start the servers that the recipe's models need, and give the recipe with their addresses for other processes.
+    """Start the servers that the recipe's models need, and return the recipe with their addresses for other processes.
 
-    Where one process runs everything there is no need for it: a model starts its server at its first call.
+    If one process runs everything, this is not needed: a model starts its server at its first call.
 
     Args:
         recipe: the recipe.
         died: called, in another thread, when a server ends by itself before `held` is closed.
-        tell: called with what is being started.
+        tell: called with a message about each server that is started.
         held: stops the servers when it is closed.
 
     Raises:
-        UserError: a model is not in order, or what serves it is not installed.
+        UserError: a model is invalid, or its server software is not installed.
         StopRun: a server could not be started.
     """
     if not needs_servers(recipe):
@@ -556,19 +576,19 @@ async def with_servers(
     except asyncio.CancelledError:
         give_up()
         raise
-    return replace(recipe, served={text: joined[one] for text, one in opened.items()})
+    return replace(recipe, served={text: joined[served_text] for text, served_text in opened.items()})
 
 
 def needs_servers(recipe: Recipe) -> bool:
-    """Say whether a model of the recipe would start a server of its own (vLLM)."""
+    """Return True if a model of the recipe would start a server (vLLM)."""
     return any(starts_server(text) for text in model_texts_of(recipe))
 
 
 def model_texts_of(recipe: Recipe) -> set[str]:
-    """The texts of all models of a recipe's agents.
+    """Return the texts of all models of a recipe's agents.
 
     Raises:
         UserError: as :func:`open_agents`.
     """
-    agents = _whole(recipe)
+    agents = _all_agents(recipe)
     return {text for agent in agents for text in model_texts(agent, recipe.model, recipe.defaults).values()}

@@ -1,8 +1,9 @@
-"""How far a replay has come, and what the rest of it will take: calls, tokens, dollars, time.
+"""Progress of a replay, and a projection of the rest: calls, tokens, dollars, time.
 
-Attempts to come are taken to be like those that are there; a pilot is drawn at random so that they are. The interval is
-for the *sum* of the attempts to come, not for their mean: it holds both what is not known of the mean and how the
-attempts themselves vary (Student's t). What is not known of one attempt is not known of the sum, and never 0.
+Attempts to come are assumed to be like those that exist; a pilot is sampled at random to make that true. The interval
+is for the *sum* of the attempts to come, not for their mean: it includes both the uncertainty of the mean and the
+variation of the attempts themselves (Student's t). If a figure of one attempt is not known, the sum is not known
+either, and never 0.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
 
 _RECENT = 500
-"""Attempts whose ends make the rate."""
+"""Number of most recent attempts whose ends determine the rate."""
 
 
 @dataclass
 class RunProgress:
-    """One run's counts: all attempts that it has, whichever process made them."""
+    """Counts of one run: all attempts that it has, whichever process made them."""
 
     agent: str
     total: int
-    """Attempts that the run has in all."""
+    """Number of attempts that the run has in all."""
     score: LiveScore = field(default_factory=lambda: LiveScore(()))
     epochs: int = 1
     before: int = 0
-    """Attempts that were done before this process began."""
+    """Number of attempts that were done before this process began."""
     done: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     cost_paid: float | None = 0.0
@@ -52,10 +53,10 @@ class RunProgress:
         self.cost_paid = plus(self.cost_paid, attempt.cost_paid)
         self.cost_uncached = plus(self.cost_uncached, attempt.cost_uncached)
         self.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
-        found = next((one for one in scores if one.scorer == self.score.scorer), None)
-        read = found or next(iter(scores), None)
-        self.outcomes[outcome(attempt.status, read.answer_status if read else None)] += 1
-        self.score.add(attempt, found)
+        live_score = next((score for score in scores if score.scorer == self.score.scorer), None)
+        shown_score = live_score or next(iter(scores), None)
+        self.outcomes[outcome(attempt.status, shown_score.answer_status if shown_score else None)] += 1
+        self.score.add(attempt, live_score)
 
 
 @dataclass
@@ -64,23 +65,24 @@ class FaultCounts:
 
     kinds: Counter[str] = field(default_factory=Counter)
     last: tuple[float, str] | None = None
-    """When it was, in seconds of the monotonic clock, and what was said."""
+    """Time of the last fault, in seconds of the monotonic clock, and its message."""
 
     def add(self, kind: str, said: str) -> None:
-        """Count one."""
+        """Count one fault."""
         self.kinds[kind] += 1
         self.last = (time.monotonic(), said)
 
 
 def _fault_of(attempt: Attempt) -> str:
-    """The kind of fault that an attempt failed by: that of its call (``rate_limit``), the name of an error of its graph
-    (``ValueError``), or ``other``."""
+    """Return the kind of fault by which an attempt failed: that of its call (``rate_limit``), the name of an error of
+    its graph (``ValueError``), or ``other``.
+    """
     kind = attempt.reason.partition(":")[0]
     return kind if kind.isidentifier() else "other"
 
 
 class ReplayProgress:
-    """The counts of all runs of one replay. What earlier processes made is counted from the store.
+    """Counts of all runs of one replay. The attempts of earlier processes are counted from the store.
 
     Args:
         store: where the runs are.
@@ -97,22 +99,24 @@ class ReplayProgress:
         self.started = time.monotonic()
         self.runs: dict[str, RunProgress] = {}
         self.live_claim: Callable[[], str] = str
-        """Says how the claim that may end the runs stands; empty: there is none."""
+        """Function that describes the state of the claim that may end the runs; empty if no claim is tested."""
         self.names: Mapping[str, str] = {}
-        """Run id → what it is called in tables, where that is not its agent."""
+        """Map from a run's id to its name in tables, if that is not its agent."""
         self.benchmark = ""
         self.in_flight: Callable[[], Sequence[LiveAttempt]] = IN_FLIGHT.attempts
-        """Gives the attempts in flight in this process, of these runs and of others."""
+        """Function that returns the attempts in flight in this process, of these runs and of others."""
         self.journal: Callable[[], tuple[int, int]] | None = None
-        """Gives the model calls that were made, and those answered from the journal; ``None``: not known here."""
+        """Function that returns the numbers of model calls that were made and that were answered from the journal;
+        ``None``: not known here.
+        """
         self.budget: BudgetStop | None = None
-        """What this command may use, with what it has used."""
+        """Budget of this command, with the amounts that are used."""
         self.failed = FaultCounts()
         """Attempts that failed in this process."""
         self.retried = FaultCounts()
-        """Tries of calls that gave no reply and were made again, of the attempts that this process has ended."""
+        """Tries of calls that gave no reply and were repeated, in the attempts that this process has ended."""
         self.recent: deque[FinishedAttempt] = deque(maxlen=5)
-        """The last that ended."""
+        """Last attempts that ended."""
         self._ends: deque[float] = deque(maxlen=_RECENT)
         done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
         for planned in planned_runs:
@@ -120,11 +124,11 @@ class ReplayProgress:
             self.runs[run.id] = RunProgress(
                 run.agent, run.count * run.epochs, epochs=run.epochs, before=len(done[run.id])
             )
-        for planned in planned_runs if self.left else ():  # where nothing is left, nobody looks at figures on the way
-            self._count_kept(store, planned.run, done[planned.run.id], scorer)
+        for planned in planned_runs if self.left else ():  # if no attempt is left, no figures are shown
+            self._count_stored(store, planned.run, done[planned.run.id], scorer)
 
-    def _count_kept(self, store: Store, run: Run, done: Container[tuple[str, int]], scorer: str) -> None:
-        """Count the attempts that a run has already."""
+    def _count_stored(self, store: Store, run: Run, done: Container[tuple[str, int]], scorer: str) -> None:
+        """Count the attempts that a run already has."""
         counts = self.runs[run.id]
         counts.score = LiveScore(*store.questions(run), scorer)
         scores: dict[tuple[str, int], list[Score]] = {}
@@ -142,39 +146,41 @@ class ReplayProgress:
         self._ends.append(time.monotonic())
         self.recent.append(finished)
         if finished.attempt.status == "failed":
-            who = self.names.get(finished.run.id) or finished.run.agent.partition("[")[0]
-            kind = _fault_of(finished.attempt) + (f" ({who})" if len(self.runs) > 1 else "")
+            agent = self.names.get(finished.run.id) or finished.run.agent.partition("[")[0]
+            kind = _fault_of(finished.attempt) + (f" ({agent})" if len(self.runs) > 1 else "")
             self.failed.add(kind, finished.attempt.reason)
         for call in calls(finished.attempt.events):
-            # The last try of a call without a reply is what the attempt failed by.
+            # The last try of a call without a reply is the failure of the attempt.
             for fault in call.faults[: len(call.faults) - bool(call.error)]:
                 self.retried.add(fault.kind, f"{fault.kind}: {fault.message}")
 
     def begin(self) -> None:
-        """Count the time from now on: what was planned and opened before is no work at attempts."""
+        """Count the time from now on, without planning and opening."""
         if not self._ends:
             self.started = time.monotonic()
 
     @property
     def done(self) -> int:
-        """Attempts that ended in this process."""
+        """Number of attempts that ended in this process."""
         return sum(run.done for run in self.runs.values())
 
     @property
     def left(self) -> int:
-        """Attempts still to be made."""
+        """Number of attempts still to be made."""
         return sum(run.total - run.before - run.done for run in self.runs.values())
 
     @property
     def rate(self) -> float:
-        """Attempts a second, of the last ones that ended: a server that gets slower is seen."""
+        """Attempts per second, among the most recent ones, so that a server that gets slower is noticed."""
         trend, seconds = self.trend(1)
         return (trend[0] - (len(self._ends) == _RECENT)) / seconds if trend[0] else 0.0
 
     def trend(self, parts: int) -> tuple[list[int], float]:
-        """How many of the last attempts ended in each of so many equal parts of time, and the seconds of one part."""
+        """Count the most recent attempts that ended in each of `parts` equal parts of time. The second value is the
+        length of one part in seconds.
+        """
         ends, now = list(self._ends), time.monotonic()
-        # The moment since the last end counts, so that the rate of a run that stands still falls.
+        # The time since the last end counts, so that the rate of a stalled run falls.
         since = ends[0] if len(ends) == _RECENT else self.started
         size = max(now - since, 1e-6) / parts
         counted = Counter(min(parts - 1, max(0, int((end - since) / size))) for end in ends)
@@ -182,47 +188,47 @@ class ReplayProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the rate of the last attempts; ``None`` before the first."""
+        """Estimated seconds that remain, at the rate of the most recent attempts; ``None`` before the first."""
         return self.left / self.rate if self.done else None
 
 
 PILOT = 8
-"""Questions that a pilot asks. They are a part of the run: nothing is asked twice."""
+"""Number of questions in a pilot. They are a part of the run: nothing is asked twice."""
 LEVEL = 0.95
 BOUND = 0.85
-"""Share of a core from which on the processor sets the pace."""
+"""Share of a core above which the processor limits the pace."""
 
 
 class ProjectedSum(Struct, frozen=True, kw_only=True):
-    """A sum over what is to come."""
+    """Projected sum over the attempts to come."""
 
     value: float
     low: float | None
-    """95 % interval; ``None``: from a single attempt there is none."""
+    """Lower end of the 95 % interval; ``None`` if it is based on a single attempt."""
     high: float | None
 
 
 class AgentProjection(Struct, frozen=True, kw_only=True):
-    """What is left of one run."""
+    """Projection of the remaining attempts of one run."""
 
     run: str
     agent: str
     attempts: int
-    """Still to be made."""
+    """Number of attempts still to be made."""
     seen: int
-    """Attempts that this is from."""
+    """Number of attempts on which the projection is based."""
     model_calls: ProjectedSum
     searches: ProjectedSum
     tokens: ProjectedSum | None
-    """In and out; ``None``: not known."""
+    """Tokens in and out; ``None`` if not known."""
     cost: ProjectedSum | None
-    """Dollars uncached: as if nothing were in the journal. ``None``: some call has no known price."""
+    """Dollars uncached, as if the journal were empty. ``None`` if the price of some call is not known."""
     seconds: ProjectedSum
-    """Of the attempts, one after the other."""
+    """Sum of the durations of the attempts."""
 
 
 class Projection(Struct, frozen=True, kw_only=True):
-    """What is left of all runs together."""
+    """Projection of the remaining attempts of all runs together."""
 
     agents: tuple[AgentProjection, ...]
     in_flight: int
@@ -231,18 +237,22 @@ class Projection(Struct, frozen=True, kw_only=True):
     tokens: ProjectedSum | None
     cost: ProjectedSum | None
     seconds: ProjectedSum
-    """Of the clock, with `in_flight` attempts at a time."""
+    """Wall-clock seconds, with `in_flight` attempts at a time."""
     processor: float | None = None
-    """Share of one core that this process took while the attempts were made; ``None``: it does not make them alone."""
+    """Share of one core that this process used while the attempts were made; ``None`` if other processes make attempts
+    too.
+    """
 
     @property
     def processor_bound(self) -> bool:
-        """Whether the processor sets the pace, and not the servers: then more in flight changes nothing."""
+        """True if the processor limits the pace, and not the servers: more attempts in flight would then change
+        nothing.
+        """
         return self.processor is not None and self.processor > BOUND
 
 
 def project(seen: Sequence[float], more: int) -> ProjectedSum:
-    """Project the sum of `more` values like those seen, one or more; none of them is below 0."""
+    """Project the sum of `more` values like those seen, which are one or more; none of them is below 0."""
     n, mean = len(seen), math.fsum(seen) / len(seen)
     if n < 2:
         return ProjectedSum(value=more * mean, low=None, high=None)
@@ -260,17 +270,20 @@ def projection(
     in_flight: int,
     processor: float | None = None,
 ) -> Projection | None:
-    """Project what the questions still to be asked will take; ``None``: a run has no attempt yet to go by.
+    """Project the cost of the questions still to be asked; ``None`` if a run has no attempt yet.
 
-    Time is that of attempts which began once as many were in flight as may be, where there are enough: the first ones
+    Time is based on attempts that began once the allowed number were in flight, if there are enough. The first attempts
     wait for connections, and do not yet wait for each other.
     """
-    agents, first = [], in_flight // len(planned_runs)
+    agents, n_first = [], in_flight // len(planned_runs)
     for planned in planned_runs:
-        seen = sorted((one for one in store.summaries(planned.run) if one.status in FINAL), key=lambda one: one.at)
+        seen = sorted(
+            (attempt for attempt in store.summaries(planned.run) if attempt.status in FINAL),
+            key=lambda attempt: attempt.at,
+        )
         if not seen:
             return None
-        steady = seen[first:] if len(seen) >= first + PILOT else seen
+        steady = seen[n_first:] if len(seen) >= n_first + PILOT else seen
         agents.append(_agent(planned.run, seen, steady, attempts_left(store, planned.run, questions)))
     clock = _total([agent.seconds for agent in agents])
     at_once = max(1, min(in_flight, sum(agent.attempts for agent in agents)))
@@ -293,21 +306,22 @@ def projection(
 def pilot_questions(
     store: Store, planned_runs: Sequence[PlannedRun], questions: Sequence[Question], seed: int | None
 ) -> tuple[Question, ...] | None:
-    """Choose the questions to ask first: as many as are missing to `PILOT` that every run has answered. ``None``: there
-    are hardly more to ask than a pilot has, and nothing is worth projecting.
+    """Choose the questions to ask first: as many as are missing until every run has answered `PILOT` questions.
+
+    ``None`` if so few questions are left that a projection is not worthwhile.
 
     Args:
         store: where the runs are.
         planned_runs: the runs.
         questions: all that are asked.
-        seed: draws them; ``None``: the first ones, of an order that was drawn already.
+        seed: of the random sample; ``None``: the first ones, of an order that is random already.
     """
     done = [store.settled(planned.run) for planned in planned_runs]
-    answered = {question.id for question in questions if all((question.id, 0) in kept for kept in done)}
+    answered = {question.id for question in questions if all((question.id, 0) in finished for finished in done)}
     if len(questions) - len(answered) <= 2 * PILOT:
         return None
-    drawn = questions if seed is None else sorted(questions, key=lambda question: lot(seed, question.id))
-    return tuple([question for question in drawn if question.id not in answered][: max(0, PILOT - len(answered))])
+    in_order = questions if seed is None else sorted(questions, key=lambda question: lot(seed, question.id))
+    return tuple([question for question in in_order if question.id not in answered][: max(0, PILOT - len(answered))])
 
 
 def attempts_left(store: Store, run: Run, questions: Sequence[Question]) -> int:
@@ -317,47 +331,48 @@ def attempts_left(store: Store, run: Run, questions: Sequence[Question]) -> int:
 
 
 def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
-    """Say whether any model costs money; ``None``: no model is known to, and the price of one is not known."""
+    """Return True if any model costs money; ``None`` if no model is known to, and the price of one is not known."""
     probe = Reply(text="", usage=Usage(1000, 1000), busy=1.0)
     prices = [model.price(probe) for planned in planned_runs for model in planned.all_models]
     if any(price for price in prices):
         return True
-    own = any(not planned.models for planned in planned_runs)  # graphs that bring models of their own
-    return None if own or None in prices else False
+    has_own_models = any(not planned.models for planned in planned_runs)  # graphs with their own models
+    return None if has_own_models or None in prices else False
 
 
 def _agent(run: Run, seen: Sequence[Attempt], steady: Sequence[Attempt], more: int) -> AgentProjection:
     def summed(read: Callable[[Attempt], float | None]) -> ProjectedSum | None:
-        """Project a sum; ``None``: a part of it is unknown."""
-        known = [value for value in map(read, seen) if value is not None]
-        return project(known, more) if len(known) == len(seen) else None
+        """Project a sum; ``None`` if a part of it is unknown."""
+        values = [value for value in map(read, seen) if value is not None]
+        return project(values, more) if len(values) == len(seen) else None
 
     return AgentProjection(
         run=run.id,
         agent=run.agent,
         attempts=more,
         seen=len(seen),
-        model_calls=project([one.model_calls for one in seen], more),
-        searches=project([one.searches for one in seen], more),
-        tokens=summed(lambda one: one.usage.input + one.usage.output if one.usage else None),
-        cost=summed(lambda one: one.cost_uncached),
-        seconds=project([one.seconds for one in steady], more),
+        model_calls=project([attempt.model_calls for attempt in seen], more),
+        searches=project([attempt.searches for attempt in seen], more),
+        tokens=summed(lambda attempt: attempt.usage.input + attempt.usage.output if attempt.usage else None),
+        cost=summed(lambda attempt: attempt.cost_uncached),
+        seconds=project([attempt.seconds for attempt in steady], more),
     )
 
 
 def _total(parts: Sequence[ProjectedSum]) -> ProjectedSum:
-    """A sum over agents. They meet the same questions, so what is dear for one tends to be for all: the ends of the
-    intervals are added."""
+    """Return a sum over agents. They answer the same questions, so a question that is expensive for one agent tends to
+    be so for all: the ends of the intervals are added.
+    """
     lows = [part.low for part in parts if part.low is not None]
     highs = [part.high for part in parts if part.high is not None]
-    whole = len(lows) == len(parts)
+    has_interval = len(lows) == len(parts)
     return ProjectedSum(
         value=math.fsum(part.value for part in parts),
-        low=math.fsum(lows) if whole else None,
-        high=math.fsum(highs) if whole else None,
+        low=math.fsum(lows) if has_interval else None,
+        high=math.fsum(highs) if has_interval else None,
     )
 
 
 def _known_total(parts: Sequence[ProjectedSum | None]) -> ProjectedSum | None:
-    known = [part for part in parts if part is not None]
-    return _total(known) if len(known) == len(parts) else None
+    known_parts = [part for part in parts if part is not None]
+    return _total(known_parts) if len(known_parts) == len(parts) else None

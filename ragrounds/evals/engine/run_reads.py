@@ -1,4 +1,4 @@
-"""What the systems of a run read, kept with its attempts; and what the servers tell that they ask."""
+"""Dependencies of a run's systems, stored with its attempts, and the facts that their servers report."""
 
 from __future__ import annotations
 
@@ -21,64 +21,74 @@ from ragrounds.evals.trace.traces import calls
 from ragrounds.models.options import server_of
 
 _LONGEST = 1000
-"""Characters of what a server told; of more a digest is kept."""
+"""Largest number of characters of a server's facts; longer ones are stored as a digest."""
 
 
 class RunReads:
-    """What is read for one run, each once.
+    """Dependencies of one run, each stored once.
 
     Args:
-        store: what was read for it before.
+        store: has the dependencies recorded before.
         planned: the run.
-        asks: the servers that it asks may be asked what they are: this is no replay.
+        asks: True if its servers may be asked for their facts, which a replay forbids.
     """
 
     def __init__(self, store: Store, planned: PlannedRun, *, asks: bool) -> None:
-        cards = [one.card for one in planned.agent.whole]
+        cards = [agent.card for agent in planned.agent.whole]
         self._store, self._number, self._asks = store, store.number(planned.run), asks
         self._reads = reads_of_systems(cards)
-        self._own = planned.run.identity.get("tier") == "own" and any(one.endpoint is None for one in cards)
-        self._kept = {_key(one) for one in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
-        self._heard = -1
-        """How much was heard when :meth:`rows` was asked last."""
+        self._is_users_system = planned.run.identity.get("tier") == "own" and any(
+            card.endpoint is None for card in cards
+        )
+        self._stored_keys = (
+            {_key(dependency) for dependency in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
+        )
+        self._n_recorded = -1
+        """Number of recorded dependencies at the last call of :meth:`rows`."""
         self.listening: Callable[[], AbstractContextManager[None]] = (
             self._reads.listening if self._reads else contextlib.nullcontext
         )
-        """Has what happens in a context heard as the system's."""
+        """Context manager in which dependencies are recorded as the system's."""
 
     async def rows(self, attempt: Attempt) -> list[Row]:
-        """The rows of what is new once an attempt has ended."""
+        """Return the rows of new dependencies, after an attempt has ended."""
         if self._reads is None:
             return []
-        before, self._heard = self._heard, self._reads.listen()
-        found: list[Read] = []
-        if before != self._heard:
-            found += await asyncio.to_thread(self._reads.reads)
-        if self._own:
-            asked = dict.fromkeys(call.actor for call in calls(attempt.events) if call.kind == "model")
-            found += [Read("model", actor, at=attempt.at + place / 1e3) for place, actor in enumerate(asked)]
-            known = {name for kind, name, *_ in self._kept if kind == "server"}
-            servers = {server_of(actor) for actor in asked} - known if self._asks else set[str]()
-            found += [Read("server", *one) for one in (await told_by(self._store, servers)).items()]
-        if not found:
+        before, self._n_recorded = self._n_recorded, self._reads.listen()
+        dependencies: list[Read] = []
+        if before != self._n_recorded:
+            dependencies += await asyncio.to_thread(self._reads.reads)
+        if self._is_users_system:
+            actors = dict.fromkeys(call.actor for call in calls(attempt.events) if call.kind == "model")
+            dependencies += [
+                Read("model", actor, at=attempt.at + position / 1e3) for position, actor in enumerate(actors)
+            ]
+            known_servers = {name for kind, name, *_ in self._stored_keys if kind == "server"}
+            servers = {server_of(actor) for actor in actors} - known_servers if self._asks else set[str]()
+            dependencies += [Read("server", *fact) for fact in (await told_by(self._store, servers)).items()]
+        if not dependencies:
             return []
-        new = [one for one in found if _key(one) not in self._kept]
-        self._kept |= {_key(one) for one in new}
-        return read_rows(new, self._number)
+        new_dependencies = [dependency for dependency in dependencies if _key(dependency) not in self._stored_keys]
+        self._stored_keys |= {_key(dependency) for dependency in new_dependencies}
+        return read_rows(new_dependencies, self._number)
 
 
 def _key(read: Read) -> tuple[str, ...]:
-    # A model's or file's time is no other reading.
+    # The time of a model's or file's reading is not part of the key.
     return read.kind, read.name, read.value
 
 
 async def told_by(store: Store, servers: Collection[str]) -> dict[str, str]:
-    """What servers tell of their models, as :attr:`ragrounds.base.records.Read.value`: model and server → facts as
-    JSON; empty: nothing."""
-    told = await asyncio.gather(*(asked_server(store, server) for server in servers))
-    return {server: _written(one.facts if one else {}) for server, one in zip(servers, told, strict=True)}
+    """Return the facts that servers report about their models, as :attr:`ragrounds.base.records.Read.value`: model and
+    server → facts as JSON; empty if a server reports nothing.
+    """
+    reported = await asyncio.gather(*(asked_server(store, server) for server in servers))
+    return {
+        server: _encode_facts(known_server.facts if known_server else {})
+        for server, known_server in zip(servers, reported, strict=True)
+    }
 
 
-def _written(facts: Mapping[str, str]) -> str:
+def _encode_facts(facts: Mapping[str, str]) -> str:
     text = msgspec.json.encode(dict(facts), order="deterministic").decode() if facts else ""
     return text if len(text) <= _LONGEST else text_digest(text)

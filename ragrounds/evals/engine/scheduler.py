@@ -1,8 +1,8 @@
-"""The scheduler: what is left of some runs, question after question, through a bounded number of attempts in flight.
+"""Scheduler: the remaining work of some runs, question after question, with a bounded number of attempts in flight.
 
-All of it happens on one event loop. The work comes from a :class:`WorkSource`: the questions themselves, or a leader in
-another process. An attempt that waits long (``Retry-After``) or is being written lets another one begin. The first
-Ctrl-C begins nothing further and waits for what is in flight.
+All of it runs on one event loop. The work comes from a :class:`WorkSource`: the questions themselves, or a leader in
+another process. While an attempt waits long (``Retry-After``) or is written, another one may begin. After the first
+Ctrl-C nothing further begins, and the attempts in flight are finished.
 """
 
 from __future__ import annotations
@@ -36,35 +36,37 @@ from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore, set_share
 
 Listener = Callable[[FinishedAttempt], None]
-"""Called with every attempt that is written."""
+"""Callback for every attempt that is written."""
 MakeAttempt = Callable[[PlannedRun, WorkItem, OnEnd], Awaitable[FinishedAttempt]]
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
-"""Of Python's youngest generation; Python's own is 700."""
+"""Threshold of Python's youngest generation; Python's own is 700."""
 START = 5.0
-"""Seconds that each worker must save beside one fewer: its start takes some two of a processor's."""
+"""Seconds that each worker must save compared with one fewer: its start takes about two seconds of a processor."""
 WINDOW = 1.0
-"""Seconds over which the pace is measured, at least, and as many attempts as are in flight."""
+"""Seconds over which the pace is measured, at least; it also includes as many attempts as are in flight."""
 BUSY = BOUND, 2 * BOUND
-"""Processors that a process uses which workers help."""
+"""Range of processor use, in cores, in which workers help."""
 _LEAST_EACH, _MOST = 4, 4
-"""Attempts in flight that a worker has at least, and workers at most: more were not measured."""
+"""Smallest number of attempts in flight for each worker, and largest number of workers: more were not measured."""
 
 
 class WorkSource(Protocol):
-    """Where a pool of attempts gets its work from."""
+    """Source of work for a pool of attempts."""
 
     async def next(self) -> WorkItem | None:
-        """Give the next item; ``None``: none is left, or none is to be begun any more."""
+        """Return the next item; ``None`` if none is left, or none may be begun any more."""
 
     def attempt_ended(self, finished: FinishedAttempt) -> None:
-        """Take note of an attempt that has ended and is still to be written."""
+        """Handle an attempt that has ended and is still to be written."""
 
     def attempt_written(self, finished: FinishedAttempt) -> None:
-        """Take note of an attempt that is written."""
+        """Handle an attempt that is written."""
 
 
 Lead = Callable[..., Any]
-"""Gives the leader of so many workers, of the distributed replay: a leaf, which is imported where it is needed."""
+"""Function that returns the leader of a number of workers of the distributed replay. It is imported only when it is
+needed.
+"""
 
 
 async def replay(
@@ -80,18 +82,18 @@ async def replay(
     listener: Listener = lambda finished: None,
     lead: Lead | None = None,
 ) -> str:
-    """Answer every question with every agent, as often as the run has epochs, leaving out what is done.
+    """Answer every question with every agent, as often as the run has epochs, except for finished attempts.
 
-    All agents of one question follow each other in the queue, so that equal calls meet. Attempts are written with
-    their scores as soon as they end. Questions are asked in the order given, until one of `stops` ends the run. Where
-    workers are worth their start they take up what is left, led by what `lead` gives.
+    All agents of one question follow each other in the queue, so that equal calls are made only once. Attempts are
+    written with their scores as soon as they end. Questions are asked in the order given, until one of `stops` ends the
+    run. If workers are worth their start, they take over the remaining work, led by the result of `lead`.
 
     Returns:
         Why the run ended before its last question (its budget is used up); empty: it did not.
 
     Raises:
-        StopRun: the run cannot go on, or was interrupted; everything that ended is kept, and the same command resumes
-            from there.
+        StopRun: the run cannot continue, or was interrupted; everything that ended is stored, and the same command
+            resumes from there.
     """
     disable_uploads()
     runner = AttemptRunner(store, journal, planned_runs, scorers)
@@ -99,16 +101,16 @@ async def replay(
     queue = WorkQueue(store, planned_runs, questions, golds, stops, listener)
     ends: list[BaseException] = []
     leading = lead and partial(lead, store, journal, planned_runs, scorers, queue, concurrency)
-    here = Handover(queue, concurrency, ends, leading)
-    with interruptible(ends, here.stop):
+    handover = Handover(queue, concurrency, ends, leading)
+    with interruptible(ends, handover.stop):
         try:
-            await run_pool(here, runner, AttemptSemaphore(concurrency, models), ends)
-            await here.finish()
+            await run_pool(handover, runner, AttemptSemaphore(concurrency, models), ends)
+            await handover.finish()
         except asyncio.CancelledError:
-            if not ends:  # not by our own second Ctrl-C
+            if not ends:  # the cancellation did not come from a second Ctrl-C
                 raise
         finally:
-            await here.close()
+            await handover.close()
             await runner.close()
     if ends:
         raise ends[0]
@@ -116,7 +118,7 @@ async def replay(
 
 
 class WorkQueue:
-    """What is left to do of some runs."""
+    """Remaining work of some runs."""
 
     def __init__(
         self,
@@ -129,77 +131,85 @@ class WorkQueue:
     ) -> None:
         together = any(stop.epochs_together for stop in stops)
         done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
-        self.left = sum(max(0, len(questions) * one.run.epochs - len(done[one.run.id])) for one in planned_runs)
-        """Attempts that have not ended."""
-        asked: Iterable[Question] = questions
+        self.left = sum(
+            max(0, len(questions) * planned.run.epochs - len(done[planned.run.id])) for planned in planned_runs
+        )
+        """Number of attempts that have not ended."""
+        in_order: Iterable[Question] = questions
         for shared in (stop for stop in stops if isinstance(stop, SharedOrder)):
-            asked = shared.blocks(asked, golds, self._room)
-        self._work = _work_left(done, planned_runs, asked, golds, together)
+            in_order = shared.blocks(in_order, golds, self._room)
+        self._work = _work_left(done, planned_runs, in_order, golds, together)
         self._attempts = sum(planned.run.epochs for planned in planned_runs)
-        self._begun = self._over = 0
+        self._n_started = self._over = 0
         self._stops = stops
         self._listener = listener
         self.ended = ""
-        """Why the run ended before its last question; empty: it did not."""
+        """Reason why the run ended before its last question; empty if it did not."""
 
     def take(self) -> WorkItem | None:
-        """Give the next question. The stops are asked here, between questions and never inside one: agents stay
-        comparable on the same questions."""
+        """Return the next question.
+
+        The stops are checked between questions and never inside one, so that agents stay comparable on the same
+        questions.
+        """
         if self.ended or (item := next(self._work, None)) is None:
             return None
         for stop in self._stops:
             if reason := stop.reached():
                 self.ended = reason
                 return None
-        self._begun += len(item.planned_runs)
+        self._n_started += len(item.planned_runs)
         return item
 
     def _room(self) -> int:
-        """Questions that may be asked in an order of their own: half of those that a budget leaves, so that it ends
-        between such blocks, and what shares something with others has no better chance to be asked."""
-        rooms = [stop.room(self._begun, self._over) for stop in self._stops if isinstance(stop, BudgetStop)]
+        """Return the number of questions that may be reordered: half of those that a budget leaves.
+
+        The budget then ends between such blocks, and a question that shares something with others has no better chance
+        to be asked.
+        """
+        rooms = [stop.room(self._n_started, self._over) for stop in self._stops if isinstance(stop, BudgetStop)]
         return int(max(1, min([BLOCK, *(room / self._attempts for room in rooms)])))
 
     def attempt_ended(self, finished: FinishedAttempt) -> None:
-        """Tell the stops: they are asked before the next question, which does not wait for the disk."""
+        """Notify the stops. They are checked before the next question, which does not wait for the disk."""
         self.left -= 1
         self._over += 1
         for stop in self._stops:
             stop.observe(finished)
 
     def attempt_written(self, finished: FinishedAttempt) -> None:
-        """Tell the listener."""
+        """Notify the listener."""
         self._listener(finished)
 
 
 class Handover:
-    """The work of this process on a queue (contract: :class:`WorkSource`), and its handover to workers: where the
-    processor sets the pace, and more time is left than their start takes.
+    """Work of this process on a queue (contract: :class:`WorkSource`), and its handover to workers if the processor
+    limits the pace and more time is left than their start takes.
 
     Nothing is begun again. Both take from one queue, with the same budgets and stops: this process until the first
-    worker asks for work, the workers from then on, while what is in flight here ends.
+    worker asks for work, the workers from then on, while the attempts in flight here end.
     """
 
     def __init__(self, queue: WorkQueue, in_flight: int, ends: list[BaseException], lead: Lead | None) -> None:
         self._queue, self._in_flight, self._ends, self._lead = queue, in_flight, ends, lead
         self.given = False
-        """Workers ask for what is left: this process begins nothing further."""
+        """True once workers ask for the remaining work: this process begins nothing further."""
         self.open: dict[tuple[str, int], tuple[WorkItem, set[str]]] = {}
-        """What was begun here, with the runs whose attempts at it have not ended."""
+        """Items that were begun here, with the runs whose attempts at them have not ended."""
         self._ended = 0
         self._mark: tuple[float, float] | None = None
         self._leader: Any = None
         self._leading: asyncio.Task[None] | None = None
 
     async def next(self) -> WorkItem | None:
-        """Give the next question, unless workers ask for it."""
+        """Return the next question, unless workers ask for it."""
         if self.given or (item := self._queue.take()) is None:
             return None
         self.open[item.question.id, item.epoch] = item, {planned.run.id for planned in item.planned_runs}
         return item
 
     def attempt_ended(self, finished: FinishedAttempt) -> None:
-        """Tell the queue; then look whether workers are worth their start, or have room now."""
+        """Notify the queue; then check whether workers are worth their start, or have room now."""
         self._queue.attempt_ended(finished)
         key = finished.attempt.question_id, finished.attempt.epoch
         self.open[key][1].discard(finished.run.id)
@@ -212,22 +222,23 @@ class Handover:
             self._consider(self._lead)
 
     def attempt_written(self, finished: FinishedAttempt) -> None:
-        """Tell the queue."""
+        """Notify the queue."""
         self._queue.attempt_written(finished)
 
     def _consider(self, lead: Lead) -> None:
-        """Start workers where they save more than their start takes."""
+        """Start workers if they save more time than their start takes."""
         now, used = time.perf_counter(), time.process_time()
-        since, used_before = self._mark or (now, used)  # what is imported late, and first connections, are behind it
+        since, used_before = self._mark or (now, used)  # late imports and first connections are done by then
         if self._mark is not None and now - since < WINDOW:
             return
         ended, self._ended, self._mark = self._ended, 0, (now, used)
-        # What computes with threads of its own has several processors already, and a model here is loaded by each.
+        # A process with threads that compute uses several processors already, and each worker would load its own copy
+        # of a local model.
         if now == since or not BUSY[0] < (used - used_before) / (now - since) < BUSY[1] or "torch" in sys.modules:
             return
         left = self._queue.left * (now - since) / ended
-        most = min(processors(), room_for_more(), self._in_flight // _LEAST_EACH, _MOST)
-        count = max((n for n in range(1, most + 1) if n * (n - 1) * START < left), default=1)
+        max_workers = min(processors(), room_for_more(), self._in_flight // _LEAST_EACH, _MOST)
+        count = max((n for n in range(1, max_workers + 1) if n * (n - 1) * START < left), default=1)
         if count > 1:
             self._leader = lead(self, count)
             self._leader.say(
@@ -243,7 +254,7 @@ class Handover:
             self._leader.say(f"Workers could not take part, so that this process continues alone: {error}")
 
     def stop(self) -> None:
-        """Have the workers begin nothing further, where the run ends."""
+        """Let the workers begin nothing further if the run ends."""
         if self._leader is not None and self._ends:
             self._leader.stop(self._ends[0])
 
@@ -257,7 +268,7 @@ class Handover:
             await self._leading
 
     async def close(self) -> None:
-        """End what leads workers."""
+        """End the leader of the workers."""
         if self._leading is not None:
             self._leading.cancel()
             await asyncio.wait({self._leading})
@@ -286,23 +297,23 @@ def _work_left(
 async def run_pool(
     source: WorkSource, make_attempt: MakeAttempt, semaphore: AttemptSemaphore, ends: list[BaseException]
 ) -> None:
-    """Take items from `source` as places get free, until it has none.
+    """Take items from `source` as slots get free, until it has none.
 
-    The runs of an item follow each other, so that equal calls meet. The next item is asked for when a place is free
-    and nothing of the last one waits. As soon as something stands in `ends` nothing further is begun, and what is in
-    flight is finished; an error of the user's kind that ends an attempt is put there.
+    The runs of an item follow each other, so that equal calls are made only once. The next item is requested when a
+    slot is free and no run of the last one waits. As soon as `ends` has an element, nothing further is begun, and the
+    attempts in flight are finished; an error of the user's kind that ends an attempt is added to it.
     """
 
     async def attempt(planned: PlannedRun, item: WorkItem) -> None:
-        """Make one attempt in the place that was acquired for it."""
+        """Make one attempt in the slot that was acquired for it."""
         SLEEPING.set(semaphore.sleep)
         ASKED.set(AskedPrompts(semaphore.kept))
-        place = AttemptPlace(semaphore)
+        slot = AttemptPlace(semaphore)
 
         def on_end(finished: FinishedAttempt) -> None:
             """Let another attempt begin while this one is written."""
             source.attempt_ended(finished)
-            place.leave_to_write()
+            slot.leave_to_write()
 
         try:
             source.attempt_written(await make_attempt(planned, item, on_end))
@@ -310,13 +321,14 @@ async def run_pool(
             ends.append(error)
         finally:
             semaphore.kept.ended()
-            place.leave()
+            slot.leave()
 
     queued: deque[tuple[PlannedRun, WorkItem]] = deque()
     with _rare_garbage_collection():
         async with asyncio.TaskGroup() as group:
             while True:
-                # First a place, then a question: one that is taken is asked, so a stop between two loses nothing.
+                # First a slot, then a question: a question that is taken is also asked, so a stop between the two loses
+                # nothing.
                 await semaphore.acquire()
                 if not queued and not ends and (item := await source.next()) is not None:
                     queued.extend((planned, item) for planned in item.planned_runs)
@@ -327,39 +339,39 @@ async def run_pool(
 
 
 class AttemptSemaphore(ResizableSemaphore):
-    """The places of attempts in flight. An attempt holds one from its first step to its last, but for long waits."""
+    """Slots of attempts in flight. An attempt holds one from its first step to its last, except during long waits."""
 
     def __init__(self, count: int, models: Iterable[str] = ()) -> None:
         super().__init__(count)
         self.kept = KeptPrefixes(self, models)
         self.paused = 0
-        """Attempts that gave their place away while they wait."""
+        """Number of attempts that gave their slot away while they wait."""
         self.writing = 0
-        """Attempts that have ended and are being written."""
+        """Number of attempts that have ended and are being written."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, with the place given to another attempt meanwhile.
+        """Wait, with the slot given to another attempt meanwhile.
 
-        Attempts that have begun come before new ones when places get free, and at most as many wait without a place as
-        there are places, so that what is begun does not pile up. However it ends, a place is held again.
+        Attempts that have begun come before new ones when slots get free. At most as many attempts wait without a slot
+        as there are slots, so that started attempts do not pile up. However the wait ends, a slot is held again.
         """
         if self.paused >= self.count:
             await asyncio.sleep(seconds)
             return
         self.paused += 1
         self.release()
-        place: asyncio.Future[None] | None = None
+        slot: asyncio.Future[None] | None = None
         try:
             await asyncio.sleep(seconds)
             if self.taken < self.count:
                 self.taken += 1
                 return
-            # Ahead of attempts that have not begun: what is begun holds calls that are paid for already.
-            place = asyncio.get_running_loop().create_future()
-            self._waiting.appendleft(place)
-            await place
+            # The attempt goes ahead of attempts that have not begun, because it holds calls that are paid for already.
+            slot = asyncio.get_running_loop().create_future()
+            self._waiting.appendleft(slot)
+            await slot
         except asyncio.CancelledError:
-            if place is None or place.cancelled():
+            if slot is None or slot.cancelled():
                 self.taken += 1  # one too many for the moment in which the attempt ends
             raise
         finally:
@@ -367,23 +379,26 @@ class AttemptSemaphore(ResizableSemaphore):
 
 
 class AttemptPlace:
-    """The acquired place of one attempt. While the attempt is written, others begin; but no more are written at a time
-    than there are places, so that a slow disk slows the run and does not fill the memory."""
+    """Acquired slot of one attempt.
+
+    While the attempt is written, others begin; but no more are written at a time than there are slots, so that a slow
+    disk slows the run and does not fill the memory.
+    """
 
     def __init__(self, semaphore: AttemptSemaphore) -> None:
         self._semaphore = semaphore
         self._writing = False
 
     def leave_to_write(self) -> None:
-        """Give the place back, where it may be: the attempt has ended and is only written any more."""
-        # Beyond that the place is kept until the disk has caught up: finished attempts would fill the memory.
+        """Release the slot, if allowed: the attempt has ended and only remains to be written."""
+        # Beyond that the slot is kept until the disk has caught up: finished attempts would fill the memory.
         if self._semaphore.writing < self._semaphore.count:
             self._writing = True
             self._semaphore.writing += 1
             self._semaphore.release()
 
     def leave(self) -> None:
-        """Give the place back, unless it was before: the attempt has ended."""
+        """Release the slot, unless it was released before: the attempt has ended."""
         if self._writing:
             self._semaphore.writing -= 1
         else:
@@ -391,13 +406,15 @@ class AttemptPlace:
 
 
 _collecting_rarely: list[tuple[int, int, int]] = []
-"""The thresholds of before, once for each pool at work."""
+"""Original thresholds, once for each running pool."""
 
 
 @contextlib.contextmanager
 def _rare_garbage_collection() -> Iterator[None]:
-    """Look for garbage in cycles less often: what was imported and opened stays, and attempts leave little. The last
-    pool that ends restores what was before the first."""
+    """Collect cyclic garbage less often: imported and opened objects stay, and attempts leave little garbage.
+
+    The last pool that ends restores the thresholds that held before the first.
+    """
     _collecting_rarely.append(_collecting_rarely[0] if _collecting_rarely else gc.get_threshold())
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *_collecting_rarely[0][1:])
@@ -411,6 +428,7 @@ def _rare_garbage_collection() -> Iterator[None]:
 
 
 def disable_uploads() -> None:
-    """Switch LangSmith's tracing off: its variables in the environment would upload every trace, and nothing leaves
-    unless it was asked for."""
+    """Switch LangSmith's tracing off: its variables in the environment would upload every trace, and nothing may leave
+    the process unless it was requested.
+    """
     os.environ.update(NO_UPLOADS)

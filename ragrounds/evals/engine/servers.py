@@ -1,8 +1,8 @@
-"""Which server stands behind an address: what it says of the model is compared with what was told before.
+"""Detection of the server at an address: the facts that it reports about the model are compared with earlier ones.
 
-A server that was met first under its address or alias leaves the identity of its models as it is. Another one at the
-same place stops what was begun, or, where the user says so, gets a fingerprint into the identity: then no recorded
-reply of the one is an answer of the other.
+The first known server at its address or alias leaves the identity of its models unchanged. Another one at the same
+address stops the command, or, if the user requests it, adds a fingerprint to the identity: then no recorded reply of
+one server is used as an answer of the other.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from ragrounds.models.options import VLLM, ModelOptions, read_options
 from ragrounds.models.server_facts import ask_server, ask_servers, described, differing, fingerprint, same_server
 
 _ADDRESSES = "addresses"
-"""The fact that holds where the servers of an alias are."""
+"""Name of the fact that contains the addresses of an alias."""
 ServerChanged = Literal["stop", "new"]
-"""What is done where another server answers at an address: stop, or keep what it answers apart, as a new identity."""
+"""Action if another server answers at an address: stop, or store its answers separately, under a new identity."""
 
 
 class MetServers(Struct, frozen=True):
-    """The servers of some models."""
+    """Servers of some models."""
 
     texts: Mapping[str, str] = {}
-    """A model's text → the text it is opened by, with the server's fingerprint where it has one."""
+    """Map from a model's text to the text by which it is opened, with the server's fingerprint if it has one."""
     facts: Mapping[str, Mapping[str, str]] = {}
-    """Model and server → what it says of itself: see :attr:`ragrounds.base.records.Run.servers`."""
+    """Map from model and server to the facts that the server reports: see :attr:`ragrounds.base.records.Run.servers`.
+    """
 
 
 async def meet_servers(
@@ -47,17 +48,17 @@ async def meet_servers(
     replay: bool = False,
     resumed: Run | None = None,
 ) -> MetServers:
-    """Ask the servers of some models what they are, and compare it with what the store knows.
+    """Ask the servers of some models for their facts, and compare them with those in the store.
 
-    Models without an address of their own are left as they are: a provider's names are its own, and a server that is
-    started here runs what its command says.
+    Models without an address are unchanged: a provider's names are its own, and a server that is started here runs what
+    its command says.
 
     Args:
-        store: what servers told before; what they tell now is kept in it.
+        store: has the facts of earlier servers; new facts are stored in it.
         models: their texts.
-        changed: what is done where another server answers.
-        replay: nobody is asked; the server of the last time is meant, or that of the resumed run.
-        resumed: the run that is to go on: its servers must be those of now.
+        changed: the action if another server answers.
+        replay: no server is asked; the last known server is used, or that of the resumed run.
+        resumed: the run to be resumed: its servers must be the present ones.
 
     Raises:
         UserError: another server answers, and `changed` says stop; servers that share calls differ.
@@ -65,16 +66,16 @@ async def meet_servers(
     """
     texts: dict[str, str] = {}
     facts: dict[str, Mapping[str, str]] = {}
-    met: dict[tuple[str, str | None], KnownServer | None] = {}
+    server_by_address: dict[tuple[str, str | None], KnownServer | None] = {}
     for text in dict.fromkeys(models):
         spec = parse(text)
         options = read_options(spec)
         if options.provider not in ("openai", VLLM) or not options.serving.urls:
             continue
-        place = (options.server, options.serving.base_url)
-        if place not in met:
-            met[place] = await _meet(store, options, changed, replay, resumed)
-        server = met[place]
+        address = (options.server, options.serving.base_url)
+        if address not in server_by_address:
+            server_by_address[address] = await _identify_server(store, options, changed, replay, resumed)
+        server = server_by_address[address]
         if server is not None:
             facts[server.server] = server.facts
             if server.fingerprint:
@@ -82,80 +83,91 @@ async def meet_servers(
     return MetServers(texts, facts)
 
 
-async def _meet(
+async def _identify_server(
     store: Store, options: ModelOptions, changed: ServerChanged, replay: bool, resumed: Run | None
 ) -> KnownServer | None:
-    known, mark = known_servers(store.engine, options.server), ""
+    candidates, run_fingerprint = known_servers(store.engine, options.server), ""
     if resumed is not None:
-        mark = fingerprint_in(resumed, options.server)
-        known = [one for one in known if one.fingerprint == mark]
-        if not known and (kept := resumed.servers.get(options.server)):
-            known = [_server(options.server, mark, kept, resumed.created)]
-    last = known[0] if known else None
+        run_fingerprint = fingerprint_in(resumed, options.server)
+        candidates = [candidate for candidate in candidates if candidate.fingerprint == run_fingerprint]
+        if not candidates and (stored_facts := resumed.servers.get(options.server)):
+            candidates = [_server(options.server, run_fingerprint, stored_facts, resumed.created)]
+    last = candidates[0] if candidates else None
     if replay:
         return last
-    told = dict(await ask_servers(options))
+    facts = dict(await ask_servers(options))
     if options.serving.alias:
-        told[_ADDRESSES] = " ".join(sorted(options.serving.urls))
-    if not told:
+        facts[_ADDRESSES] = " ".join(sorted(options.serving.urls))
+    if not facts:
         return last
-    if (met := _met_before(store, options.server, known, told)) is not None:
-        return met
+    if (match := _matching_server(store, options.server, candidates, facts)) is not None:
+        return match
     if last is None:
-        return _keep(store, options.server, mark, told)
+        return _keep(store, options.server, run_fingerprint, facts)
     if resumed is not None or changed == "stop":
-        raise _changed(options, last, told, resumed)
-    return _keep(store, options.server, fingerprint(told), told)
+        raise _changed(options, last, facts, resumed)
+    return _keep(store, options.server, fingerprint(facts), facts)
 
 
-def _met_before(store: Store, server: str, known: Sequence[KnownServer], told: Mapping[str, str]) -> KnownServer | None:
-    for one in known:
-        if _same(one.facts, told):
-            # A fact that was not told the other time is known from now on.
-            return _keep(store, server, one.fingerprint, {**one.facts, **told})
+def _matching_server(
+    store: Store, server: str, candidates: Sequence[KnownServer], reported: Mapping[str, str]
+) -> KnownServer | None:
+    for candidate in candidates:
+        if _same(candidate.facts, reported):
+            # A fact that was not reported earlier is stored from now on.
+            return _keep(store, server, candidate.fingerprint, {**candidate.facts, **reported})
     return None
 
 
-_ASKED: WeakKeyDictionary[Store, dict[str, Future[KnownServer | None]]] = WeakKeyDictionary()
-"""Store → the servers that systems of somebody's own ask, each asked once what it is."""
+_IDENTIFIED: WeakKeyDictionary[Store, dict[str, Future[KnownServer | None]]] = WeakKeyDictionary()
+"""Servers that users' systems call, by store; each is asked only once for its facts."""
 
 
 async def asked_server(store: Store, server: str, *, replay: bool = False) -> KnownServer | None:
-    """The server that somebody's own system asks: of another than was met first at the address the fingerprint goes
-    into the keys of its calls. It is asked once, without a key. ``None``: it tells nothing.
+    """Return the server that a user's system calls; ``None`` if it reports nothing.
+
+    If it is not the first known server at its address, its fingerprint becomes a part of the keys of its calls. It is
+    asked once, without a key.
 
     Args:
-        store: what servers told before; what it tells now is kept in it.
+        store: has the facts of earlier servers; new facts are stored in it.
         server: a model and its server, ``openai:m[server=http://…]``.
-        replay: nobody is asked; the server of the last time is meant.
+        replay: no server is asked; the last known server is used.
     """
-    asked = _ASKED.setdefault(store, {})
-    if (met := asked.get(server)) is not None:
-        return met.result() if met.done() else await asyncio.wrap_future(met)
-    met = asked[server] = Future()
-    found: KnownServer | None = None
+    pending = _IDENTIFIED.setdefault(store, {})
+    if (earlier := pending.get(server)) is not None:
+        return earlier.result() if earlier.done() else await asyncio.wrap_future(earlier)
+    earlier = pending[server] = Future()
+    identified: KnownServer | None = None
     try:
-        spec, known = parse(server), known_servers(store.engine, server)
-        place = str(spec.parameters.get("server", ""))
-        asks = place.startswith("http") and not replay
-        told = await ask_server(place, spec.name.partition(":")[2], "") if asks else {}
-        found = known[0] if known else None
-        if told:
-            mark = fingerprint(told) if known else ""
-            found = _met_before(store, server, known, told) or _keep(store, server, mark, told)
-        return found
+        spec, candidates = parse(server), known_servers(store.engine, server)
+        address = str(spec.parameters.get("server", ""))
+        asks = address.startswith("http") and not replay
+        facts = await ask_server(address, spec.name.partition(":")[2], "") if asks else {}
+        identified = candidates[0] if candidates else None
+        if facts:
+            server_fingerprint = fingerprint(facts) if candidates else ""
+            identified = _matching_server(store, server, candidates, facts) or _keep(
+                store, server, server_fingerprint, facts
+            )
+        return identified
     finally:
-        met.set_result(found)
+        earlier.set_result(identified)
 
 
 def _same(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether both may be told of the same server. One with an alias may move. A group has its alias because it must,
-    and where it says nothing of its model (a program's version is no such thing) one of its addresses must be known."""
+    """Return True if both facts may describe the same server.
+
+    A server with an alias may change its address. A group of servers must have an alias, so if it reports nothing about
+    its model (a program's version does not count), one of its addresses must be known.
+    """
     parts = [{name: fact for name, fact in facts.items() if name != _ADDRESSES} for facts in (before, now)]
-    then, today = (set(facts.get(_ADDRESSES, "").split()) for facts in (before, now))
-    placed = bool(then & today) or max(len(then), len(today)) <= 1
-    told, named = same_server(*parts), any(name in parts[1] for name in parts[0] if name != "version")
-    return (told and named) or (placed and (told or not all(parts)))
+    earlier_addresses, present_addresses = (set(facts.get(_ADDRESSES, "").split()) for facts in (before, now))
+    shares_address = (
+        bool(earlier_addresses & present_addresses) or max(len(earlier_addresses), len(present_addresses)) <= 1
+    )
+    is_same, reports_model = same_server(*parts), any(name in parts[1] for name in parts[0] if name != "version")
+    return (is_same and reports_model) or (shares_address and (is_same or not all(parts)))
 
 
 def _keep(store: Store, server: str, mark: str, facts: Mapping[str, str]) -> KnownServer:
@@ -163,21 +175,21 @@ def _keep(store: Store, server: str, mark: str, facts: Mapping[str, str]) -> Kno
     return _server(server, mark, facts, now())
 
 
-def _server(server: str, mark: str, facts: Mapping[str, str], at: float) -> KnownServer:
-    return KnownServer(server=server, fingerprint=mark, facts=facts, first=at, last=at)
+def _server(server: str, mark: str, facts: Mapping[str, str], seen_at: float) -> KnownServer:
+    return KnownServer(server=server, fingerprint=mark, facts=facts, first=seen_at, last=seen_at)
 
 
-def _changed(options: ModelOptions, before: KnownServer, told: Mapping[str, str], resumed: Run | None) -> UserError:
-    names = differing(before.facts, told) or sorted({*before.facts, *told})
-    then = described(before.facts, [name for name in names if name in before.facts])
-    today = described(told, [name for name in names if name in told])
+def _changed(options: ModelOptions, before: KnownServer, reported: Mapping[str, str], resumed: Run | None) -> UserError:
+    names = differing(before.facts, reported) or sorted({*before.facts, *reported})
+    was = described(before.facts, [name for name in names if name in before.facts])
+    today = described(reported, [name for name in names if name in reported])
     seen = time.strftime("%Y-%m-%d %H:%M", time.localtime(before.last))
-    where = ", ".join(options.serving.urls)
-    apart = "its answers are stored separately from earlier ones"
+    urls = ", ".join(options.serving.urls)
+    effect = "its answers are stored separately from earlier ones"
     if resumed is not None:
-        on = f"Start the earlier server to resume {resumed.id}, or begin a new run with --server-changed new: {apart}"
+        fix = f"Start the earlier server to resume {resumed.id}, or begin a new run with --server-changed new: {effect}"
     else:
-        on = f"Start the earlier server, or give --server-changed new: {apart}"
+        fix = f"Start the earlier server, or give --server-changed new: {effect}"
     return UserError(
-        f"Another server answers at {where} for {options.server}: on {seen} it reported {then}, now {today}. {on}."
+        f"Another server answers at {urls} for {options.server}: on {seen} it reported {was}, now {today}. {fix}."
     )

@@ -1,8 +1,8 @@
-"""What the results of somebody's own system depend on, and whether a stored run is still that system's.
+"""Dependencies of the results of a user's system, and the check that a stored run still matches the system.
 
-What it reads (code, files, variables, packages, the servers of its models) is heard while it is opened and while it
-answers, and kept with the run. A stored run is resumed where its identity is the same and nothing that it has read is
-another now. Which models it asks is known from what it has asked.
+Its dependencies (code, files, variables, packages, the servers of its models) are recorded while it is opened and while
+it answers, and stored with the run. A stored run is resumed if its identity is the same and none of its dependencies
+has changed. The models that it calls are known from its recorded calls.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from ragrounds.models.server_facts import described, differing
 from ragrounds.recorder.reads import is_secret_name
 
 SYSTEM_PARTS = ("wiring", "config", "context", "system", "process", "read")
-"""The keys that the identity of a system of one's own has beside those of every agent."""
+"""Keys that the identity of a user's system has in addition to those of every agent."""
 SEEN_BY_LEADER = ("models", "graph_code", "read", "process")
-"""What other machines do not find out by opening a system: what it has read says it."""
+"""Keys that other machines cannot determine by opening a system; they follow from its recorded dependencies."""
 _ELSEWHERE = frozenset(
     "graph summary as source searches question_only guard guard_near oracle parameters switches profile models "
     "retriever corpus prompts limits nests config context system endpoint clock in_process reads".split()
 )
-"""What of an agent's file changes no reply of such a system, or stands in its identity already."""
+"""Settings of an agent's file that change no reply of such a system, or are in its identity already."""
 _MOST_SAID = 3
 
 
 class SystemIdentity(NamedTuple):
-    """A system of one's own, as it is now."""
+    """Identity of a user's system, as it is now."""
 
     identity: Mapping[str, object]
-    """The whole of the run's identity, without the models that it asks."""
+    """Identity of the run, without the models that it calls."""
     reads: SystemReads | None = None
-    """``None``: it is none of one's own."""
+    """Dependencies of the system; ``None`` if it is not a user's system."""
     told: Mapping[str, str] = {}
-    """What the servers of runs tell now, as :func:`ragrounds.evals.engine.run_reads.told_by`."""
+    """Facts that the servers of runs report now, as :func:`ragrounds.evals.engine.run_reads.told_by`."""
 
 
 def system_parts(card: Card) -> dict[str, object]:
-    """What the identity of a system of one's own has beside that of every agent (:data:`SYSTEM_PARTS`).
+    """Return the parts of a user's system's identity that other agents do not have (:data:`SYSTEM_PARTS`).
 
     Raises:
         UserError: it cannot be opened.
@@ -64,67 +64,76 @@ def system_parts(card: Card) -> dict[str, object]:
 
 
 def _wiring(card: Card) -> dict[str, object]:
-    """What an agent's file says of how its system is asked and read, where it says anything."""
-    plain: dict[str, object] = msgspec.to_builtins(card)
-    usual: dict[str, object] = msgspec.to_builtins(Card(graph=card.graph, summary=card.summary))
+    """Return the settings in an agent's file for the input and output of its system."""
+    settings: dict[str, object] = msgspec.to_builtins(card)
+    defaults: dict[str, object] = msgspec.to_builtins(Card(graph=card.graph, summary=card.summary))
     if card.endpoint is not None:
-        plain["endpoint"] = card.endpoint.settled
-    said = {key: value for key, value in plain.items() if key not in _ELSEWHERE and value != usual.get(key)}
-    sent = card.endpoint.settled if card.endpoint is not None else {}
-    return _without_secrets({**said, **{f"endpoint.{key}": value for key, value in sent.items()}})
+        settings["endpoint"] = card.endpoint.settled
+    changed_settings = {
+        key: value for key, value in settings.items() if key not in _ELSEWHERE and value != defaults.get(key)
+    }
+    endpoint_settings = card.endpoint.settled if card.endpoint is not None else {}
+    return _without_secrets(
+        {**changed_settings, **{f"endpoint.{key}": value for key, value in endpoint_settings.items()}}
+    )
 
 
 def _without_secrets(values: Mapping[str, object]) -> dict[str, object]:
-    kept: dict[str, object] = {}
+    public_values: dict[str, object] = {}
     for key, value in values.items():
         if is_secret_name(key):
             continue
-        kept[key] = (
+        public_values[key] = (
             _without_secrets(value)
             if isinstance(value, Mapping)
             else redacted(value)
             if isinstance(value, str)
             else value
         )
-    return kept
+    return public_values
 
 
 def is_own(identity: Mapping[str, object]) -> bool:
-    """Whether an identity is of a system of somebody's own."""
+    """Return True if an identity is of a user's system."""
     return "system" in identity
 
 
 def same_agent(run: Run, now: SystemIdentity) -> bool:
-    """Whether a run is of the agent as it is now, on the same questions, whatever it reads."""
+    """Return True if a run is of the present agent, on the same questions, whatever its dependencies."""
     return run.agent == now.identity["agent"] and compared(run.identity) == compared(now.identity)
 
 
 def found_run(store: Store, now: SystemIdentity) -> Run | None:
-    """The newest run that is this system's still; ``None``: there is none."""
+    """Return the newest run that still matches this system; ``None`` if no run does."""
     same = (run for run in reversed(store.runs()) if same_agent(run, now))
     return next((run for run in same if not differences(store, run, now)), None)
 
 
 def differences(store: Store, run: Run, now: SystemIdentity) -> list[Difference]:
-    """What of a run's reads is another now."""
+    """Return the dependencies of the run that have changed since it was recorded."""
     if now.reads is None:
         return []
-    then = reads_of(store, run)
-    found = now.reads.differences(then)
-    for one in then:
-        before, today = _facts(one.value), _facts(now.told.get(one.name, "")) if one.kind == "server" else {}
-        if names := differing(before, today):
-            found.append(Difference("server", one.name, described(before, names), described(today, names)))
-    return found
+    recorded = reads_of(store, run)
+    changed = now.reads.differences(recorded)
+    for dependency in recorded:
+        earlier_facts, present_facts = (
+            _facts(dependency.value),
+            _facts(now.told.get(dependency.name, "")) if dependency.kind == "server" else {},
+        )
+        if names := differing(earlier_facts, present_facts):
+            changed.append(
+                Difference("server", dependency.name, described(earlier_facts, names), described(present_facts, names))
+            )
+    return changed
 
 
 def changes(store: Store, run: Run, now: SystemIdentity) -> list[str]:
-    """All that is another than when a run was made, each a clause: the fewer, the nearer it is."""
+    """Return all changes since a run was made, each as a clause: the fewer, the nearer it is."""
     return [*_declared(run.identity, _plain(now.identity)), *map(in_words, differences(store, run, now))]
 
 
 def said(clauses: list[str]) -> tuple[str, ...]:
-    """Some clauses, of many the first."""
+    """Return some clauses; of many only the first."""
     more = len(clauses) - _MOST_SAID
     return (*clauses[:_MOST_SAID], f"{more} more differ") if more > 1 else tuple(clauses)
 
@@ -137,30 +146,34 @@ _TABLES = {
     "prompts": "prompt",
     "model_code": "model of",
 }
-"""Tables of an identity, and what one of their entries is called."""
+"""Tables of an identity, and the name of one of their entries."""
 
 
 def _declared(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
-    """What is another of what is said of an agent, in words."""
-    own = is_own(now)
-    of_code = own and _is_code(now)
-    if of_code and before.get("graph") != now.get("graph"):
+    """Yield the changes in an agent's settings, as clauses."""
+    is_users_system = is_own(now)
+    is_users_code = is_users_system and _is_code(now)
+    if is_users_code and before.get("graph") != now.get("graph"):
         yield f"it is {now.get('graph')}, was {before.get('graph')}"
     for key, noun in _TABLES.items():
-        then, today = _table(before, key), _table(now, key)
-        for name in sorted(one for one in {*then, *today} if then.get(one) != today.get(one)):
+        earlier_table, present_table = _table(before, key), _table(now, key)
+        for name in sorted(
+            key_name
+            for key_name in {*earlier_table, *present_table}
+            if earlier_table.get(key_name) != present_table.get(key_name)
+        ):
             digests = key.endswith("_code") or key == "prompts"
-            values = "" if digests else f" ({_value(today.get(name))}, was {_value(then.get(name))})"
+            values = "" if digests else f" ({_value(present_table.get(name))}, was {_value(earlier_table.get(name))})"
             yield f"the {noun} {name} changed{values}"
-    if not of_code and before.get("graph_code") != now.get("graph_code"):
-        yield "its input or output settings changed" if own else "the graph changed"
+    if not is_users_code and before.get("graph_code") != now.get("graph_code"):
+        yield "its input or output settings changed" if is_users_system else "the graph changed"
     for key, noun in (("limits", "its caps"), ("inner", "the agent inside it")):
         if before.get(key) != now.get(key):
             yield f"{noun} changed"
 
 
 def in_words(one: Difference) -> str:
-    """A difference as a clause."""
+    """Return a difference as a clause."""
     if one.kind == "code":
         return (
             "its code, or a model or value in it, changed"
@@ -189,26 +202,26 @@ def _plain(identity: Mapping[str, object]) -> dict[str, object]:
 
 
 def _is_code(identity: Mapping[str, object]) -> bool:
-    """Whether a system is code, and no address: its code is then among what it reads."""
+    """Return True if a system is code, and not an address: its code is then among its dependencies."""
     return not any(key.startswith("endpoint.") for key in _table(identity, "wiring"))
 
 
 def compared(identity: Mapping[str, object]) -> dict[str, object]:
-    """What is compared as it is."""
-    known = {"read", "process", *(["graph_code"] if _is_code(identity) else [])}
-    known |= {"models"} if identity.get("tier") == "own" else set()
-    return {key: value for key, value in _plain(identity).items() if key not in known}
+    """Return the parts of an identity that are compared directly."""
+    excluded = {"read", "process", *(["graph_code"] if _is_code(identity) else [])}
+    excluded |= {"models"} if identity.get("tier") == "own" else set()
+    return {key: value for key, value in _plain(identity).items() if key not in excluded}
 
 
 def differing_parts(run: Run, now: SystemIdentity) -> list[str]:
-    """The parts of an identity that are others now than when a run began, by their keys."""
-    then, today = compared(run.identity), compared(now.identity)
-    return sorted(key for key in {*then, *today} if then.get(key) != today.get(key))
+    """Return the parts of an identity that have changed since a run began, by their keys."""
+    recorded, present = compared(run.identity), compared(now.identity)
+    return sorted(key for key in {*recorded, *present} if recorded.get(key) != present.get(key))
 
 
 def _table(identity: Mapping[str, object], key: str) -> dict[str, object]:
-    held = identity.get(key)
-    return dict(held) if isinstance(held, Mapping) else {}
+    table = identity.get(key)
+    return dict(table) if isinstance(table, Mapping) else {}
 
 
 def _value(value: object) -> str:

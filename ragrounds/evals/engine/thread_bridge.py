@@ -1,9 +1,9 @@
-"""Calls of an attempt that are made from plain functions, which LangGraph runs in threads beside the event loop.
+"""Calls of an attempt that are made from plain functions, which LangGraph runs in threads outside the event loop.
 
 Such a thread is one of the loop's few until it has its reply, and the reply may need one itself: a search by BM25 runs
-in a thread, and so does the look-up of a server's address. So the loop gets a :class:`GrowingPool`, in which whoever
-waits makes room for another. No library offers this: ``asgiref.sync.async_to_sync`` and ``anyio.from_thread.run`` reach
-a loop from threads that they began themselves, and these are LangGraph's.
+in a thread, and so does the look-up of a server's address. So the loop gets a :class:`GrowingPool`, in which each
+waiting thread makes room for another. No library offers this: ``asgiref.sync.async_to_sync`` and
+``anyio.from_thread.run`` reach a loop from threads that they began themselves, and these are LangGraph's.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ragrounds.recorder.wire import running_loop
 
 R = TypeVar("R")
 BLOCKED = 30.0
-"""Seconds in which the event loop must begin a call that a thread asks for; a loop that does not is held up."""
+"""Seconds in which the event loop must begin a thread's call; otherwise the loop is considered blocked."""
 _ADVICE = "write the node `async def` and await it (`await model.ainvoke(…)`, `abatch`), or keep the node a plain `def`"
 
 
 class GrowingPool(ThreadPoolExecutor):
-    """Threads for an event loop, with one more for each that waits for the loop itself."""
+    """Threads for an event loop, with one more for each thread that waits for the loop itself."""
 
     def widen(self, workers: int) -> None:
-        """Let there be so many threads, where there may be fewer yet."""
+        """Raise the number of threads to at least this number."""
         with _growing:
             self._max_workers = max(self._max_workers, workers)
 
@@ -41,7 +41,7 @@ class GrowingPool(ThreadPoolExecutor):
         with _growing:
             self._max_workers += 1
         try:
-            # The pool looks whether it may begin a thread when something is submitted.
+            # The pool checks whether it may begin a thread only when something is submitted.
             self.submit(_nothing)
             yield
         finally:
@@ -54,14 +54,14 @@ _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, GrowingPool] = WeakKeyDicti
 
 
 def _nothing() -> None:
-    """What a pool is given so that it looks after its threads."""
+    """Do nothing; submitting this function makes a pool check its number of threads."""
 
 
 def grow_threads(workers: int | None = None) -> None:
-    """Give the running event loop a :class:`GrowingPool` in place of its own threads, once; widen the one that it has.
+    """Give the running event loop a :class:`GrowingPool` in place of its own threads, once; later calls widen it.
 
     Args:
-        workers: Threads that there are while nobody waits; ``None``: as many as Python would have.
+        workers: number of threads while none of them waits; ``None``: Python's default.
     """
     loop = asyncio.get_running_loop()
     if loop not in _pools:
@@ -72,7 +72,7 @@ def grow_threads(workers: int | None = None) -> None:
 
 
 class ThreadBridge:
-    """The way from an attempt's threads to its event loop, open as long as the attempt runs."""
+    """Bridge from an attempt's threads to its event loop, open as long as the attempt runs."""
 
     def __init__(self) -> None:
         self._loop = running_loop()
@@ -80,63 +80,65 @@ class ThreadBridge:
         self._closed = False
 
     def wait(self, asked: Coroutine[object, object, R]) -> R:
-        """Have the event loop carry a coroutine out, and wait for its result in this thread.
+        """Run a coroutine on the event loop, and wait for its result in this thread.
 
-        It is carried out in this thread's context: a call belongs to the node that makes it.
+        It runs in this thread's context: a call belongs to the node that makes it.
 
         Raises:
-            UserError: this is a thread with an event loop, or the event loop is held up.
+            UserError: this is a thread with an event loop, or the event loop is blocked.
             AttemptEnded: the attempt has ended.
         """
-        loop, here = self._loop, running_loop()
-        if loop is None or here is not None:
+        loop, current_loop = self._loop, running_loop()
+        if loop is None or current_loop is not None:
             asked.close()
             if loop is None:
                 raise UserError("No event loop runs: an attempt's models and searches are asked by `ragrounds run`.")
-            whose = "on the event loop's own thread" if here is loop else "inside of another event loop"
-            raise UserError(f"A node waited for a call {whose}, where every attempt would stop: {_ADVICE}.")
+            location = "on the event loop's own thread" if current_loop is loop else "inside of another event loop"
+            raise UserError(f"A node waited for a call {location}, where every attempt would stop: {_ADVICE}.")
         with _room(loop):
             return self._result(loop, asked)
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the event loop that runs here is another than the attempt's: one that a node's own code has begun."""
+        """True if the running event loop is not the attempt's: a node's own code has begun it."""
         return self._loop is not None and asyncio.get_running_loop() is not self._loop
 
     async def across(self, asked: Coroutine[object, object, R]) -> R:
-        """Have the attempt's event loop carry a coroutine out, and wait for its result in another event loop."""
+        """Run a coroutine on the attempt's event loop, and wait for its result in another event loop."""
         assert self._loop is not None
         with _room(self._loop):
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._held(asked), self._loop))
 
-    def _result(self, loop: asyncio.AbstractEventLoop, asked: Coroutine[object, object, R]) -> R:
-        begun = threading.Event()
-        answer = asyncio.run_coroutine_threadsafe(self._held(asked, begun), loop)
-        if not begun.wait(BLOCKED) and answer.cancel():
-            asked.close()  # the loop will find it cancelled
+    def _result(self, loop: asyncio.AbstractEventLoop, call: Coroutine[object, object, R]) -> R:
+        has_begun = threading.Event()
+        answer = asyncio.run_coroutine_threadsafe(self._held(call, has_begun), loop)
+        if not has_begun.wait(BLOCKED) and answer.cancel():
+            call.close()  # the loop will find it cancelled
             raise UserError(f"The event loop did not begin a call within {BLOCKED:g} s: a node holds it up. {_HELD}.")
         try:
             return answer.result()
         except concurrent.futures.CancelledError as error:
             raise AttemptEnded("failed", "the attempt ended while a node was waiting for a call") from error
 
-    async def _held(self, asked: Coroutine[object, object, R], begun: threading.Event | None = None) -> R:
-        """Carry a coroutine out so that the attempt's end ends it."""
-        if begun is not None:
-            begun.set()
+    async def _held(self, call: Coroutine[object, object, R], has_begun: threading.Event | None = None) -> R:
+        """Run a coroutine so that it ends with the attempt."""
+        if has_begun is not None:
+            has_begun.set()
         if self._closed:
-            asked.close()
+            call.close()
             raise AttemptEnded("failed", "the attempt has ended")
         task = asyncio.current_task()
         assert task is not None
         self._waited_for.add(task)
         try:
-            return await asked
+            return await call
         finally:
             self._waited_for.discard(task)
 
     def close(self) -> None:
-        """End what threads of the attempt still wait for, and take nothing more from them. On the event loop."""
+        """Cancel the calls that threads of the attempt still wait for, and accept no more. It must be called on the
+        event loop.
+        """
         self._closed = True
         for task in self._waited_for:
             task.cancel()

@@ -1,1 +1,1 @@
-"""Where runs, attempts, scores and recorded calls are kept."""
+"""Storage of runs, attempts, scores and recorded calls."""

@@ -1,8 +1,8 @@
-"""Arenas in the store: what an arena is, the judgements of its judges, the votes of people.
+"""Arenas in the store: their settings, the judgements of their judges, the votes of people.
 
-An arena is its settings: who plays, on which questions, judged how. Equal settings are the same arena, which the same
-command resumes. :class:`ArenaStore` reads and writes all of it; :func:`answer_verdicts` reads what judges said of one
-answer, for the trace of an attempt.
+An arena is identified by its settings: systems, questions and judging. Equal settings are the same arena, which the
+same command resumes. :class:`ArenaStore` reads and writes all of it; :func:`answer_verdicts` reads the judgements of
+one answer, for the trace of an attempt.
 """
 
 from __future__ import annotations
@@ -43,34 +43,34 @@ _TURNED: dict[VerdictWord, VerdictWord] = {"won": "lost", "lost": "won"}
 
 
 class Axis(Struct, frozen=True):
-    """One axis on which two answers are compared: its name, and what it means in the judge's prompt."""
+    """Axis on which two answers are compared: its name, and its meaning in the judge's prompt."""
 
     name: str
     en: str
-    """The meaning in English."""
+    """Meaning in English."""
     zh: str = ""
-    """In Chinese; empty: the English text is used."""
+    """Meaning in Chinese; if it is empty, the English text is used."""
 
     def text(self, language: str) -> str:
-        """The meaning in the question's language, where there is such a text."""
+        """Return the meaning in the question's language, or in English if there is no such text."""
         return self.zh if language == "zh" and self.zh else self.en
 
 
 class Contestant(Struct, frozen=True, kw_only=True):
-    """A system that plays: a stored run, or the benchmark's own reference answers."""
+    """System that plays: a stored run, or the benchmark's own reference answers."""
 
     name: str
     run: str = ""
-    """The run's id; empty for reference answers."""
+    """Id of the run; empty for reference answers."""
     model: str = ""
-    """The answering model's canonical text, to see whether a judge favours its own."""
+    """Canonical text of the answering model, which shows whether a judge favours its own answers."""
 
 
 _deterministic = msgspec.json.Encoder(order="deterministic")
 
 
 class Arena(Struct, frozen=True, kw_only=True):
-    """The settings of an arena: all that decides which calls are made and how they are read."""
+    """Settings of an arena: everything that determines its calls and how their replies are read."""
 
     systems: tuple[Contestant, ...]
     benchmark: str
@@ -81,9 +81,9 @@ class Arena(Struct, frozen=True, kw_only=True):
     judges: tuple[str, ...]
     """Canonical texts of the models."""
     prompts: dict[str, str]
-    """Prompt → hash."""
+    """Hash of each prompt."""
     calls: CallsPerPair = "together"
-    """One call for all axes, or one for each, as published."""
+    """Calls for a pair: one for all axes, or one for each axis, as published."""
     orders: PairOrders = "both"
     tries: int = 3
     part: AnswerPart = "whole"
@@ -93,7 +93,7 @@ class Arena(Struct, frozen=True, kw_only=True):
     confidence: float = 0.95
     seed: int = 0
     code: str = ""
-    """Digest of what asks the judges and reads their replies."""
+    """Digest of the code that asks the judges and reads their replies."""
 
     @property
     def fingerprint(self) -> str:
@@ -102,39 +102,41 @@ class Arena(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The short name that commands take."""
+        """Short name that commands take."""
         return f"arena-{self.fingerprint[:8]}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The systems' names, in the order of their places."""
+        """Names of the systems, in the order of their indices."""
         return tuple(system.name for system in self.systems)
 
     @property
     def parts(self) -> tuple[tuple[Axis, ...], ...]:
-        """The axes that each call asks for."""
+        """Axes of each call for a pair."""
         return (self.axes,) if self.calls == "together" else tuple((axis,) for axis in self.axes)
 
 
 class ArenaJudgement(Struct, frozen=True, kw_only=True, gc=False):
-    """What one judge said of one pair in one order, in one call (or its repetitions)."""
+    """Judgement by one judge of one pair in one order, in one call (or its repetitions)."""
 
     judge: int
-    """The judge's place among the arena's."""
+    """Index of the judge among the arena's."""
     question_id: str
     first: int
-    """The place of the system whose answer was shown first."""
+    """Index of the system whose answer was shown first."""
     second: int
     part: int
-    """Which of the arena's calls for a pair this was."""
+    """Index of the call among the arena's calls for a pair."""
     number: int
-    """The match's place in the order of play, from 0."""
+    """Index of the match in the order of play, from 0."""
     outcomes: str
-    """A letter for each axis of the part: ``1`` the first is better, ``2`` the second, ``=`` tie, ``?`` unreadable,
-    ``!`` the call failed."""
+    """Outcome for each axis of the part, as a letter: ``1`` the first is better, ``2`` the second, ``=`` tie, ``?``
+    unreadable, ``!`` the call failed.
+    """
     how: str = "asked"
-    """``asked``; ``cut``: asked with answers cut to the judge's window; ``empty``: one answer or both were empty;
-    ``identical``: both were the same text. The last two need no judge."""
+    """Way in which the judgement was made. ``asked``; ``cut``: asked with answers truncated to the judge's window;
+    ``empty``: one answer or both were empty; ``identical``: both were the same text. The last two need no judge.
+    """
     calls: int = 0
     usage: Usage | None = None
     cost_paid: float | None = 0.0
@@ -142,41 +144,41 @@ class ArenaJudgement(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> tuple[int, str, int, int, int]:
-        """Judge, question, order and part: what is judged only once."""
+        """Judge, question, order and part, which are judged only once."""
         return self.judge, self.question_id, self.first, self.second, self.part
 
 
 class JudgementDetail(Struct, frozen=True):
-    """What a judgement rests on."""
+    """Evidence of a judgement."""
 
     reasons: dict[str, str]
-    """Axis → why it has no verdict."""
+    """Reason why an axis has no verdict, by axis."""
     calls: tuple[Call, ...]
     extra: tuple[str, ...] = ()
-    """Keys of the replies that nobody asked for."""
+    """Keys of unrequested replies."""
 
 
 class Vote(Struct, frozen=True, kw_only=True):
-    """A person's verdict on a pair of systems on one axis."""
+    """Verdict of a person on a pair of systems on one axis."""
 
     voter: str
     question_id: str
     first: int
-    """The smaller of the two systems' places."""
+    """Smaller index of the two systems."""
     second: int
     axis: str
     outcome: str
-    """``first``, ``second``, ``tie`` or ``skip``."""
+    """Outcome: ``first``, ``second``, ``tie`` or ``skip``."""
 
 
 class ArenaStore:
-    """The arenas of one store."""
+    """Arenas of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def add(self, arena: Arena) -> int:
-        """Write the arena where it is new; says its number in the store.
+        """Write the arena if it is new, and return its number in the store.
 
         Raises:
             StopRun: the store cannot be written.
@@ -188,57 +190,57 @@ class ArenaStore:
             "body": compress(msgspec.msgpack.encode(arena)),
         }
         with writing(self._store.engine) as connection:
-            known = sa.select(schema.arenas.c.number).where(schema.arenas.c.fingerprint == arena.fingerprint)
-            number = connection.execute(known).scalar()
+            number_query = sa.select(schema.arenas.c.number).where(schema.arenas.c.fingerprint == arena.fingerprint)
+            number = connection.execute(number_query).scalar()
             if number is None:
                 connection.execute(sa.insert(schema.arenas), row)
-                number = connection.execute(known).scalar_one()
+                number = connection.execute(number_query).scalar_one()
         return int(number)
 
     def arenas(self) -> list[Arena]:
-        """All arenas, the oldest first."""
+        """Return all arenas, the oldest first."""
         with self._store.engine.connect() as connection:
             rows = connection.execute(sa.select(schema.arenas.c.body).order_by(schema.arenas.c.number)).all()
         return [msgspec.msgpack.decode(decompress(row.body), type=Arena) for row in rows]
 
     def arena(self, reference: str = "") -> Arena:
-        """An arena by its id or the beginning of it; the newest where nothing is named.
+        """Return an arena by its id or the beginning of it; the newest if no reference is given.
 
         Raises:
             UserError: none, or several.
         """
-        known = self.arenas()
-        if not known:
+        stored = self.arenas()
+        if not stored:
             raise UserError("There is no arena yet. Play one first: `ragrounds arena play RUN RUN --judge MODEL`.")
         if not reference:
-            return known[-1]
-        found = [arena for arena in known if arena.id.startswith(reference)]
-        if len(found) != 1:
-            names = [arena.id for arena in known]
-            what = "matches several arenas" if found else "matches no arena"
-            raise UserError(f"{reference!r} {what}.{nearest(reference, names)} Known: {', '.join(names)}.")
-        return found[0]
+            return stored[-1]
+        matches = [arena for arena in stored if arena.id.startswith(reference)]
+        if len(matches) != 1:
+            names = [arena.id for arena in stored]
+            problem = "matches several arenas" if matches else "matches no arena"
+            raise UserError(f"{reference!r} {problem}.{nearest(reference, names)} Known: {', '.join(names)}.")
+        return matches[0]
 
     def rows(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> list[Row]:
-        """The rows that a judgement is stored as."""
-        body, apart = pack(detail)
+        """Return the rows in which a judgement is stored."""
+        body, long_texts = pack(detail)
         row = msgspec.structs.asdict(judged)
         usage = row.pop("usage")
         row |= {"input": usage and usage.input, "output": usage and usage.output, "arena": number, "body": body}
-        return [*blob_rows(apart), (schema.judgements, summed(schema.judgements, row))]
+        return [*blob_rows(long_texts), (schema.judgements, summed(schema.judgements, row))]
 
     async def write(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> None:
-        """Write a judgement; returns when it is on the disk."""
+        """Write a judgement, and return when it is on the disk."""
         await self._store.writer.write(lambda: self.rows(number, judged, detail))
 
     def judgements(self, number: int) -> list[ArenaJudgement]:
-        """All judgements of an arena in the order of play, without their details."""
+        """Return all judgements of an arena in the order of play, without their details."""
         with self._store.engine.connect() as connection:
             bare = [column for column in schema.judgements.c if column.name != "body"]
             return [_judgement(row) for row in connection.execute(_in_order(number).with_only_columns(*bare))]
 
     def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[ArenaJudgement, JudgementDetail]]:
-        """Judgements with their details in the order of play; with `missing` only those that lack a verdict."""
+        """Yield judgements with their details in the order of play; with `missing` only those without a verdict."""
         outcomes = schema.judgements.c.outcomes
         lacking = outcomes.contains("?") | outcomes.contains("!")
         with self._store.engine.connect() as connection:
@@ -247,19 +249,19 @@ class ArenaStore:
             yield _judgement(row), unpack(row.body, JudgementDetail, self._store.texts)
 
     def call_keys(self, number: int) -> set[str]:
-        """Keys of the calls that an arena's judgements rest on, without those that failed."""
+        """Return the keys of the calls on which an arena's judgements are based, without those that failed."""
         return {call["key"] for call in self._calls(number) if call["key"] and not call.get("error")}
 
     def answered_by(self, number: int) -> dict[str, Counter[str]]:
-        """The judge asked → the model that its replies name → in how many calls."""
-        found: dict[str, Counter[str]] = {}
+        """Map the judge → the model that its replies name → the number of calls."""
+        counts: dict[str, Counter[str]] = {}
         for call in self._calls(number):
             if call.get("model"):
-                found.setdefault(call["actor"], Counter())[call["model"]] += 1
-        return found
+                counts.setdefault(call["actor"], Counter())[call["model"]] += 1
+        return counts
 
     def _calls(self, number: int) -> Iterator[dict[str, Any]]:
-        """The calls of an arena's judgements as plain values."""
+        """Yield the calls of an arena's judgements as plain values."""
         statement = sa.select(schema.judgements.c.body).where(schema.judgements.c.arena == number)
         with self._store.engine.connect() as connection:
             for row in stream(connection, statement, 500):
@@ -268,13 +270,13 @@ class ArenaStore:
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
         """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""
         rows = [msgspec.structs.asdict(vote) | {"arena": number, "at": now()} for vote in votes]
-        given = group([(schema.votes, summed(schema.votes, row)) for row in rows], {})
+        rows_by_table = group([(schema.votes, summed(schema.votes, row)) for row in rows], {})
         with writing(self._store.engine) as connection:
-            for table, keyed in given.values():
+            for table, keyed in rows_by_table.values():
                 connection.execute(upsert(self._store.engine, table), list(keyed.values()))
 
     def votes(self, number: int) -> list[Vote]:
-        """All votes of an arena, by voter and question."""
+        """Return all votes of an arena, by voter and question."""
         table = schema.votes
         order = (table.c.voter, table.c.question_id, table.c.first, table.c.second, table.c.axis)
         statement = sa.select(*summed_columns(table)).where(table.c.arena == number).order_by(*order)
@@ -286,12 +288,12 @@ class ArenaStore:
 
     def remove(self, arena: Arena) -> None:
         """Remove an arena with its judgements and votes. Recorded calls stay until `gc`."""
-        with self._store.engine.begin() as connection:  # these go with it, by its key
+        with self._store.engine.begin() as connection:  # its foreign keys delete these too
             connection.execute(sa.delete(schema.arenas).where(schema.arenas.c.fingerprint == arena.fingerprint))
 
 
 def _in_order(number: int, which: sa.ColumnElement[bool] | None = None) -> sa.Select[Any]:
-    """The statement that selects judgements of an arena in the order of play."""
+    """Return the statement that selects judgements of an arena in the order of play."""
     table = schema.judgements
     mine = table.c.arena == number if which is None else sa.and_(table.c.arena == number, which)
     return sa.select(table).where(mine).order_by(table.c.number, table.c.judge)
@@ -302,50 +304,50 @@ _PLAIN = tuple(name for name in ArenaJudgement.__struct_fields__ if name in sche
 
 def _judgement(row: Any) -> ArenaJudgement:
     if not is_whole_row(schema.judgements, row, long=False):
-        what = f"a judgement of the question {row.question_id!r} does not match its checksum"
-        raise DamagedRecord(what, f"{SAVE} With the new store the same `ragrounds arena play` continues.")
+        message = f"a judgement of the question {row.question_id!r} does not match its checksum"
+        raise DamagedRecord(message, f"{SAVE} With the new store the same `ragrounds arena play` continues.")
     usage = None if row.input is None or row.output is None else Usage(row.input, row.output)
     return ArenaJudgement(**{name: getattr(row, name) for name in _PLAIN}, usage=usage)
 
 
 class AnswerVerdict(Struct, frozen=True, kw_only=True):
-    """One judgement from the point of view of one of its answers."""
+    """Judgement from the point of view of one of its answers."""
 
     arena: str
     judge: str
     against: str
-    """The other system's name."""
+    """Name of the other system."""
     shown: Literal["first", "second"]
-    """Where this answer stood in the judge's prompt."""
+    """Position of this answer in the judge's prompt."""
     how: str
     axes: dict[str, VerdictWord]
-    """Axis → what became of this answer."""
+    """Verdict on this answer, by axis."""
     reasons: dict[str, str]
     calls: tuple[Call, ...]
 
 
 def answer_verdicts(store: Store, run: str, question_id: str, epoch: int = 0) -> list[AnswerVerdict]:
-    """The judgements of a run's answer to a question, over all arenas that it played in."""
-    found: list[AnswerVerdict] = []
+    """Return the judgements of a run's answer to a question, over all arenas in which it played."""
+    verdicts: list[AnswerVerdict] = []
     with store.engine.connect() as connection:
         arenas = connection.execute(sa.select(schema.arenas.c.number, schema.arenas.c.body)).all()
         for number, body in arenas:
             arena: Arena = msgspec.msgpack.decode(decompress(body), type=Arena)
-            places = [place for place, system in enumerate(arena.systems) if system.run == run]
-            if places and arena.epoch == epoch:
-                table, place = schema.judgements, places[0]
+            indices = [index for index, system in enumerate(arena.systems) if system.run == run]
+            if indices and arena.epoch == epoch:
+                table, index = schema.judgements, indices[0]
                 mine = sa.and_(
-                    table.c.judge.in_(range(len(arena.judges))),  # so that the key finds the question without a pass
+                    table.c.judge.in_(range(len(arena.judges))),  # so that the key finds the question without a scan
                     table.c.question_id == question_id,
-                    sa.or_(table.c.first == place, table.c.second == place),
+                    sa.or_(table.c.first == index, table.c.second == index),
                 )
                 rows = connection.execute(_in_order(number, mine))
-                found += [_answer_verdict(store, arena, place, row) for row in rows]
-    return found
+                verdicts += [_answer_verdict(store, arena, index, row) for row in rows]
+    return verdicts
 
 
-def _answer_verdict(store: Store, arena: Arena, place: int, row: Any) -> AnswerVerdict:
-    first = row.first == place
+def _answer_verdict(store: Store, arena: Arena, index: int, row: Any) -> AnswerVerdict:
+    first = row.first == index
     detail = unpack(row.body, JudgementDetail, store.texts)
     axes = zip(arena.parts[row.part], row.outcomes, strict=False)
     return AnswerVerdict(

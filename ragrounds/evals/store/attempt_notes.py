@@ -1,7 +1,7 @@
-"""Marks and notes that readers leave beside attempts: one of each author for an attempt.
+"""Marks and notes of readers about attempts: one of each author for an attempt.
 
-They belong to the attempt's place (run, question, epoch), so they stay where it is made again. They are exported with
-the run.
+They belong to the attempt's key (run, question, epoch), so they remain when the attempt is repeated. They are exported
+with the run.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import Store, now
 
 MARK_WORDS = ("star", "check", "good", "wrong", "question")
-"""Marks that are offered; any other word is one too."""
+"""Suggested marks; any other word is also a mark."""
 LONGEST_NOTE = 20_000
-"""Characters of a note."""
+"""Largest number of characters of a note."""
 _WORD = re.compile(r"[\w.+-]{1,40}")
 _N = schema.notes
 
 
 class AttemptNote(Struct, frozen=True, kw_only=True):
-    """What one reader has left beside an attempt."""
+    """Mark and note of one reader about an attempt."""
 
     run: str
-    """The run's id."""
+    """Id of the run."""
     question_id: str
     epoch: int
     author: str
     mark: str
-    """One word; empty: none."""
+    """Mark of one word; empty if there is no mark."""
     text: str
-    """Empty: no note."""
+    """Text of the note; empty if there is no note."""
     at: float
 
 
 NotesByPlace = dict[tuple[str, str, int], tuple[AttemptNote, ...]]
-"""(run id, question id, epoch) → what readers have left there, by author."""
+"""Notes of readers, by author, for each (run id, question id, epoch)."""
 
 
 def checked_mark(mark: str) -> str:
-    """A mark as it is stored, in small letters; an empty one takes a mark away.
+    """Return a mark as it is stored, in lower case; an empty one removes a mark.
 
     Raises:
         UserError: it is not one word of at most 40 letters, digits, dots, dashes.
@@ -72,10 +72,10 @@ def write_note(
     mark: str | None = None,
     text: str | None = None,
 ) -> AttemptNote | None:
-    """Leave a mark, a note or both; what is ``None`` stays as it is, what is empty is taken away.
+    """Write a mark, a note or both. ``None`` leaves a value unchanged, and an empty text removes it.
 
     Returns:
-        What the author has left there by now; ``None``: neither a mark nor a note.
+        The author's mark and note after the change; ``None``: neither exists.
 
     Raises:
         UserError: the mark is not one word, the note is too long, or the run is not in the store.
@@ -83,24 +83,24 @@ def write_note(
     """
     if text is not None and len(text) > LONGEST_NOTE:
         raise UserError(f"The note has {len(text):,} characters; at most {LONGEST_NOTE:,} are kept.")
-    chosen = None if mark is None else checked_mark(mark)
+    new_mark = None if mark is None else checked_mark(mark)
     number, author = store.number(run), column_text(author)
-    mine = sa.and_(_N.c.run == number, _N.c.question_id == question_id, _N.c.epoch == epoch, _N.c.author == author)
+    same_note = sa.and_(_N.c.run == number, _N.c.question_id == question_id, _N.c.epoch == epoch, _N.c.author == author)
 
     def work(connection: sa.Connection) -> AttemptNote | None:
-        before = connection.execute(sa.select(_N.c.mark, _N.c.text).where(mine)).first()
+        before = connection.execute(sa.select(_N.c.mark, _N.c.text).where(same_note)).first()
         old_mark, old_text = (before.mark, before.text) if before else ("", "")
         note = AttemptNote(
             run=run.id,
             question_id=question_id,
             epoch=epoch,
             author=author,
-            mark=old_mark if chosen is None else chosen,
+            mark=old_mark if new_mark is None else new_mark,
             text=old_text if text is None else column_text(text.strip()),
             at=now(),
         )
         if not note.mark and not note.text:
-            connection.execute(sa.delete(_N).where(mine))
+            connection.execute(sa.delete(_N).where(same_note))
             return None
         connection.execute(upsert(store.engine, _N), summed(_N, {**msgspec.structs.asdict(note), "run": number}))
         return note
@@ -113,26 +113,28 @@ _DAMAGED = "damaged note: ragrounds doctor --store"
 
 
 def notes_of(store: Store, runs: Iterable[Run]) -> NotesByPlace:
-    """(run id, question id, epoch) → what readers have left there, by author."""
-    found: NotesByPlace = {}
+    """Return the notes of readers, by author, for each (run id, question id, epoch)."""
+    notes: NotesByPlace = {}
     with autocommit(store.engine) as connection:
         for run in runs:
-            found |= notes_at(connection, run.id, store.number(run))
-    return found
+            notes |= notes_at(connection, run.id, store.number(run))
+    return notes
 
 
 def notes_at(
     connection: sa.Connection, run: str, number: int, questions: Collection[str] | None = None
 ) -> NotesByPlace:
-    """As :func:`notes_of`, for one run (its id, and its number in the store), and there for some questions alone."""
-    found: NotesByPlace = {}
-    chosen = sa.select(_N).where(_N.c.run == number)
+    """Return notes like :func:`notes_of`, for one run (its id, and its number in the store), optionally for some
+    questions alone.
+    """
+    notes: NotesByPlace = {}
+    statement = sa.select(_N).where(_N.c.run == number)
     if questions is not None:
-        chosen = chosen.where(_N.c.question_id.in_(sorted(questions)))
-    for row in connection.execute(chosen.order_by(_N.c.question_id, _N.c.epoch, _N.c.author)):
+        statement = statement.where(_N.c.question_id.in_(sorted(questions)))
+    for row in connection.execute(statement.order_by(_N.c.question_id, _N.c.epoch, _N.c.author)):
         note = AttemptNote(**{name: getattr(row, name) for name in _FIELDS}, run=run)
         if not is_whole_row(_N, row):
             note = msgspec.structs.replace(note, mark="", text=_DAMAGED)
-        place = (run, row.question_id, row.epoch)
-        found[place] = (*found.get(place, ()), note)
-    return found
+        attempt_key = (run, row.question_id, row.epoch)
+        notes[attempt_key] = (*notes.get(attempt_key, ()), note)
+    return notes

@@ -1,7 +1,8 @@
-"""Records as bytes and as rows of the tables, and back: MessagePack, zstd, and every long text once, by its hash.
+"""Conversion of records to bytes and rows of the tables, and back: MessagePack, zstd, and every long text once, by its
+hash.
 
-A text of several lines is kept line by line, so that a passage is stored once, however many searches found it and
-however many prompts hold it, behind whatever number or title.
+A text of several lines is stored line by line, so that a passage is stored once, however many searches found it and
+however many prompts contain it, after any number or title.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summe
 from ragrounds.evals.store.schema import Row
 
 LONG = 600
-"""Characters from which a text is stored apart. Below that a row of its own costs more than it saves."""
+"""Number of characters from which a text is stored separately. For shorter texts a separate row costs more than it
+saves.
+"""
 
 _LARGEST = 256 << 20
-"""Bytes of a record, or of a text stored apart, beyond which a file is not believed."""
+"""Largest number of bytes of a record, or of a text stored separately; a file with a larger one is rejected."""
 
 
 class DamagedRecord(UserError):
-    """A record of the store does not match its checksum."""
+    """Error about a record of the store that does not match its checksum."""
 
     def __init__(self, why: object, remedy: str = "--journal fresh makes a recorded call again.") -> None:
         super().__init__(
@@ -49,15 +52,15 @@ S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 Fetch = Callable[[Iterable[bytes]], Mapping[bytes, str]]
 _HASH, _PARTS = 1, 2
-"""Codes of MessagePack extensions: the hash of a text; a text's parts in order, written out or by their hashes."""
+"""Codes of MessagePack extensions: the hash of a text; a text's parts in order, verbatim or by their hashes."""
 _TAIL = 48
-"""Characters at a text's end by which a text stored before is recognised at the end of a longer one."""
+"""Number of characters at a text's end by which an already stored text is recognised at the end of a longer one."""
 _REMEMBERED = 8192
-"""Texts stored last that are recognised."""
+"""Number of the texts stored last that are recognised."""
 _CACHED = 4000
-"""Characters up to which a text is kept in memory with its hash for the next time."""
+"""Largest number of characters of a text that is cached in memory with its hash."""
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError)
-"""What decoding raises where the bytes do not match their checksums."""
+"""Exceptions that decoding raises if the bytes do not match their checksums."""
 _local = threading.local()
 
 
@@ -65,16 +68,16 @@ def pack(record: Any) -> tuple[bytes, dict[bytes, bytes]]:
     """Encode a record.
 
     Returns:
-        Its bytes, and the long texts that they refer to: hash → text in UTF-8. They are compressed when they are
-        written: most are in the store already.
+        Its bytes, and the long texts to which they refer: hash → text in UTF-8. They are compressed when they are
+        written, because most are in the store already.
     """
-    apart: dict[bytes, bytes] = {}
-    body = msgspec.msgpack.encode(_extract_texts(msgspec.to_builtins(record), apart))
-    return compress(body), apart
+    long_texts: dict[bytes, bytes] = {}
+    body = msgspec.msgpack.encode(_extract_texts(msgspec.to_builtins(record), long_texts))
+    return compress(body), long_texts
 
 
 def storable(record: S) -> S:
-    """The record with lone surrogates replaced, where its texts hold any: no encoder takes them."""
+    """Return the record with lone surrogates in its texts replaced, because no encoder accepts them."""
     try:
         msgspec.msgpack.encode(record)
     except UnicodeEncodeError:
@@ -83,37 +86,37 @@ def storable(record: S) -> S:
 
 
 class Packed(Struct, frozen=True):
-    """A packed record that is to be read together with others."""
+    """Packed record that is to be read together with others."""
 
     data: bytes
     kind: type[object]
     whole: bool = True
-    """With its long texts; else these are empty."""
+    """True if the long texts are read; otherwise they are empty."""
 
 
 def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
-    """Decode a record that :func:`pack` encoded; `fetch` returns the long texts of some hashes.
+    """Decode a record that :func:`pack` encoded; `fetch` returns long texts by their hashes.
 
     Raises:
         DamagedRecord: the bytes do not match their checksums, or a text is missing.
     """
     try:
-        (found,) = _unpacked([Packed(data, kind)], fetch)
+        (decoded,) = _unpack_all([Packed(data, kind)], fetch)
     except UnicodeDecodeError as error:  # of a text
         raise DamagedRecord(error) from error
-    if isinstance(found, DamagedRecord):
-        raise found
-    made: T = found
-    return made
+    if isinstance(decoded, DamagedRecord):
+        raise decoded
+    record: T = decoded
+    return record
 
 
 def unpack_many(records: Sequence[Packed], fetch: Fetch) -> list[object | None]:
-    """Decode many records as :func:`unpack` does, with one look for the texts of all; ``None`` for a damaged one."""
-    return [None if isinstance(found, DamagedRecord) else found for found in _unpacked(records, fetch)]
+    """Decode many records like :func:`unpack`, with one query for the texts of all; ``None`` for a damaged one."""
+    return [None if isinstance(decoded, DamagedRecord) else decoded for decoded in _unpack_all(records, fetch)]
 
 
-def _unpacked(records: Sequence[Packed], fetch: Fetch) -> list[Any]:
-    """What records hold; in the place of a damaged one the error."""
+def _unpack_all(records: Sequence[Packed], fetch: Fetch) -> list[Any]:
+    """Decode records; a damaged one is replaced by the error."""
     noted: list[bytes] = []
 
     def _note(hash: bytes) -> str:
@@ -130,26 +133,26 @@ def _unpacked(records: Sequence[Packed], fetch: Fetch) -> list[Any]:
             read.append(error)
         except _UNREADABLE as error:
             read.append(DamagedRecord(error))
-    wanted = dict.fromkeys(hash for one in read if isinstance(one, tuple) for hash in one[2])
-    known = fetch(wanted) if wanted else {}
-    made: list[Any] = []
-    for record, one in zip(records, read, strict=True):
-        if isinstance(one, DamagedRecord):
-            made.append(one)
+    hashes_needed = dict.fromkeys(hash for parsed in read if isinstance(parsed, tuple) for hash in parsed[2])
+    texts = fetch(hashes_needed) if hashes_needed else {}
+    decoded: list[Any] = []
+    for record, parsed in zip(records, read, strict=True):
+        if isinstance(parsed, DamagedRecord):
+            decoded.append(parsed)
             continue
-        body, plain, hashes = one
+        body, plain, hashes = parsed
         try:
-            if lacking := hashes - known.keys():
+            if lacking := hashes - texts.keys():
                 raise KeyError(f"{len(lacking)} texts that a record refers to are missing from the store")
-            plain = _decoded(body, known.__getitem__) if hashes else plain
-            made.append(msgspec.convert(plain, record.kind, strict=False))
+            plain = _decoded(body, texts.__getitem__) if hashes else plain
+            decoded.append(msgspec.convert(plain, record.kind, strict=False))
         except _UNREADABLE as error:
-            made.append(DamagedRecord(error.args[0] if isinstance(error, KeyError) else error))
-    return made
+            decoded.append(DamagedRecord(error.args[0] if isinstance(error, KeyError) else error))
+    return decoded
 
 
 def decode_without_texts(data: bytes) -> tuple[Any, set[bytes]]:
-    """A packed record as plain values whose long texts are empty, and the hashes of these texts.
+    """Decode a packed record to plain values with empty long texts, and return these with the hashes of the texts.
 
     Raises:
         ValueError: not a packed record, or larger than any record of a store.
@@ -187,12 +190,12 @@ def decompress_untrusted(data: bytes) -> bytes:
 
 
 def hash_of(text: bytes) -> bytes:
-    """The key of a text that is stored apart: the first 16 bytes of its SHA-256."""
+    """Return the key of a text that is stored separately: the first 16 bytes of its SHA-256."""
     return hashlib.sha256(text).digest()[:16]
 
 
 def compress(data: bytes) -> bytes:
-    """Compress with zstd, level 3, and a check sum, so that a flipped bit never becomes another answer."""
+    """Compress with zstd, level 3, and a checksum, so that a flipped bit never becomes another answer."""
     compressor = getattr(_local, "compressor", None)
     if compressor is None:
         compressor = _local.compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
@@ -200,10 +203,10 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """Decompress what :func:`compress` made.
+    """Decompress data of :func:`compress`.
 
     Raises:
-        DamagedRecord: the data is not what was compressed.
+        DamagedRecord: the data does not match its checksum.
     """
     decompressor = getattr(_local, "decompressor", None)
     if decompressor is None:
@@ -214,27 +217,29 @@ def decompress(data: bytes) -> bytes:
         raise DamagedRecord(error or "its size cannot be") from error
 
 
-def _extract_texts(value: Any, apart: dict[bytes, bytes]) -> Any:
+def _extract_texts(value: Any, long_texts: dict[bytes, bytes]) -> Any:
     if isinstance(value, str):
-        return value if len(value) < LONG else _by_lines(value, apart)
+        return value if len(value) < LONG else _by_lines(value, long_texts)
     if isinstance(value, dict):
-        return {key: _extract_texts(item, apart) for key, item in value.items()}
+        return {key: _extract_texts(item, long_texts) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_extract_texts(item, apart) for item in value]
+        return [_extract_texts(item, long_texts) for item in value]
     return value
 
 
-def _by_lines(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
-    """A long text as the hashes of its long lines, and what is between them written out."""
+def _by_lines(text: str, long_texts: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
+    """Return a long text as the hashes of its long lines, with the text between them verbatim."""
     parts = list(_parts(text))
     if parts == [text]:
-        return _reference(text, apart)
-    encoded = [part if len(part) < LONG else _reference(part, apart) for part in parts]
+        return _reference(text, long_texts)
+    encoded = [part if len(part) < LONG else _reference(part, long_texts) for part in parts]
     return msgspec.msgpack.Ext(_PARTS, msgspec.msgpack.encode(encoded))
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a text in order: long lines (of one that ends with a known text, that text), and what is between."""
+    """Yield the parts of a text in order: long lines, and the text between them. A line that ends with a known text is
+    split before that text.
+    """
     between: list[str] = []
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\r\n")
@@ -250,13 +255,13 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _start_of_known(line: str) -> int:
-    """Where in a line a text begins that was stored before; 0: the whole line is one text."""
+    """Return the position in a line at which an already stored text begins; 0 if the whole line is one text."""
     before = _seen.get(line[-_TAIL:])
     if before is None:
         return 0
     if line.endswith(before):
         return len(line) - len(before)
-    # Stored before with something else in front of it: what both end with is the text.
+    # It was stored with another beginning: the common end of both is the text.
     low, high = _TAIL, min(len(line), len(before))
     while low < high:
         middle = (low + high + 1) // 2
@@ -264,39 +269,39 @@ def _start_of_known(line: str) -> int:
     return len(line) - low if low >= LONG else 0
 
 
-def _reference(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
-    digest, raw = _cached(text) if len(text) <= _CACHED else _apart(text)
-    apart[digest] = raw
+def _reference(text: str, long_texts: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
+    digest, raw = _cached(text) if len(text) <= _CACHED else _digest(text)
+    long_texts[digest] = raw
     return msgspec.msgpack.Ext(_HASH, digest)
 
 
-def _apart(text: str) -> tuple[bytes, bytes]:
+def _digest(text: str) -> tuple[bytes, bytes]:
     raw = text.encode()
     return hash_of(raw), raw
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _cached(text: str) -> tuple[bytes, bytes]:
-    # The same passages come again and again: they are hashed once.
+    # The same passages recur often: they are hashed once.
     _seen[text[-_TAIL:]] = text
     for old in list(itertools.islice(_seen, max(0, len(_seen) - _REMEMBERED))):
         _seen.pop(old, None)
-    return _apart(text)
+    return _digest(text)
 
 
 _seen: dict[str, str] = {}
-"""The end of a text → the text, of those stored last."""
+"""Texts stored last, by their ends."""
 
 
 class StoredQuestion(Struct, frozen=True):
-    """A question as the store keeps it."""
+    """Question in the form in which it is stored."""
 
     question: Question
     gold: Gold
 
 
 class AttemptBody(Struct, frozen=True, omit_defaults=True):
-    """The part of an attempt that has no columns."""
+    """Part of an attempt that has no columns."""
 
     text: str
     events: tuple[Event, ...]
@@ -305,39 +310,39 @@ class AttemptBody(Struct, frozen=True, omit_defaults=True):
 
 _EMPTY = AttemptBody("", ())
 _PLAIN = tuple(name for name in Attempt.__struct_fields__ if name in schema.attempts.c and name != "run")
-"""Fields of an attempt that are columns as they are."""
+"""Fields of an attempt that are columns of the same name."""
 SUMMARY = summed_columns(schema.attempts)
-"""The columns of an attempt but its body, as :func:`summaries_of` takes them."""
+"""Columns of an attempt except its body, as :func:`summaries_of` takes them."""
 _names = [column.name for column in SUMMARY]
 _summary = attrgetter(*_names)
 _plain = itemgetter(*map(_names.index, _PLAIN))
 _used = itemgetter(*map(_names.index, Usage.__struct_fields__))
 SCORED = (*summed_columns(schema.scores), schema.scores.c.code)
-"""The columns of a score as :func:`scores_of` takes them."""
+"""Columns of a score as :func:`scores_of` takes them."""
 _scored = attrgetter(*(column.name for column in SCORED))
 
 
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
-    """The rows of an attempt of the run `number`, and of its long texts."""
-    body, apart = pack(storable(AttemptBody(attempt.text, attempt.events, attempt.choice)))
+    """Return the rows of an attempt of the run `number`, and of its long texts."""
+    body, long_texts = pack(storable(AttemptBody(attempt.text, attempt.events, attempt.choice)))
     models: Counter[tuple[str, str]] = Counter()
     for event in attempt.events:
         if isinstance(event, Called) and event.call.model:
             models[event.call.actor, event.call.model] += 1
-    named = [[*names, count] for names, count in sorted(models.items())]
+    model_counts = [[*names, count] for names, count in sorted(models.items())]
     row: dict[str, object] = {
         "run": number,
         **{name: getattr(attempt, name) for name in _PLAIN},
         "reason": column_text(attempt.reason),
         **{name: getattr(attempt.usage, name, None) for name in Usage.__struct_fields__},
         "body": body,
-        "models": msgspec.json.encode(named).decode() if named else None,
+        "models": msgspec.json.encode(model_counts).decode() if model_counts else None,
     }
-    return [*blob_rows(apart), (schema.attempts, summed(schema.attempts, row))]
+    return [*blob_rows(long_texts), (schema.attempts, summed(schema.attempts, row))]
 
 
 def attempt_of(run: Run, row: Any, fetch: Fetch) -> Attempt:
-    """The attempt that a row holds.
+    """Return the attempt of a row.
 
     Raises:
         DamagedRecord: it does not match its checksum.
@@ -348,7 +353,7 @@ def attempt_of(run: Run, row: Any, fetch: Fetch) -> Attempt:
 
 
 def summaries_of(run: Run, rows: Iterable[Sequence[Any]]) -> list[Attempt]:
-    """The attempts that rows of the columns `SUMMARY` hold, without text and events.
+    """Return the attempts of rows of the columns `SUMMARY`, without text and events.
 
     Raises:
         DamagedRecord: one does not match its checksum.
@@ -357,7 +362,7 @@ def summaries_of(run: Run, rows: Iterable[Sequence[Any]]) -> list[Attempt]:
 
 
 def whole_attempts(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    """Rows of the columns `SUMMARY` as they come.
+    """Yield rows of the columns `SUMMARY` after checking them.
 
     Raises:
         DamagedRecord: one does not match its checksum.
@@ -376,7 +381,7 @@ def _damaged_attempt(run: Run, question_id: str, epoch: int) -> DamagedRecord:
 
 
 def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt]:
-    """The attempts that some rows hold, with one look for the texts of all; damaged ones are left out."""
+    """Return the attempts of some rows, with one query for the texts of all; damaged ones are left out."""
     bodies = unpack_many([Packed(row.body, AttemptBody) for row in rows], fetch)
     return (
         _attempt(run, _summary(row), body)
@@ -398,7 +403,7 @@ def _attempt(run: Run, values: Sequence[Any], body: AttemptBody) -> Attempt:
 
 
 def score_rows(scores: Iterable[Score], number: int) -> list[Row]:
-    """The rows of some scores of the run `number`."""
+    """Return the rows of some scores of the run `number`."""
     rows: list[Row] = []
     for score in scores:
         row = {"run": number, **msgspec.structs.asdict(score), "code": score.code or None}
@@ -408,21 +413,24 @@ def score_rows(scores: Iterable[Score], number: int) -> list[Row]:
 
 
 def grading_rows(calls: Iterable[Call], number: int, graded: Collection[str] = ()) -> list[Row]:
-    """The rows of judges' calls for the run `number`: each call that has a reply once, and once more for each time that
-    it was made again, by these or after it was `graded` (keys of the run's calls in the store)."""
+    """Return the rows of judges' calls for the run `number`.
+
+    Each call with a reply has one row, and one more for each time that it was repeated, by these calls or after it was
+    `graded` (keys of the run's calls in the store).
+    """
     first: dict[str, Call] = {}
     again: dict[tuple[str, float], Call] = {}
     for call in calls:
         if not call.key or call.error:
             continue
-        made = msgspec.structs.replace(call, faults=())
+        without_faults = msgspec.structs.replace(call, faults=())
         if call.key not in graded and (call.key not in first or first[call.key].cached):
-            first[call.key] = made  # where a call was made and then reused, it was paid
+            first[call.key] = without_faults  # a call that was made and then reused counts as paid
         elif not call.cached:
-            at = call.at
-            while (call.key, at) in again:
-                at = round(at + 0.001, 3)
-            again[call.key, at] = msgspec.structs.replace(made, at=at)
+            unique_time = call.at
+            while (call.key, unique_time) in again:
+                unique_time = round(unique_time + 0.001, 3)
+            again[call.key, unique_time] = msgspec.structs.replace(without_faults, at=unique_time)
 
     def row(table: sa.Table, call: Call, **more: float) -> Row:
         body = compress(msgspec.msgpack.encode(call))
@@ -430,37 +438,39 @@ def grading_rows(calls: Iterable[Call], number: int, graded: Collection[str] = (
 
     return [
         *(row(schema.gradings, call) for call in first.values()),
-        *(row(schema.regradings, call, at=at) for (_, at), call in again.items()),
+        *(row(schema.regradings, call, at=call_time) for (_, call_time), call in again.items()),
     ]
 
 
 def blob_rows(apart: Mapping[bytes, bytes]) -> list[Row]:
-    """The rows of texts that are stored apart; :func:`stored_blob` is what is written of each."""
+    """Return the rows of texts that are stored separately; :func:`stored_blob` returns the form in which each is
+    written.
+    """
     return [(schema.blobs, {"hash": hash, "data": data}) for hash, data in apart.items()]
 
 
 def stored_blob(row: Mapping[str, Any]) -> dict[str, object]:
-    """A row of :func:`blob_rows` as it is written: its text compressed."""
+    """Return a row of :func:`blob_rows` as it is written, with its text compressed."""
     return {**row, "data": compress(row["data"])}
 
 
 def run_body(run: Run) -> bytes:
-    """A run as bytes, as its table holds it."""
+    """Encode a run as bytes for its table."""
     return compress(msgspec.msgpack.encode(run))
 
 
 def run_row(run: Run) -> dict[str, object]:
-    """The row of a run, without its number."""
+    """Return the row of a run, without its number."""
     return {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
 
 
 def run_of(body: bytes) -> Run:
-    """The run that :func:`run_body` encoded."""
+    """Return the run that :func:`run_body` encoded."""
     return msgspec.msgpack.decode(decompress(body), type=Run)
 
 
 def score_of(run: Run, row: Any) -> Score:
-    """The score that a row holds.
+    """Return the score of a row.
 
     Raises:
         DamagedRecord: it does not match its checksum.
@@ -469,7 +479,7 @@ def score_of(run: Run, row: Any) -> Score:
 
 
 def scores_of(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Score]:
-    """The scores that rows of the columns `SCORED` hold.
+    """Yield the scores of rows of the columns `SCORED`.
 
     Raises:
         DamagedRecord: one does not match its checksum.
@@ -495,16 +505,16 @@ def scores_of(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Score]:
 
 
 def check_call(values: Sequence[Any]) -> None:
-    """Check that a recorded call is what was written, by its columns but request and response.
+    """Check that a recorded call matches its checksum, by its columns except request and response.
 
     Raises:
-        DamagedRecord: it is not.
+        DamagedRecord: it does not.
     """
     if not is_whole(values):
         raise DamagedRecord(f"the recorded call {bytes(values[0]).hex()[:12]} does not match its checksum")
 
 
 def column_text(text: str) -> str:
-    """A text as a column of text keeps it."""
-    # A text column of PostgreSQL takes no NUL, and no encoder takes lone surrogates.
+    """Return a text in a form that every text column accepts."""
+    # A text column of PostgreSQL accepts no NUL, and no encoder accepts lone surrogates.
     return wellformed(text).replace("\0", "\ufffd")

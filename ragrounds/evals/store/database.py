@@ -1,7 +1,7 @@
-"""Engines, connections and transactions of stores, whatever the database (:mod:`ragrounds.evals.store.dialect`).
+"""Engines, connections and transactions of stores, for every kind of database (:mod:`ragrounds.evals.store.dialect`).
 
-A command has one store of its own, which :func:`open_engine` opens. Runs are copied from and to others, which
-:func:`open_source` and :func:`open_target` open: files anywhere, or URLs.
+A command has one store, which :func:`open_engine` opens. Runs are copied from and to others, which :func:`open_source`
+and :func:`open_target` open: files anywhere, or URLs.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ragrounds.evals.store.sqlite import SQLITE, open_file, open_to_read
 
 T = TypeVar("T")
 SAVE = "`ragrounds doctor --store --save FOLDER` makes a new store of all that is whole in this one."
-"""What to do where something in a store does not match its checksum."""
+"""Advice if something in a store does not match its checksum."""
 ARRIVALS = "arrivals"
-"""The folder beside a store where answers are until they are in it."""
+"""Name of the folder next to a store for answers that are not in the store yet."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 RECONNECT_SECONDS = 120.0
-"""For how long a server that was reached before is waited for, where the settings do not say."""
+"""Default number of seconds to wait for a server that was reached before."""
 _TRIES = 5
-"""How often one statement is carried out: a restart cuts it once."""
+"""Largest number of tries of one statement: a restart of the server interrupts it once."""
 
 
 def dialect_of(bound: sa.Engine | sa.Connection) -> Dialect:
-    """What the database of an engine or a connection does in its own way."""
+    """Return the dialect of an engine's or a connection's database."""
     scheme = bound.dialect.name
     if scheme == "sqlite":
         return SQLITE
@@ -46,14 +46,14 @@ def dialect_of(bound: sa.Engine | sa.Connection) -> Dialect:
 
 
 def _server(scheme: str) -> Any:
-    """Return the module of a kind of database by the scheme of its URL; ``None``: there is none."""
+    """Return the module of a kind of database by the scheme of its URL; ``None`` if the scheme is unknown."""
     name = hooks.DATABASE.module(scheme)
     module = importlib.import_module(name) if name else None
     return module if hasattr(module, "open_url") else None
 
 
 def open_engine(home: Path, url: str | None = None) -> sa.Engine:
-    """The engine of the store at `url`, by default ``home/store.sqlite``; its tables are made where there are none.
+    """Return the engine of the store at `url`, by default ``home/store.sqlite``; missing tables are created.
 
     Raises:
         UserError: the folder cannot be written, the file is not a store, or one of another version.
@@ -62,7 +62,7 @@ def open_engine(home: Path, url: str | None = None) -> sa.Engine:
 
 
 def version_of(engine: sa.Engine) -> int:
-    """The store's version; 0 where there is no store.
+    """Return the store's version; 0 without a store.
 
     Raises:
         UserError: it is one of another version, or no store.
@@ -75,36 +75,40 @@ def version_of(engine: sa.Engine) -> int:
 
 
 def shown(engine: sa.Engine) -> str:
-    """Where the store is, for messages: the file's path, or the URL without its password."""
+    """Return the location of the store for messages: the file's path, or the URL without its password."""
     return engine.url.database or "" if engine.dialect.name == "sqlite" else engine.url.render_as_string(True)
 
 
 def exclusive_transaction(engine: sa.Engine) -> AbstractContextManager[sa.Connection]:
-    """A transaction beside which no other process changes tables; it is rolled back where the block raises."""
+    """Return a transaction during which no other process changes tables; it is rolled back if the block raises."""
     return dialect_of(engine).exclusive(engine)
 
 
 @contextmanager
 def locked_tables(engine: sa.Engine, tables: str) -> Iterator[sa.Connection]:
-    """As :func:`exclusive_transaction`, and nobody writes to these tables (their names with commas between them)."""
+    """Open a transaction like :func:`exclusive_transaction` in which no other process writes to these tables (their
+    names with commas between them).
+    """
     with exclusive_transaction(engine) as connection:
         dialect_of(engine).lock(connection, tables)
         yield connection
 
 
 def snapshot(engine: sa.Engine) -> AbstractContextManager[sa.Connection]:
-    """A connection that sees the store as it is now, whatever is written meanwhile."""
+    """Return a connection that sees the store as it is now, whatever is written meanwhile."""
     return dialect_of(engine).snapshot(engine)
 
 
 def autocommit(engine: sa.Engine) -> sa.Connection:
-    """A connection of which every read sees what is committed by then, and no read holds a writer up."""
+    """Return a connection whose every read sees the rows committed by then, and whose reads block no writer."""
     return engine.connect().execution_options(isolation_level="AUTOCOMMIT")
 
 
 def stream(connection: sa.Connection, statement: sa.Select[Any], size: int = 100) -> Iterator[Any]:
-    """The rows of a statement one after the other; `size` of them are in memory. The connection is in a transaction
-    (:func:`snapshot`); not every database has a cursor outside of one."""
+    """Yield the rows of a statement one after the other, with `size` of them in memory.
+
+    The connection is in a transaction (:func:`snapshot`), because not every database has a cursor outside of one.
+    """
     with connection.execute(statement, execution_options={"yield_per": size}) as rows:
         yield from rows
 
@@ -123,13 +127,14 @@ def reclaim_space(engine: sa.Engine) -> str:
 
 
 def lost(error: BaseException) -> bool:
-    """Whether a statement failed because its connection was lost, so that it may be carried out on another."""
+    """Return True if a statement failed because its connection was lost, so that it may be repeated on another."""
     return isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated
 
 
 def again(work: Callable[[], T]) -> T:
-    """Carry out `work`, which opens a connection; once more where that connection is lost. All that a run writes is
-    keyed, so that it may be written twice and is there once.
+    """Run `work`, which opens a connection, and repeat it if that connection is lost.
+
+    All rows of a run have keys, so that writing them twice is harmless.
 
     Raises:
         StopRun: the store did not come back in time.
@@ -144,24 +149,24 @@ def again(work: Callable[[], T]) -> T:
 
 
 def write(engine: sa.Engine, work: Callable[[sa.Connection], T]) -> T:
-    """Carry out `work` in a transaction, as :func:`again` does.
+    """Run `work` in a transaction, repeating it like :func:`again`.
 
     Raises:
         StopRun: the store cannot be written.
     """
 
-    def written() -> T:
+    def in_transaction() -> T:
         with engine.begin() as connection:
             return work(connection)
 
     try:
-        return again(written)
+        return again(in_transaction)
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(engine, error) from error
 
 
 class ChangeWatch:
-    """Tells whether another process has written attempts or scores since it was last asked."""
+    """Watch for attempts and scores that another process has written since the last check."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._connection = autocommit(engine)
@@ -169,7 +174,7 @@ class ChangeWatch:
         self._last = self._count()
 
     def changed(self) -> bool:
-        """Whether something was written since the last call."""
+        """Return True if something was written since the last call."""
         last, self._last = self._last, self._count()
         return last != self._last
 
@@ -182,7 +187,9 @@ class ChangeWatch:
 
 
 def upsert(engine: sa.Engine, table: sa.Table, newest: sa.Column[Any] | None = None) -> sa.Insert:
-    """An INSERT statement that replaces a row of the same primary key; with `newest` only where that column grows."""
+    """Return an INSERT statement that replaces a row of the same primary key; with `newest` only if that column
+    grows.
+    """
     statement = dialect_of(engine).insert(table)
     keys = [column.name for column in table.primary_key.columns]
     rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
@@ -192,34 +199,34 @@ def upsert(engine: sa.Engine, table: sa.Table, newest: sa.Column[Any] | None = N
 
 
 def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
-    """An INSERT statement that leaves a row of the same primary key as it is."""
+    """Return an INSERT statement that leaves a row of the same primary key unchanged."""
     executable: sa.Insert = dialect_of(engine).insert(table).on_conflict_do_nothing()
     return executable
 
 
 def chunks(items: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
-    """Parts of a sequence that one statement can name."""
+    """Return parts of a sequence that are small enough for one statement."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
-    """The error to raise when a write failed: it names the store, the cause and what to do."""
+    """Return the error for a failed write: it names the store, the cause and the remedy."""
     cause = getattr(error, "orig", None) or error
     if "readonly" in str(cause):
         return StopRun(
             f"The store {shown(engine)} is read-only here, and this command must write to it: copy the file into a "
             "folder that you may write, and set RAGROUNDS_HOME to that."
         )
-    place = shown(engine)
-    kept = "What was written before is safe; remove the cause and give the same command again to resume."
-    if engine.dialect.name == "sqlite" and not Path(place).exists():
-        kept = "The file was removed; the last answers are still there. The same command asks for the rest again."
-    return StopRun(f"Cannot write to the store {place}: {str(cause) or type(cause).__name__}. {kept}")
+    location = shown(engine)
+    advice = "What was written before is safe; remove the cause and give the same command again to resume."
+    if engine.dialect.name == "sqlite" and not Path(location).exists():
+        advice = "The file was removed; the last answers are still there. The same command asks for the rest again."
+    return StopRun(f"Cannot write to the store {location}: {str(cause) or type(cause).__name__}. {advice}")
 
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A transaction whose failure stops the run.
+    """Open a transaction whose failure stops the run.
 
     Raises:
         StopRun: the store cannot be written.
@@ -232,7 +239,7 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def said(error: sa.exc.DBAPIError) -> str:
-    """What a database says of an error, in one line."""
+    """Return a database's message about an error, in one line."""
     return " ".join(str(error.orig).split())
 
 
@@ -258,9 +265,11 @@ def _connectable(home: Path, url: str | None) -> sa.Engine:
         engine: sa.Engine = server.open_url(parts)
         return engine
     except (sa.exc.ArgumentError, ImportError, ValueError) as error:
-        # What was given may hold a password.
-        why = "it is no URL such as postgresql://USER@HOST/DATABASE." if not isinstance(error, ImportError) else error
-        raise UserError(f"Cannot use the store that the settings name: {why}") from error
+        # The given text may contain a password, so it is not repeated.
+        problem = (
+            "it is no URL such as postgresql://USER@HOST/DATABASE." if not isinstance(error, ImportError) else error
+        )
+        raise UserError(f"Cannot use the store that the settings name: {problem}") from error
 
 
 def _prepared(engine: sa.Engine) -> sa.Engine:
@@ -273,24 +282,24 @@ def _prepared(engine: sa.Engine) -> sa.Engine:
 
 
 def _prepare(engine: sa.Engine) -> None:
-    """Make the tables where there are none."""
+    """Create missing tables."""
     with engine.connect() as connection:
         if _version(connection, engine):
             return
     with exclusive_transaction(engine) as connection:
-        if _version(connection, engine) == 0:  # nobody was quicker
+        if _version(connection, engine) == 0:  # no other process was quicker
             schema.metadata.create_all(connection)
             connection.execute(sa.insert(schema.meta), {"key": "version", "value": str(schema.VERSION)})
 
 
 def _version(connection: sa.Connection, engine: sa.Engine) -> int:
-    """The store's version; 0 where there is no store yet."""
+    """Return the store's version; 0 without a store."""
     inspector = sa.inspect(connection)
     if not inspector.has_table("meta"):
-        others = set(inspector.get_table_names()) & {table.name for table in schema.metadata.sorted_tables}
-        if others:
+        our_tables = set(inspector.get_table_names()) & {table.name for table in schema.metadata.sorted_tables}
+        if our_tables:
             raise UserError(
-                f"{shown(engine)} is not a store of ragrounds: it has tables {sorted(others)} but no 'meta'."
+                f"{shown(engine)} is not a store of ragrounds: it has tables {sorted(our_tables)} but no 'meta'."
             )
         return 0
     version = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "version")).scalar()
@@ -304,10 +313,10 @@ def _version(connection: sa.Connection, engine: sa.Engine) -> int:
 
 @contextmanager
 def open_source(place: str) -> Iterator[sa.Engine]:
-    """A store to read runs from. A file is never changed, and checked first, because it may be anybody's.
+    """Open a store to read runs from. A file is never changed, and is checked first, because its origin is unknown.
 
     Raises:
-        UserError: it is not there, not a store, broken, or of another version.
+        UserError: it does not exist, is not a store, broken, or of another version.
     """
     if _URL.match(place):
         with _disposed(open_engine(Path(), place)) as engine:
@@ -325,19 +334,20 @@ def open_source(place: str) -> Iterator[sa.Engine]:
 
 @contextmanager
 def open_target(place: str) -> Iterator[sa.Engine]:
-    """A store to write runs to; a file is made where there is none.
+    """Open a store to write runs to; a missing file is created.
 
-    A new file takes its name when the block ends without an error, and has no files beside it, so it can be copied.
+    A new file takes its name when the block ends without an error, and has no additional files, so that it can be
+    copied.
 
     Raises:
-        UserError: it cannot be made, or is not a store.
+        UserError: it cannot be created, or is not a store.
     """
     if _URL.match(place):
         with _disposed(open_engine(Path(), place)) as engine:
             yield engine
         return
     path = Path(place).expanduser()
-    with suppress(OSError):  # where no system has such a path, making it says why
+    with suppress(OSError):  # if no system has such a path, creating it gives the reason
         if path.is_dir():
             raise UserError(f"{path} is a folder; name a file.")
     if _is_file(path):
@@ -348,13 +358,13 @@ def open_target(place: str) -> Iterator[sa.Engine]:
         folder = tempfile.TemporaryDirectory(prefix=".ragrounds-", dir=path.parent)
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}.") from error
-    with folder as beside:
-        made = Path(beside) / "store.sqlite"
-        with _disposed(_prepared(open_file(made))) as engine:
+    with folder as temporary:
+        new_file = Path(temporary) / "store.sqlite"
+        with _disposed(_prepared(open_file(new_file))) as engine:
             yield engine
-        with closing(sqlite3.connect(made)) as connection:
+        with closing(sqlite3.connect(new_file)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
-        made.replace(path)
+        new_file.replace(path)
 
 
 @contextmanager
@@ -366,20 +376,20 @@ def _disposed(engine: sa.Engine) -> Iterator[sa.Engine]:
 
 
 def _check(engine: sa.Engine) -> None:
-    """Check a file of unknown origin: it is whole, and holds tables and indexes of a store alone."""
+    """Check a file of unknown origin: it is intact, and has only tables and indexes of a store."""
     tables = {table.name for table in schema.metadata.sorted_tables}
     try:
         with engine.connect() as connection:
             listed = connection.exec_driver_sql("SELECT type, tbl_name FROM sqlite_master").all()
             for row in listed:
                 if row.type not in ("table", "index") or row.tbl_name not in tables:
-                    what = f"it holds the {row.type} {row.tbl_name!r}"
-                    raise UserError(f"{shown(engine)} is not a store of ragrounds: {what}.")
-            # The quick check misses rows out of order, which a search by key then passes over.
-            found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-            if found != "ok":
-                amiss = " ".join(str(found).split())  # it may have several lines
-                raise UserError(f"{shown(engine)} is damaged: {amiss}.")
+                    problem = f"it holds the {row.type} {row.tbl_name!r}"
+                    raise UserError(f"{shown(engine)} is not a store of ragrounds: {problem}.")
+            # The quick check misses rows out of order, which a search by key would then miss.
+            check_message = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+            if check_message != "ok":
+                one_line = " ".join(str(check_message).split())  # it may have several lines
+                raise UserError(f"{shown(engine)} is damaged: {one_line}.")
     except UnicodeDecodeError as error:
         raise UserError(f"{shown(engine)} is damaged: a name in it is no text.") from error
     except sa.exc.DatabaseError as error:
@@ -387,7 +397,7 @@ def _check(engine: sa.Engine) -> None:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is a file; no where no system has such a path, as one that is too long."""
+    """Return True if a file exists; False if no system has such a path, for example if it is too long."""
     try:
         return path.is_file()
     except OSError:

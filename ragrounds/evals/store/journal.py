@@ -1,13 +1,13 @@
-"""The journal: every call to a model or a tool, recorded before its result is used.
+"""Journal: every call to a model or a tool, recorded before its result is used.
 
-It makes three things one: resuming after a crash, sharing equal calls between strategies, and replay without a network.
+It serves three purposes: resuming after a crash, sharing equal calls between strategies, and replay without a network.
 
 Commits are grouped: some milliseconds lie between the arrival of a response and its commit, in which `kill -9` would
 lose a response that was paid for. So each response is first appended to a file (:class:`Arrivals`), which takes
-microseconds and survives the process, though not the machine: that is what the commit is for.
+microseconds and survives the process, though not the machine; the commit protects against that.
 
-A call carries the mark of who paid for it first (`attempt_payer` and its like), so that what a killed process paid is
-found again by whoever resumes its work.
+A call carries the mark of its first payer (`attempt_payer` and similar), so that the process that resumes a killed
+process's work finds the calls that were paid for.
 """
 
 from __future__ import annotations
@@ -41,27 +41,29 @@ from ragrounds.evals.store.store import Store, now
 
 
 def attempt_payer(run: Run, question_id: str, epoch: int) -> bytes:
-    """Eight bytes that name an attempt. A run that was removed and made again has others, so that it pays for its own
-    calls."""
+    """Return eight bytes that identify an attempt.
+
+    If a run is removed and made again, the bytes differ, so that it pays for its own calls.
+    """
     return _payer(run.id, run.created, question_id, epoch)
 
 
 def judging_payer(run: Run) -> bytes:
-    """Eight bytes that name the judging of a run's answers."""
+    """Return eight bytes that identify the judging of a run's answers."""
     return _payer(run.id, run.created, "judging")
 
 
 def arena_payer(fingerprint: str) -> bytes:
-    """Eight bytes that name the judging of an arena's matches."""
+    """Return eight bytes that identify the judging of an arena's matches."""
     return _payer(fingerprint, "playing")
 
 
-def _payer(*named: object) -> bytes:
-    return hashlib.sha256(msgspec.msgpack.encode(named)).digest()[:8]
+def _payer(*parts: object) -> bytes:
+    return hashlib.sha256(msgspec.msgpack.encode(parts)).digest()[:8]
 
 
 class Arrived(Struct, frozen=True, array_like=True):
-    """A response that a process has received, and perhaps never committed."""
+    """Response that a process has received, and perhaps never committed."""
 
     key: str
     payer: bytes
@@ -73,15 +75,15 @@ class Arrived(Struct, frozen=True, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Arrived)
 _SIZE = 4
-"""Bytes before each record that say its length."""
+"""Number of bytes before each record that contain its length."""
 
 
 class Arrivals:
-    """The file of this process's uncommitted responses, and those that dead processes have left.
+    """File of this process's uncommitted responses, and the responses that dead processes have left.
 
-    A process's file is emptied whenever everything in it is committed. Files of dead processes are read by whoever
-    opens the journal, and removed as soon as the store holds all that is in them. `place` names the store that the
-    files belong to, which lie in the folder `home`.
+    A process's file is emptied whenever everything in it is committed. Files of dead processes are read by the next
+    process that opens the journal, and removed as soon as the store has all their responses. `place` names the store of
+    the files, which are in the folder `home`.
     """
 
     def __init__(self, home: Path, place: str) -> None:
@@ -92,93 +94,101 @@ class Arrivals:
         self._found: dict[str, Arrived] = {}
 
     def collect(self, recorded: Callable[[Iterable[str]], set[str]]) -> None:
-        """Read what dead processes have left. `recorded` returns those of some keys that the store holds."""
+        """Read the responses that dead processes have left. `recorded` returns the given keys that the store has."""
         try:
             files = sorted(self._folder.iterdir())
         except OSError:
             return
         for path in files:
-            if not _dead(path):
+            if not _is_dead(path):
                 continue
-            found = {arrived.key: arrived for arrived in _read(path)}
-            missing = set(found) - recorded(found)
-            self._found.update((key, found[key]) for key in missing)
+            responses = {arrived.key: arrived for arrived in _read(path)}
+            missing = set(responses) - recorded(responses)
+            self._found.update((key, responses[key]) for key in missing)
             if not missing:
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
 
     def take(self, key: str) -> Arrived | None:
-        """The response under this key that a dead process received and did not commit; the next call finds none."""
+        """Return the response under this key that a dead process received and did not commit; the next call returns
+        ``None``.
+        """
         return self._found.pop(key, None)
 
     def note(self, key: str, payer: bytes, at: float, seconds: float, response: Struct) -> None:
         """Append a response to the file, before anything else is done with it."""
         self._uncommitted += 1
         body = _encoder.encode((key, payer, at, seconds, response))
-        # Where this cannot be written, the commit that follows cannot either, or it is all that is needed.
+        # If this cannot be written, either the commit that follows fails too, or the commit alone is enough.
         with contextlib.suppress(OSError):
             if self._file is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                own = process(os.getpid())
-                name = f"{os.getpid()}-{(own.started if own else '').encode().hex()}-{id(self):x}"
+                own_process = process(os.getpid())
+                name = f"{os.getpid()}-{(own_process.started if own_process else '').encode().hex()}-{id(self):x}"
                 self._path = self._folder / f"{name}@{_host()}"
                 self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.write(self._file, len(body).to_bytes(_SIZE, "big") + body)
 
     def committed(self) -> None:
-        """One noted response is committed; the file is emptied when all are."""
+        """Count one noted response as committed; the file is emptied when all are."""
         self._uncommitted -= 1
         if not self._uncommitted and self._file is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, 0)
 
     def close(self) -> None:
-        """Close this process's file, and remove it where all that is in it is committed. What the store could not take
-        is left as if the process were dead: it may resume the run itself."""
+        """Close this process's file, and remove it if all its responses are committed.
+
+        Responses that the store could not take are left as if the process were dead, because it may resume the run
+        itself.
+        """
         if self._file is None:
             return
         os.close(self._file)
         self._file = None
         with contextlib.suppress(OSError):
             if self._uncommitted:
-                left = f"0-{str(os.getpid()).encode().hex()}-{time.time_ns():x}@{_host()}"
-                self._path.rename(self._path.with_name(left))
+                new_name = f"0-{str(os.getpid()).encode().hex()}-{time.time_ns():x}@{_host()}"
+                self._path.rename(self._path.with_name(new_name))
             else:
                 self._path.unlink(missing_ok=True)
 
 
 def copy_arrivals(home: Path, place: str, store: Store) -> None:
-    """Copy what processes have left beside a store (in the folder `home`, and named by `place`) to another one.
+    """Copy the responses that processes have left next to a store (in the folder `home`, and named by `place`) to
+    another one.
 
     Raises:
-        UserError: there is some, and it cannot be copied.
+        UserError: there are some, and they cannot be copied.
     """
-    left = Arrivals(home, place)._folder
+    folder = Arrivals(home, place)._folder
     try:
-        if left.is_dir():
-            shutil.copytree(left, Arrivals(store.home, store.place)._folder)
+        if folder.is_dir():
+            shutil.copytree(folder, Arrivals(store.home, store.place)._folder)
     except OSError as error:
-        raise UserError(f"Cannot copy the answers in {left}: {error}.") from error
+        raise UserError(f"Cannot copy the answers in {folder}: {error}.") from error
 
 
 def leave_arrivals(store: Store, responses: Iterable[Arrived]) -> None:
-    """Leave responses beside a store as a process would that is gone: whoever opens the journal next answers from them,
-    and writes each with what was asked when it is asked for.
+    """Leave responses next to a store like a process that has ended.
+
+    The next process that opens the journal answers calls from them, and writes each with its request when that call is
+    made.
 
     Raises:
         UserError: the folder cannot be written.
     """
-    bodies = [_encoder.encode(one) for one in responses]
-    whole = b"".join(len(body).to_bytes(_SIZE, "big") + body for body in bodies)
-    if not whole:
+    bodies = [_encoder.encode(response) for response in responses]
+    content = b"".join(len(body).to_bytes(_SIZE, "big") + body for body in bodies)
+    if not content:
         return
     folder = Arrivals(store.home, store.place)._folder
-    path = folder / f"0-{b'file'.hex()}-{hashlib.sha256(whole).hexdigest()[:16]}@{_host()}"
+    path = folder / f"0-{b'file'.hex()}-{hashlib.sha256(content).hexdigest()[:16]}@{_host()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_bytes(whole)
-        beside.replace(path)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_bytes(content)
+        temporary.replace(path)
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
 
@@ -187,8 +197,8 @@ def _host() -> str:
     return hashlib.sha256(platform.node().encode()).hexdigest()[:12]
 
 
-def _dead(path: Path) -> bool:
-    """Whether a file's process is of this machine, and gone."""
+def _is_dead(path: Path) -> bool:
+    """Return True if a file's process ran on this machine, and has ended."""
     name, _, host = path.name.partition("@")
     parts = name.split("-")
     if host != _host() or len(parts) != 3:
@@ -200,7 +210,7 @@ def _dead(path: Path) -> bool:
 
 
 def _read(path: Path) -> Iterator[Arrived]:
-    """The responses in a file, up to one that was not written whole."""
+    """Yield the responses in a file, up to one that was not completely written."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -222,63 +232,63 @@ Mode = Literal["reuse", "replay", "fresh"]
 
 
 class StoreJournal:
-    """The journal of a store (contract: :class:`ragrounds.base.contracts.Journal`).
+    """Journal of a store (contract: :class:`ragrounds.base.contracts.Journal`).
 
-    Mode ``reuse`` returns what is recorded where it can. ``replay`` never calls anything: a call that is not recorded
-    is an error. ``fresh`` calls anew and leaves what was recorded as it is; what it was answered is kept for who paid,
-    so that work that was broken off is not paid for twice.
+    Mode ``reuse`` returns recorded responses if possible. ``replay`` never calls anything: a call that is not recorded
+    is an error. ``fresh`` makes all calls again and leaves recorded ones unchanged; the new responses are stored for
+    their payer, so that interrupted work is not paid for twice.
     """
 
     def __init__(self, store: Store, mode: Mode = "reuse", taken: set[str] | None = None) -> None:
         self.store = store
-        """Where it is."""
+        """Store of the journal."""
         self.mode = mode
-        self._taken = set[str]() if taken is None else taken
-        """Keys of what was drawn here."""
+        self._drawn_keys = set[str]() if taken is None else taken
+        """Keys of the clock and random values that were recorded here."""
         self._in_flight: dict[str, asyncio.Future[Any]] = {}
         self._committing: dict[str, asyncio.Future[bool]] = {}
         self._reading: sa.Connection | None = None
         self._lost = False
-        """The reading connection is lost, and not made again yet."""
+        """True if the reading connection is lost, and not opened again yet."""
         self._reconnecting = asyncio.Lock()
         self._lookup = ("", False)
         self._arrivals = Arrivals(store.home, store.place)
         self.collect()
-        self._broken_off = self._recalled_payers()
-        """Whose work may have been broken off under `fresh`."""
+        self._interrupted_payers = self._recalled_payers()
+        """Payers whose work may have been interrupted under `fresh`."""
         self.made = 0
-        """Calls of models that were made."""
+        """Number of model calls that were made."""
         self.reused = 0
-        """Calls of models that were answered from what is recorded."""
+        """Number of model calls that were answered from the journal."""
         self.searches = 0
-        """Searches and uses of other tools that were made."""
+        """Number of searches and uses of other tools that were made."""
         self._closing: list[Callable[[], None]] = []
 
     def another(self) -> StoreJournal:
-        """A journal of the same store and mode, for another thread."""
-        return StoreJournal(self.store, self.mode, self._taken)
+        """Return a journal of the same store and mode, for another thread."""
+        return StoreJournal(self.store, self.mode, self._drawn_keys)
 
     def count(self, other: StoreJournal) -> None:
-        """Count what another has counted until now as this one's."""
+        """Add the counts of another journal to this one's, and reset the other's."""
         for name in ("made", "reused", "searches"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
             setattr(other, name, 0)
 
     def begins_again(self, payer: bytes) -> None:
-        """Have who pays, and was broken off here, be given what it was answered before."""
-        self._broken_off.add(payer)
+        """Let a payer whose work was interrupted here receive its earlier responses."""
+        self._interrupted_payers.add(payer)
 
     def on_close(self, close: Callable[[], None]) -> None:
-        """Have something closed together with this journal."""
+        """Call a function when this journal is closed."""
         self._closing.append(close)
 
     def collect(self) -> None:
-        """Find what processes of this machine that are dead had received and did not commit."""
+        """Find the responses that dead processes of this machine had received and did not commit."""
         if self.mode != "fresh":
             self._arrivals.collect(self._recorded)
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
-        """The response to a call, recorded or made with `make`, and whether `entry.payer` gets it for nothing.
+        """Return the response to a call, recorded or made with `make`, and True if `entry.payer` does not pay for it.
 
         Equal calls at the same time are made once; the others wait for the first.
 
@@ -292,78 +302,85 @@ class StoreJournal:
                 except asyncio.CancelledError:
                     if not in_flight.cancelled():
                         raise
-                    continue  # the one who made the call was cancelled: somebody else makes it
+                    continue  # the task that made the call was cancelled: another one makes it
                 self.reused += entry.kind == "model"
                 return response, True
             if (committing := self._committing.get(entry.key)) is not None:
-                await asyncio.shield(committing)  # who made the call was cancelled when its response was there
-                continue  # and several may have waited for that
-            # First what the same payer was answered before its work was broken off: under `fresh` the journal's own
-            # response is of another time, and must not be taken for it.
-            if entry.payer in self._broken_off and (recalled := self._recall(entry, kind)) is not None:
+                # The task that made the call was cancelled after its response had arrived.
+                await asyncio.shield(committing)
+                continue  # several tasks may have waited for that
+            # The earlier response of the same payer comes first: under `fresh` the journal's own response is from
+            # another time, and must not be used instead.
+            if entry.payer in self._interrupted_payers and (recalled := self._recall(entry, kind)) is not None:
                 self.reused += entry.kind == "model"
                 return recalled, False
             if self.mode != "fresh":
                 try:
-                    found = self._find(entry.key, kind)
+                    recorded = self._find(entry.key, kind)
                 except _ConnectionLost:
                     await self._reconnect()
-                    continue  # and somebody else may have asked meanwhile
-                if found is not None:
+                    continue  # and another task may have made the call meanwhile
+                if recorded is not None:
                     self.reused += entry.kind == "model"
-                    return found[0], not found[1] or found[1] != entry.payer
+                    return recorded[0], not recorded[1] or recorded[1] != entry.payer
                 if (arrived := self._arrivals.take(entry.key)) is not None:
                     self.reused += entry.kind == "model"
-                    left = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
-                    return left, not arrived.payer or arrived.payer != entry.payer
+                    adopted = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
+                    return adopted, not arrived.payer or arrived.payer != entry.payer
                 if self.mode == "replay":
                     raise NotReplayed(f"Replay: this call is not in the journal: {_description(entry)}")
             return await self._get_once(entry, partial(self._make, entry, make)), False
 
     def keep(self, entry: Entry, response: Struct) -> None:
-        """Record what nobody pays for and nobody asks for again: what was seen of a search. It is on the disk before
-        whatever is written after it."""
-        kept = self.store.writer.put(lambda: _rows(entry, storable(response), now(), 0.0, b""))
-        kept.add_done_callback(lambda done: done.cancelled() or done.exception())  # the attempt's own row says it too
+        """Record a search that was seen, which is never paid for and never looked up again. It is on the disk before
+        anything that is written after it.
+        """
+        commit = self.store.writer.put(lambda: _rows(entry, storable(response), now(), 0.0, b""))
+        # The exception is taken here, because the attempt's own row fails with the same error.
+        commit.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def drawn(self, entry: Entry, kind: type[T]) -> tuple[T, bytes, float] | None:
-        """What was drawn under a key, by whom and when; ``None``: nothing is recorded there."""
+        """Return the recorded values of clock and chance under a key, their payer and time; ``None`` if nothing is
+        recorded.
+        """
         while True:
             try:
-                found = self._find(entry.key, kind)
+                recorded = self._find(entry.key, kind)
             except _ConnectionLost:
                 await self._reconnect()
                 continue
-            if found is not None:
-                return found[0], found[1] or b"", found[2]
+            if recorded is not None:
+                return recorded[0], recorded[1] or b"", recorded[2]
             arrived = self._arrivals.take(entry.key)
             if arrived is None:
                 return None
             return await self._adopt(entry, arrived, kind), arrived.payer, arrived.at
 
     def draw(self, entry: Entry, response: Struct) -> bool:
-        """Record what later calls rest on, unless there is something under its key. It survives the process from here
-        on, and is on the disk before whatever is written after it."""
+        """Record values on which later calls depend, unless there is a record under its key.
+
+        They survive the process from here on, and are on the disk before anything that is written after them.
+        """
         try:
-            known = entry.key in self._taken or self._find(entry.key, type(response)) is not None
-        except _ConnectionLost:  # the writer adds what is not there
-            known = False
-        if known:
+            is_recorded = entry.key in self._drawn_keys or self._find(entry.key, type(response)) is not None
+        except _ConnectionLost:  # the writer adds only missing rows
+            is_recorded = False
+        if is_recorded:
             return False
-        self._taken.add(entry.key)
-        at = now()
-        self._arrivals.note(entry.key, entry.payer, at, 0.0, response)
-        kept = self.store.writer.put(lambda: _rows(entry, response, at, 0.0, entry.payer))
-        kept.add_done_callback(self._committed)
+        self._drawn_keys.add(entry.key)
+        recorded_at = now()
+        self._arrivals.note(entry.key, entry.payer, recorded_at, 0.0, response)
+        commit = self.store.writer.put(lambda: _rows(entry, response, recorded_at, 0.0, entry.payer))
+        commit.add_done_callback(self._committed)
         return True
 
     def _committed(self, commit: asyncio.Future[bool]) -> None:
-        """A response that was noted is committed, or was not."""
+        """Handle the end of the commit of a noted response."""
         if not commit.exception():
             self._arrivals.committed()
 
     async def _get_once(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
-        """Get a response while others that ask the same wait for it."""
+        """Get a response while other tasks with the same call wait for it."""
         in_flight: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._in_flight[entry.key] = in_flight
         try:
@@ -375,32 +392,33 @@ class StoreJournal:
                 in_flight.cancel()
             else:
                 in_flight.set_exception(error)
-                in_flight.exception()  # somebody may be waiting for it, or nobody: then it is not an error of its own
+                in_flight.exception()  # if no task waits for it, asyncio must not report it as unhandled
             raise
         finally:
             del self._in_flight[entry.key]
 
     async def _make(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
-        """Make a call, and hand its response to the writer: it survives the process from then on, and is given back
-        once it is on the disk."""
-        at, start = now(), time.perf_counter()
+        """Make a call, and pass its response to the writer. The response survives the process from then on, and is
+        returned once it is on the disk.
+        """
+        started_at, start = now(), time.perf_counter()
         response = storable(await make())
         seconds = round(time.perf_counter() - start, 4)
-        self.made += entry.kind == "model"  # also where nobody waits for its commit any more
+        self.made += entry.kind == "model"  # also if no task waits for its commit any more
         self.searches += entry.kind != "model"
 
         def _prepare() -> list[Row]:
-            rows = _rows(entry, response, at, seconds, entry.payer)
+            rows = _rows(entry, response, started_at, seconds, entry.payer)
             if self.mode == "fresh" and entry.payer:
                 body = compress(msgspec.msgpack.encode(response))
                 key = {"key": bytes.fromhex(entry.key), "payer": entry.payer}
                 rows.append((schema.recalls, {**key, "response": body}))
             return rows
 
-        if entry.kind == "search" and not getattr(response, "used", None):  # nobody pays for it
+        if entry.kind == "search" and not getattr(response, "used", None):  # it costs nothing
             committing = self.store.writer.put(_prepare)
         else:
-            self._arrivals.note(entry.key, entry.payer, at, seconds, response)
+            self._arrivals.note(entry.key, entry.payer, started_at, seconds, response)
             committing = self._committing[entry.key] = self.store.writer.put(_prepare)
 
             def _settle(commit: asyncio.Future[bool]) -> None:
@@ -408,59 +426,59 @@ class StoreJournal:
                 self._committed(commit)
 
             committing.add_done_callback(_settle)
-        known = await asyncio.shield(committing)  # whether another process had recorded it before
-        while known and self.mode == "reuse":
+        was_recorded = await asyncio.shield(committing)  # True if another process had recorded it before
+        while was_recorded and self.mode == "reuse":
             try:
-                found = self._find(entry.key, type(response))
+                recorded = self._find(entry.key, type(response))
             except _ConnectionLost:
                 await self._reconnect()
                 continue
-            # Another process was quicker: the trace names this key, and what it says counts.
-            return response if found is None else found[0]
+            # Another process was quicker: the trace names this key, so the response recorded under it counts.
+            return response if recorded is None else recorded[0]
         return response
 
     async def _adopt(self, entry: Entry, arrived: Arrived, kind: type[T]) -> T:
         """Commit a response that a dead process had received."""
-        left = msgspec.msgpack.decode(arrived.response, type=kind)
-        await self.store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
-        return left
+        response = msgspec.msgpack.decode(arrived.response, type=kind)
+        await self.store.writer.write(lambda: _rows(entry, response, arrived.at, arrived.seconds, arrived.payer))
+        return response
 
     def _recalled_payers(self) -> set[bytes]:
         with self.store.engine.connect() as connection:
-            found = connection.execute(sa.select(schema.recalls.c.payer).distinct())
-            return {bytes(row.payer) for row in found}
+            rows = connection.execute(sa.select(schema.recalls.c.payer).distinct())
+            return {bytes(row.payer) for row in rows}
 
     def _recall(self, entry: Entry, kind: type[T]) -> T | None:
-        """What `fresh` was answered for the same payer, whose work was broken off."""
+        """Return the response under `fresh` for the same payer, whose work was interrupted."""
         table = schema.recalls
-        wanted = sa.select(table.c.response).where(
+        statement = sa.select(table.c.response).where(
             table.c.key == bytes.fromhex(entry.key), table.c.payer == entry.payer
         )
 
         def read() -> bytes | None:
             with self.store.engine.connect() as connection:
-                found: bytes | None = connection.execute(wanted).scalar()
-            return found
+                packed_response: bytes | None = connection.execute(statement).scalar()
+            return packed_response
 
-        found = again(read)
-        return None if found is None else msgspec.msgpack.decode(decompress(found), type=kind)
+        packed = again(read)
+        return None if packed is None else msgspec.msgpack.decode(decompress(packed), type=kind)
 
     def _recorded(self, keys: Iterable[str]) -> set[str]:
-        """Those of some keys that the store holds."""
-        left, column = [bytes.fromhex(key) for key in keys], schema.calls.c.key
+        """Return the keys, among some, that the store has."""
+        digests, column = [bytes.fromhex(key) for key in keys], schema.calls.c.key
 
         def read() -> set[str]:
-            found: set[str] = set()
+            present: set[str] = set()
             with self.store.engine.connect() as connection:
-                for chunk in chunks(left):
-                    wanted = sa.select(column).where(column.in_(chunk))
-                    found |= {bytes(row.key).hex() for row in connection.execute(wanted)}
-            return found
+                for chunk in chunks(digests):
+                    statement = sa.select(column).where(column.in_(chunk))
+                    present |= {bytes(row.key).hex() for row in connection.execute(statement)}
+            return present
 
         return again(read)
 
     async def _reconnect(self) -> None:
-        """Wait, beside the event loop, until the store is there again.
+        """Wait in a thread, outside the event loop, until the store can be reached again.
 
         Raises:
             StopRun: it did not come back in time.
@@ -478,14 +496,16 @@ class StoreJournal:
             compiled = _FIND.compile(dialect=self.store.engine.dialect)
             self._lookup = str(compiled), compiled.positiontup is not None
         text, positional = self._lookup
-        # The driver is asked itself: every call has a look-up, and what SQLAlchemy does around it costs more than it.
-        asked: Any = (bytes.fromhex(key),) if positional else {"key": bytes.fromhex(key)}
+        # The driver is called directly: every call has a look-up, and SQLAlchemy's work around it costs more than the
+        # look-up itself.
+        arguments: Any = (bytes.fromhex(key),) if positional else {"key": bytes.fromhex(key)}
         assert self._reading is not None
         driver: Any = self._reading.connection.driver_connection
         try:
-            row = driver.execute(text, asked).fetchone()
+            row = driver.execute(text, arguments).fetchone()
         except Exception as error:
-            if not getattr(driver, "closed", False):  # PostgreSQL's says so where it is lost; SQLite's never is
+            # PostgreSQL's driver sets `closed` if the connection is lost; SQLite's connections are never lost.
+            if not getattr(driver, "closed", False):
                 raise
             self._reading.invalidate()
             self._reading, self._lost = None, True
@@ -506,7 +526,7 @@ class StoreJournal:
 
 
 class _ConnectionLost(Exception):
-    """The journal's reading connection was lost; what was asked may be asked again on another."""
+    """Loss of the journal's reading connection; the query may be repeated on another."""
 
 
 _COLUMNS = summed_columns(schema.calls)
@@ -514,20 +534,20 @@ _FIND = sa.select(schema.calls.c.response, *_COLUMNS).where(schema.calls.c.key =
 _PAYER, _AT = (1 + _COLUMNS.index(column) for column in (schema.calls.c.payer, schema.calls.c.at))
 
 
-def _rows(entry: Entry, response: Struct, at: float, seconds: float, payer: bytes) -> list[Row]:
-    request, apart = pack(entry.request)
-    answer, more = pack(response)
+def _rows(entry: Entry, response: Struct, called_at: float, seconds: float, payer: bytes) -> list[Row]:
+    request, request_texts = pack(entry.request)
+    answer, response_texts = pack(response)
     row = {
         "key": bytes.fromhex(entry.key),
         "kind": entry.kind,
         "actor": entry.actor,
-        "at": at,
+        "at": called_at,
         "seconds": seconds,
         "request": request,
         "response": answer,
         "payer": payer or None,
     }
-    return [*blob_rows(apart | more), (schema.calls, summed(schema.calls, row))]
+    return [*blob_rows(request_texts | response_texts), (schema.calls, summed(schema.calls, row))]
 
 
 def _description(entry: Entry) -> str:

@@ -1,8 +1,8 @@
-"""Leases: a row of the store says which process makes a run, so that no two processes make the same one.
+"""Leases: a row of the store names the process that makes a run, so that no two processes make the same one.
 
-The owner counts a number up every few seconds, and whoever finds its row waits to see whether the number changes. No
-two clocks are compared, so one that jumps or is wrong does no harm. On the same machine nobody waits: the owner is
-looked up by its process id and the time of its start.
+The owner increments a number every few seconds, and a process that finds its row waits to see whether the number
+changes. No two clocks are compared, so a clock that jumps or is wrong does no harm. On the same machine there is no
+waiting: the owner is looked up by its process id and its start time.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import again, insert_new, write
 
 BEAT = 3.0
-"""Seconds between two counts of an owner."""
+"""Seconds between two increments by an owner."""
 SILENCE = 20.0
-"""Seconds without a count after which an owner on another machine is taken to be dead."""
+"""Seconds without an increment after which an owner on another machine is considered dead."""
 _LOOK = 0.5
 _leases = schema.leases
 
 
 class Lease:
-    """The lease of some runs, held by this process while the block lasts.
+    """Lease of some runs, owned by this process while the block lasts.
 
-    It is a reason to stop these runs too (the engine's contract `Stop`): another process may have taken one over.
+    It is also a reason to stop these runs (the engine's contract `Stop`): another process may have taken one over.
     """
 
     epochs_together = False
@@ -51,7 +51,7 @@ class Lease:
         """Take the runs.
 
         Raises:
-            UserError: another process holds one of them.
+            UserError: another process owns one of them.
             StopRun: the store cannot be written.
         """
         try:
@@ -75,62 +75,63 @@ class Lease:
                 raise
 
     def observe(self, finished: object) -> None:
-        """Nothing: no attempt says who holds its run."""
+        """Do nothing: an attempt does not show who owns its run."""
 
     def reached(self) -> str:
-        """Why to stop; empty: this process still holds its runs.
+        """Return the reason to stop; empty while this process owns its runs.
 
         Another process takes a run over from one that was suspended or cut off from the store for too long.
         """
         return "another process continues the run, because this one did not respond for too long" if self._lost else ""
 
     def _take(self, run: str) -> None:
-        mine = {"run": run, "owner": self._owner, **_here(), "beat": 0}
+        own_row = {"run": run, "owner": self._owner, **_own_columns(), "beat": 0}
         while True:
-            self._write(insert_new(self._engine, _leases), mine)
-            held = self._row(run)
-            # The row that is there decides, not whether the insert wrote one: of two that come at once exactly one
-            # has its own there.
-            if held is None:
-                continue  # given back in this moment
-            if held.owner == self._owner:
+            self._write(insert_new(self._engine, _leases), own_row)
+            row = self._row(run)
+            # The existing row decides, not the result of the insert: if two processes come at once, exactly one finds
+            # its own row.
+            if row is None:
+                continue  # released at this moment
+            if row.owner == self._owner:
                 return
-            if self._alive(run, held):
+            if self._alive(run, row):
                 raise UserError(
-                    f"The run {run} is being made by process {held.pid} on {held.host}. Wait until it has ended, or "
+                    f"The run {run} is being made by process {row.pid} on {row.host}. Wait until it has ended, or "
                     "stop it and give the same command again; --new starts another run."
                 )
-            # Only from the owner and count that was seen: one who takes it, or counts, in this moment wins.
-            taken = sa.update(_leases).where(
-                _leases.c.run == run, _leases.c.owner == held.owner, _leases.c.beat == held.beat
+            # The update requires the owner and number that were seen, so that a process that takes the lease or
+            # increments the number at this moment wins.
+            take_over = sa.update(_leases).where(
+                _leases.c.run == run, _leases.c.owner == row.owner, _leases.c.beat == row.beat
             )
-            self._write(taken.values(**mine))
+            self._write(take_over.values(**own_row))
 
-    def _alive(self, run: str, held: sa.Row[tuple[object, ...]]) -> bool:
-        if held.machine == this_machine():
-            return Process(held.pid, held.started).alive
+    def _alive(self, run: str, row: sa.Row[tuple[object, ...]]) -> bool:
+        if row.machine == this_machine():
+            return Process(row.pid, row.started).alive
         self._say(
-            f"The run {run} was begun by process {held.pid} on {held.host}: waiting up to {SILENCE:g} s to see "
+            f"The run {run} was begun by process {row.pid} on {row.host}: waiting up to {SILENCE:g} s to see "
             "whether it is still running."
         )
         end = time.monotonic() + SILENCE
         while time.monotonic() < end:
             time.sleep(_LOOK)
-            now = self._row(run)
-            if now is None:
+            new_row = self._row(run)
+            if new_row is None:
                 return False
-            if (now.owner, now.beat) != (held.owner, held.beat):
+            if (new_row.owner, new_row.beat) != (row.owner, row.beat):
                 return True
         return False
 
     def _keep(self) -> None:
-        counted = sa.update(_leases).where(_leases.c.owner == self._owner).values(beat=_leases.c.beat + 1)
+        increment = sa.update(_leases).where(_leases.c.owner == self._owner).values(beat=_leases.c.beat + 1)
         while not self._over.wait(BEAT):
             try:
                 with self._engine.begin() as connection:
-                    self._lost = connection.execute(counted).rowcount < len(self._runs)
+                    self._lost = connection.execute(increment).rowcount < len(self._runs)
             except (sa.exc.SQLAlchemyError, UserError):
-                continue  # whoever writes results will meet it too, and say so
+                continue  # writing results fails with the same error, which is reported
             if self._lost:
                 return
 
@@ -149,24 +150,25 @@ class Lease:
 
 
 def is_stale(held: sa.Row[tuple[object, ...]]) -> bool:
-    """Whether the owner of a lease was a process of this machine that has ended. Of another machine's nothing is
-    known."""
+    """Return True if the owner of a lease was a process of this machine that has ended. Owners on other machines are
+    unknown.
+    """
     return held.machine == this_machine() and not Process(held.pid, held.started).alive
 
 
 def worker(engine: sa.Engine, run: str) -> str:
-    """Which process holds the lease of a run, in words; empty: none."""
+    """Describe the process that owns the lease of a run; empty if there is no lease."""
     with engine.connect() as connection:
-        held = connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
-    return f"process {held.pid} on {held.host}" if held else ""
+        row = connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
+    return f"process {row.pid} on {row.host}" if row else ""
 
 
-def _here() -> dict[str, object]:
-    """This process as a row names it."""
-    own = process(os.getpid())
+def _own_columns() -> dict[str, object]:
+    """Return the columns that identify this process."""
+    own_process = process(os.getpid())
     return {
         "host": platform.node(),
         "machine": this_machine(),
         "pid": os.getpid(),
-        "started": own.started if own else "",
+        "started": own_process.started if own_process else "",
     }

@@ -1,9 +1,10 @@
-"""The ledger: what runs, and the judging of their answers, cost; by role, graph node and model.
+"""Ledger: the cost of runs and of judging their answers, by role, graph node and model.
 
-Two accounts. *Paid* is what was really paid: a call that the journal answered costs nothing. *Uncached* is what the
-same would cost with an empty journal. A sum with an unpriced call in it is unknown, never the sum of the rest.
+There are two accounts. *Paid* is the amount really paid: a call that the journal answered costs nothing. *Uncached* is
+the cost with an empty journal. A sum with an unpriced call in it is unknown, never the sum of the rest.
 
-All of it is read from the store. Of an attempt's events only the few fields of its calls that count here are decoded.
+Everything is read from the store. Of an attempt's events only the few fields of calls that the ledger needs are
+decoded.
 """
 
 from __future__ import annotations
@@ -29,39 +30,39 @@ from ragrounds.evals.store.store import Store
 LedgerKey = Literal["run", "role", "node", "model"]
 LEDGER_KEYS: tuple[LedgerKey, ...] = ("run", "role", "node", "model")
 JUDGING = "judging"
-"""The role of judges' calls."""
+"""Role of judges' calls."""
 
 
 class LedgerLine(Struct, frozen=True, kw_only=True):
-    """What the calls that have these names in common cost; what the ledger is not split by is empty."""
+    """Cost of the calls that have these names in common. Names by which the ledger is not split are empty."""
 
     run: str = ""
-    """A run's id, or an arena's."""
+    """Id of the run or arena."""
     role: str = ""
     node: str = ""
     model: str = ""
     """Canonical text of the model, or of the searcher."""
     model_calls: int = 0
     reused: int = 0
-    """Of the model calls, answered from the journal."""
+    """Number of model calls that were answered from the journal."""
     failed: int = 0
-    """Of the model calls, without a reply: nothing is known of what they cost, and nothing is counted."""
+    """Number of model calls without a reply: their cost is not known, and not counted."""
     searches: int = 0
-    """Searches, and uses of other tools."""
+    """Number of searches, and uses of other tools."""
     unanswered: int = 0
-    """Requests of these that got no answer that could be read: a provider may bill them, so costs are at least."""
+    """Number of requests without a readable answer: a provider may bill them, so costs are lower bounds."""
     usage: Usage | None = Usage()
-    """Tokens, those of reused calls too; ``None``: not known of all calls."""
+    """Tokens, including those of reused calls; ``None`` if not known of all calls."""
     cost_paid: float | None = 0.0
     cost_uncached: float | None = 0.0
     unpriced: int = 0
-    """Calls whose price is not known: where there are any, `cost_uncached` is not known."""
+    """Number of calls whose price is not known: if there are any, `cost_uncached` is not known."""
     known: float = 0.0
     """Uncached cost of the calls whose price is known."""
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
-    """Costs, split as asked, the dearest first, and their sum."""
+    """Costs, split as requested, the most expensive first, and their sum."""
 
     by: tuple[LedgerKey, ...]
     lines: tuple[LedgerLine, ...]
@@ -71,9 +72,9 @@ class Ledger(Struct, frozen=True, kw_only=True):
 def ledger(
     store: Store, runs: Sequence[Run], by: Sequence[LedgerKey] = LEDGER_KEYS[1:], *, arenas: bool = False
 ) -> Ledger:
-    """What some runs cost, and the judging of their answers; with `arenas` also all arenas of the store.
+    """Return the cost of some runs, and of judging their answers; with `arenas` also of all arenas of the store.
 
-    An arena's judgements are of pairs, so they are no single run's.
+    An arena's judgements are of pairs, so they do not belong to a single run.
 
     Raises:
         UserError: `by` names something twice.
@@ -82,11 +83,11 @@ def ledger(
         raise UserError(f"The ledger cannot be split by the same twice: {', '.join(by)}.")
     sums: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     total = Counter[str]()
-    for of, call in itertools.chain(*(_calls(store, run) for run in runs), _arenas(store) if arenas else ()):
-        named = {"run": of, "role": call.role, "node": call.node, "model": call.actor}
+    for owner_id, call in itertools.chain(*(_calls(store, run) for run in runs), _arenas(store) if arenas else ()):
+        names_of_call = {"run": owner_id, "role": call.role, "node": call.node, "model": call.actor}
         figures = _figures(call)
-        for one in (sums[tuple(named[key] for key in by)], total):
-            one.update(figures)
+        for counter in (sums[tuple(names_of_call[key] for key in by)], total):
+            counter.update(figures)
     lines = [_line(figures, **dict(zip(by, names, strict=True))) for names, figures in sums.items()]
     lines.sort(
         key=lambda line: (-line.known, -line.model_calls, -line.searches, line.run, line.role, line.node, line.model)
@@ -95,15 +96,15 @@ def ledger(
 
 
 class Unfinished(Struct, frozen=True, kw_only=True):
-    """Recorded calls of attempts that were broken off: paid, and in no sum until the same command resumes them."""
+    """Recorded calls of interrupted attempts: paid, and in no sum until the same command resumes them."""
 
     calls: int
     usage: Usage | None
-    """``None``: not known of all of them."""
+    """Tokens; ``None`` if not known of all calls."""
 
 
 def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
-    """The calls that attempts of these runs have paid for, and of which nothing else is written."""
+    """Return the calls that attempts of these runs have paid for, and that no other row names."""
     open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs]
     count, usage = 0, [Usage()]
     if not open_:
@@ -131,8 +132,10 @@ class _Fault(Struct):
 
 
 class _Call(Struct):
-    """What the ledger needs of a call; msgspec passes over the rest. A text that
-    is stored apart is no text to msgspec, so these are of any type."""
+    """Fields of a call that the ledger needs; msgspec skips the rest.
+
+    A text that is stored separately is no text to msgspec, so the text fields are of any type.
+    """
 
     role: Any
     node: Any
@@ -144,9 +147,9 @@ class _Call(Struct):
     kind: str = "model"
     faults: tuple[_Fault, ...] = ()
     times: int = 1
-    """How many calls this is the sum of."""
+    """Number of calls of which this is the sum."""
     paid: tuple[float | None] | None = None
-    """What was paid, where `cached` does not tell."""
+    """Amount paid, if `cached` does not determine it."""
 
 
 class _Reply(Struct):
@@ -154,7 +157,7 @@ class _Reply(Struct):
 
 
 class _Event(Struct):
-    """An event of an attempt: of those that are no calls nothing counts."""
+    """Event of an attempt; events that are no calls are not counted."""
 
     call: _Call | None = None
 
@@ -164,7 +167,7 @@ class _Body(Struct):
 
 
 def _long_text(code: int, data: memoryview) -> str:
-    """A stand-in for a text that is stored apart."""
+    """Return a placeholder for a text that is stored separately."""
     return "(long)"
 
 
@@ -173,7 +176,7 @@ _gradings = msgspec.msgpack.Decoder(_Call, ext_hook=_long_text)
 
 
 def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
-    """All calls of a run's attempts, and of the judges of their answers."""
+    """Yield all calls of a run's attempts, and of the judges of their answers."""
     number = store.number(run)
     bodies = sa.select(schema.attempts.c.body).where(schema.attempts.c.run == number)
     with snapshot(store.engine) as connection:
@@ -186,63 +189,75 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
 
 
 def _judging(connection: sa.Connection, number: int) -> Iterator[_Call]:
-    """The calls of the judges of a run's answers."""
+    """Yield the calls of the judges of a run's answers."""
     for table in (schema.gradings, schema.regradings):
         for row in stream(connection, sa.select(table.c.body).where(table.c.run == number), 500):
             yield _gradings.decode(decompress(row.body))
 
 
 def judging_of(store: Store, runs: Sequence[Run]) -> dict[str, LedgerLine]:
-    """Run id → what judging its answers took, of those of the runs that were judged."""
+    """Map run ids to the cost of judging their answers, for the runs that were judged."""
     by_number = {store.number(run): run.id for run in runs}
-    found: dict[str, LedgerLine] = {}
+    lines: dict[str, LedgerLine] = {}
     with snapshot(store.engine) as connection:
-        judged = set(connection.execute(sa.select(schema.gradings.c.run).distinct()).scalars())
-        for number in sorted(judged & set(by_number)):
+        judged_numbers = set(connection.execute(sa.select(schema.gradings.c.run).distinct()).scalars())
+        for number in sorted(judged_numbers & set(by_number)):
             figures = Counter[str]()
             for call in _judging(connection, number):
                 figures.update(_figures(call))
-            found[by_number[number]] = _line(figures, run=by_number[number], role=JUDGING)
-    return found
+            lines[by_number[number]] = _line(figures, run=by_number[number], role=JUDGING)
+    return lines
 
 
 def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
-    """The calls of all arenas' judges; of an imported judgement, without its calls, what they come to together."""
-    kept = ArenaStore(store)
-    for arena in kept.arenas():
-        for judged, detail in kept.details(kept.add(arena)):
-            what = (JUDGING, "arena", arena.judges[judged.judge])
-            for one in detail.calls:
-                yield arena.id, _Call(*what, one.cached, one.usage, one.cost_uncached, one.error)
-            if judged.calls and not detail.calls:
-                cached, paid = judged.cost_paid == 0 and judged.cost_uncached != 0, (judged.cost_paid,)
-                call = _Call(*what, cached, judged.usage, judged.cost_uncached, times=judged.calls, paid=paid)
+    """Yield the calls of all arenas' judges; for an imported judgement, which has no calls, their sum."""
+    arena_store = ArenaStore(store)
+    for arena in arena_store.arenas():
+        for judgement, detail in arena_store.details(arena_store.add(arena)):
+            names = (JUDGING, "arena", arena.judges[judgement.judge])
+            for judge_call in detail.calls:
+                yield (
+                    arena.id,
+                    _Call(*names, judge_call.cached, judge_call.usage, judge_call.cost_uncached, judge_call.error),
+                )
+            if judgement.calls and not detail.calls:
+                cached, paid = judgement.cost_paid == 0 and judgement.cost_uncached != 0, (judgement.cost_paid,)
+                call = _Call(*names, cached, judgement.usage, judgement.cost_uncached, times=judgement.calls, paid=paid)
                 yield arena.id, call
 
 
 _TOKENS = Usage.__struct_fields__
 _UNIT = 2.0**100
-"""Of a dollar. Costs are added as whole numbers of these: the sum is the same in whatever order a database has them."""
+"""Fraction of a dollar. Costs are added as integers of this unit, so that the sum does not depend on the order of rows
+in a database.
+"""
 
 
 def _figures(call: _Call) -> dict[str, float]:
-    """What a call adds to the sums; `unpaid` and `uncounted` say of how many calls cost and tokens are not known. One
-    without a reply is only counted."""
+    """Return the contribution of a call to the sums.
+
+    `unpaid` and `uncounted` count the calls whose cost and tokens are not known. A call without a reply is only
+    counted.
+    """
     unanswered = sum(fault.kind in UNANSWERED for fault in call.faults) if call.kind == "model" else 0
-    asked = call.times if call.kind == "model" else 0
-    found: dict[str, float] = {"model_calls": asked, "searches": call.times - asked, "unanswered": unanswered}
+    n_model_calls = call.times if call.kind == "model" else 0
+    figures: dict[str, float] = {
+        "model_calls": n_model_calls,
+        "searches": call.times - n_model_calls,
+        "unanswered": unanswered,
+    }
     if call.error:
-        return found | {"failed": asked}
+        return figures | {"failed": n_model_calls}
     if call.cached:
-        found["reused"] = asked
+        figures["reused"] = n_model_calls
     if call.usage is not None:
-        found |= {name: getattr(call.usage, name) for name in _TOKENS}
+        figures |= {name: getattr(call.usage, name) for name in _TOKENS}
     elif call.kind == "model":
-        found["uncounted"] = call.times
+        figures["uncounted"] = call.times
     (paid,) = call.paid or (0.0 if call.cached else call.cost_uncached,)
     for name, unknown, cost in (("known", "unpriced", call.cost_uncached), ("paid", "unpaid", paid)):
-        found |= {unknown: call.times} if cost is None else {name: int(cost * _UNIT)}
-    return found
+        figures |= {unknown: call.times} if cost is None else {name: int(cost * _UNIT)}
+    return figures
 
 
 def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", model: str = "") -> LedgerLine:

@@ -1,4 +1,4 @@
-"""What the systems of runs have read, as the store keeps it: a union over a run's attempts, which only grows."""
+"""Dependencies of the systems of runs in the store: a union over a run's attempts, which only grows."""
 
 from __future__ import annotations
 
@@ -21,73 +21,83 @@ _KINDS = frozenset(get_args(get_type_hints(Read)["kind"]))
 
 
 def read_rows(reads: Iterable[Read], number: int) -> list[Row]:
-    """The rows of what the run `number` has read. What has no printable name is left out."""
+    """Return the rows of the dependencies of the run `number`. Dependencies without a printable name are left out."""
     table = schema.reads
     return [
-        (table, summed(table, {"run": number, **{name: getattr(one, name) for name in Read.__struct_fields__}}))
-        for one in reads
-        if one.name.isprintable() and one.value.isprintable()
+        (table, summed(table, {"run": number, **{name: getattr(dependency, name) for name in Read.__struct_fields__}}))
+        for dependency in reads
+        if dependency.name.isprintable() and dependency.value.isprintable()
     ]
 
 
 def reads_of(store: Store, run: Run) -> list[Read]:
-    """What a run has read, by kind and name.
+    """Return the dependencies of a run, by kind and name.
 
     Raises:
-        DamagedRecord: some of it does not match its checksum.
+        DamagedRecord: some of them do not match their checksums.
     """
     table = schema.reads
     with store.engine.connect() as connection:
-        mine = sa.select(table).where(table.c.run == store.number(run)).order_by(table.c.kind, table.c.name)
-        rows = connection.execute(mine).all()
+        statement = sa.select(table).where(table.c.run == store.number(run)).order_by(table.c.kind, table.c.name)
+        rows = connection.execute(statement).all()
     if any(row.kind not in _KINDS or not is_whole_row(table, row) for row in rows):
         raise DamagedRecord(f"what {run.id} has read does not match its checksum")
     return [Read(row.kind, row.name, row.value, row.size, row.at) for row in rows]
 
 
 class RunDifference(Struct, frozen=True):
-    """Something in which what two runs depend on differs."""
+    """Difference between the dependencies of two runs."""
 
     kind: str
-    """``identity``, or as :attr:`ragrounds.base.records.Read.kind`."""
+    """Kind: ``identity``, or as :attr:`ragrounds.base.records.Read.kind`."""
     name: str
     first: str
-    """Empty: the first has no such."""
+    """Value in the first run; empty if it has none."""
     second: str
 
 
 def run_differences(store: Store, first: Run, second: Run) -> list[RunDifference]:
-    """In what two runs differ: all that their identities hold, and what their systems have read. What only one of them
-    has read is named, too: it may lie in the questions that it was asked."""
-    plain = [msgspec.json.decode(msgspec.json.encode(one.identity), type=dict[str, object]) for one in (first, second)]
-    names = sorted({*plain[0], *plain[1]} - {"read", "graph_code"})  # what stands behind these is named one by one
-    found = [("identity", name, *(_text(one.get(name)) for one in plain)) for name in names]
-    held = _compared(store, first, second)
-    for kind, name in sorted({*held[0], *held[1]}):
-        found.append((kind, name, *(" and ".join(one.get((kind, name), ())) for one in held)))
-    return [RunDifference(*one) for one in found if one[2] != one[3]]
+    """Return the differences between two runs: in their identities, and in the dependencies of their systems.
+
+    Dependencies of only one of them are included, too: the cause may be in the questions that it was asked.
+    """
+    identities = [
+        msgspec.json.decode(msgspec.json.encode(run.identity), type=dict[str, object]) for run in (first, second)
+    ]
+    names = sorted({*identities[0], *identities[1]} - {"read", "graph_code"})  # their contents are compared separately
+    entries = [("identity", name, *(_text(identity.get(name)) for identity in identities)) for name in names]
+    dependencies = _compared_values(store, first, second)
+    for kind, name in sorted({*dependencies[0], *dependencies[1]}):
+        entries.append((kind, name, *(" and ".join(values.get((kind, name), ())) for values in dependencies)))
+    return [RunDifference(*entry) for entry in entries if entry[2] != entry[3]]
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _compared(store: Store, *runs: Run) -> list[dict[tuple[str, str], list[str]]]:
-    """Of each run what runs are compared by: kind and name → the values that it had. A file that the system of one of
-    them writes is no part of it, and neither are the models that were asked."""
+def _compared_values(store: Store, *runs: Run) -> list[dict[tuple[str, str], list[str]]]:
+    """Return the values by which runs are compared, for each run: kind and name → the values that it had.
+
+    Files that the system of one of them writes are excluded, and so are the models that were called.
+    """
     reads = [reads_of(store, run) for run in runs]
-    written = {one.name for each in reads for one in each if one.kind == "written"}
-    held: list[dict[tuple[str, str], list[str]]] = [defaultdict(list) for _ in runs]
-    for values, each in zip(held, reads, strict=True):
-        for one in each:
-            if one.kind not in ("written", "model") and (one.kind != "file" or one.name not in written):
-                values[one.kind, one.name].append(one.value)
-    return held
+    written_files = {
+        dependency.name for dependencies in reads for dependency in dependencies if dependency.kind == "written"
+    }
+    values_by_run: list[dict[tuple[str, str], list[str]]] = [defaultdict(list) for _ in runs]
+    for values, dependencies in zip(values_by_run, reads, strict=True):
+        for dependency in dependencies:
+            if dependency.kind not in ("written", "model") and (
+                dependency.kind != "file" or dependency.name not in written_files
+            ):
+                values[dependency.kind, dependency.name].append(dependency.value)
+    return values_by_run
 
 
 def changed_words(store: Store, run: Run) -> str:
-    """What was another for some of a run's attempts than for others; empty: nothing was."""
-    (held,) = _compared(store, run)
-    named = [f"the {kind} {name}" for (kind, name), values in sorted(held.items()) if len(values) > 1]
-    said = ", ".join(named[:3]) + (" …" if len(named) > 3 else "")
-    return f"{run.id}: {said} changed during the run: its attempts used both versions." if named else ""
+    """Describe the dependencies that changed between a run's attempts; empty if none did."""
+    (values_by_name,) = _compared_values(store, run)
+    changed = [f"the {kind} {name}" for (kind, name), values in sorted(values_by_name.items()) if len(values) > 1]
+    changed_text = ", ".join(changed[:3]) + (" …" if len(changed) > 3 else "")
+    return f"{run.id}: {changed_text} changed during the run: its attempts used both versions." if changed else ""

@@ -1,8 +1,8 @@
-"""Check sums of rows: what a table, a bill or a verdict is made of is what was written, or its damage is named.
+"""Checksums of rows: a row that makes up a table, a bill or a verdict matches its checksum, or its damage is reported.
 
-A sum is of all columns of a row but two: the number of its run or arena, which is another one in every store, and the
-digest of the code that made a score, which is made again where that is another. Its first half is of what is long
-(bodies, requests, responses), its second of everything else and of the first: figures are checked without texts.
+A checksum covers all columns of a row except two: the number of its run or arena, which differs in every store, and the
+digest of the code that made a score, because scores of changed code are made again. Its first half covers the long
+columns (bodies, requests, responses), its second half all others and the first half: figures are checked without texts.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import sqlalchemy as sa
 CHECKSUM = "checksum"
 _LONG = frozenset({"body", "request", "response"})
 _HALF = 4
-"""Bytes."""
+"""Number of bytes of each half."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """What the sum of a table's rows is of."""
+    """Columns that the checksum of a table's rows covers."""
 
     short: tuple[str, ...]
     long: tuple[str, ...]
     floats: tuple[str, ...]
     of_row: attrgetter[Any]
-    """The short columns and the sum of a row that was read, as a tuple."""
+    """Getter of the short columns and the checksum of a row that was read, as a tuple."""
     given: itemgetter[Any]
-    """The same of one that is to be written."""
+    """Getter of the same values of a row that is to be written."""
 
 
 @functools.cache
@@ -49,26 +49,26 @@ def _plan(table: sa.Table) -> _Plan:
 
 
 def summed_columns(table: sa.Table) -> tuple[sa.Column[Any], ...]:
-    """The columns by which :func:`is_whole` tells whether a row is what was written: all short ones, the sum last."""
+    """Return the columns by which :func:`is_whole` verifies a row: all short ones, the checksum last."""
     return tuple(table.c[name] for name in (*_plan(table).short, CHECKSUM))
 
 
 def summed(table: sa.Table, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row, with every column of its table, as it is written: with its sum."""
-    plan, kept, long = _plan(table), dict(row), 0
+    """Return a row, with every column of its table, as it is written: with its checksum."""
+    plan, written_row, long = _plan(table), dict(row), 0
     for name in plan.floats:
-        if (value := kept[name]) is not None:
-            # SQLite gives a whole number back as a float, and keeps no -0.0.
-            kept[name] = float(value) + 0.0
+        if (value := written_row[name]) is not None:
+            # SQLite returns an integer as a float, and stores no -0.0.
+            written_row[name] = float(value) + 0.0
     for name in plan.long:
-        long = zlib.crc32(kept[name], long)
-    kept[CHECKSUM] = first = long.to_bytes(_HALF, "big")
-    kept[CHECKSUM] = first + zlib.crc32(_encode(plan.given(kept))).to_bytes(_HALF, "big")
-    return kept
+        long = zlib.crc32(written_row[name], long)
+    written_row[CHECKSUM] = first_half = long.to_bytes(_HALF, "big")
+    written_row[CHECKSUM] = first_half + zlib.crc32(_encode(plan.given(written_row))).to_bytes(_HALF, "big")
+    return written_row
 
 
 def is_whole(values: Sequence[Any]) -> bool:
-    """Whether values of :func:`summed_columns` are what was written."""
+    """Return True if values of :func:`summed_columns` match their checksum."""
     try:
         checksum = bytes(values[-1])
         return int.from_bytes(checksum[_HALF:], "big") == zlib.crc32(_encode((*values[:-1], checksum[:_HALF])))
@@ -77,13 +77,13 @@ def is_whole(values: Sequence[Any]) -> bool:
 
 
 def is_whole_row(table: sa.Table, row: Any, *, long: bool = True) -> bool:
-    """Whether a row is what was written; its long columns too, or the others alone."""
-    plan, found = _plan(table), 0
+    """Return True if a row matches its checksum, with or without its long columns."""
+    plan, crc = _plan(table), 0
     if not is_whole(plan.of_row(row)):
         return False
     try:
         for name in plan.long if long else ():
-            found = zlib.crc32(getattr(row, name), found)
+            crc = zlib.crc32(getattr(row, name), crc)
     except TypeError:
         return False
-    return not long or found.to_bytes(_HALF, "big") == bytes(row.checksum)[:_HALF]
+    return not long or crc.to_bytes(_HALF, "big") == bytes(row.checksum)[:_HALF]

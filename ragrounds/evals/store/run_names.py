@@ -1,7 +1,7 @@
-"""What runs are called: their ids, the beginnings of these, their agents' texts, and names that users give them.
+"""Names of runs: their ids, the beginnings of these, their agents' texts, and names that users give them.
 
-A name that fits several runs is taken for one of them, and a line says for which. A name of a user's stands in the
-table `meta` and is no part of what a run is: neither a fingerprint nor the journal knows of it.
+A name that matches several runs selects one of them, and a message says which. A user's name is stored in the table
+`meta` and is not part of a run: neither its fingerprint nor the journal depends on it.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.schema import RUN_NAME, meta
 
 _NAMED = 6
-"""Runs that a message names."""
+"""Number of runs that a message names."""
 LONGEST_NAME = 120
-"""Characters of a name."""
+"""Largest number of characters of a name."""
 
 
 def one_name(text: str) -> str:
-    """A name as it is kept and shown: in one line, of at most `LONGEST_NAME` characters."""
+    """Return a name as it is stored and shown: in one line, of at most `LONGEST_NAME` characters."""
     return " ".join(text.split())[:LONGEST_NAME]
 
 
 def keep_names(engine: sa.Engine, names: Mapping[str, str]) -> None:
-    """Keep what runs are called.
+    """Store users' names of runs.
 
     Args:
         engine: of the store.
-        names: run id → name; an empty one takes the name away.
+        names: run id → name; an empty one removes the name.
     """
-    kept = [{"key": f"{RUN_NAME}{run}", "value": name} for run, text in names.items() if (name := one_name(text))]
-    gone = [f"{RUN_NAME}{run}" for run, text in names.items() if not one_name(text)]
+    rows = [{"key": f"{RUN_NAME}{run}", "value": name} for run, text in names.items() if (name := one_name(text))]
+    removed_keys = [f"{RUN_NAME}{run}" for run, text in names.items() if not one_name(text)]
     with engine.begin() as connection:
-        if kept:
-            connection.execute(upsert(engine, meta), kept)
-        if gone:
-            connection.execute(sa.delete(meta).where(meta.c.key.in_(gone)))
+        if rows:
+            connection.execute(upsert(engine, meta), rows)
+        if removed_keys:
+            connection.execute(sa.delete(meta).where(meta.c.key.in_(removed_keys)))
 
 
 def kept_names(engine: sa.Engine) -> dict[str, str]:
-    """Run id → name, of the runs of a store that have one."""
-    wanted = sa.select(meta.c.key, meta.c.value).where(meta.c.key.startswith(RUN_NAME))
+    """Map run ids to names, for the runs of a store that have one."""
+    statement = sa.select(meta.c.key, meta.c.value).where(meta.c.key.startswith(RUN_NAME))
     with engine.connect() as connection:
-        rows = connection.execute(wanted).all()
+        rows = connection.execute(statement).all()
     names = {str(key).removeprefix(RUN_NAME): one_name(str(value)) for key, value in rows}
     return {run: name for run, name in names.items() if name}
 
 
 def copy_names(source: sa.Engine, target: sa.Engine, runs: Container[str]) -> None:
-    """Copy what these runs are called into another store; a run that has a name there keeps it."""
+    """Copy the names of these runs into another store; a run that has a name there keeps it."""
     rows = [{"key": f"{RUN_NAME}{run}", "value": name} for run, name in kept_names(source).items() if run in runs]
     if rows:
         with target.begin() as connection:
@@ -64,33 +64,34 @@ def copy_names(source: sa.Engine, target: sa.Engine, runs: Container[str]) -> No
 
 
 def made_attempts(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, int]:
-    """Run id → how many of its attempts have been made, whatever came of them."""
-    table, known = schema.attempts, schema.runs
+    """Map run ids to the number of attempts that have been made, whatever their result."""
+    table, runs_table = schema.attempts, schema.runs
     counted = (
-        sa.select(known.c.id, sa.func.count())
-        .select_from(known.join(table, table.c.run == known.c.number))
-        .where(known.c.id.in_([run.id for run in runs]), table.c.status != "not_run")
-        .group_by(known.c.id)
+        sa.select(runs_table.c.id, sa.func.count())
+        .select_from(runs_table.join(table, table.c.run == runs_table.c.number))
+        .where(runs_table.c.id.in_([run.id for run in runs]), table.c.status != "not_run")
+        .group_by(runs_table.c.id)
     )
     return {row[0]: row[1] for row in connection.execute(counted)}
 
 
 def is_complete(run: Run, made: Mapping[str, int]) -> bool:
-    """Whether every attempt of a run has been made."""
+    """Return True if every attempt of a run has been made."""
     return made.get(run.id, 0) >= run.count * run.epochs
 
 
 def fitting_runs(
     reference: str, runs: Sequence[Run], names: Mapping[str, str] | None = None, *, bare: bool = False
 ) -> list[Run]:
-    """The runs that a text may mean, in their order: the one of this id, else all of this agent, else those whose ids
-    begin so, else those that are called so; none where nothing fits.
+    """Return the runs that a text may mean, in their order; empty if nothing matches.
+
+    The text is compared in turn with ids, agents, beginnings of ids, and names. The first kind that matches is used.
 
     Args:
-        reference: whatever was typed.
-        runs: among which it is looked for.
-        names: run id → what users call it.
-        bare: an agent's name without its parameters is enough.
+        reference: the text that was typed.
+        runs: the candidates.
+        names: run id → the user's name.
+        bare: True if an agent's name without its parameters matches.
     """
     return (
         [run for run in runs if run.id == reference]
@@ -104,19 +105,19 @@ def fitting_runs(
 def find_runs(
     references: Sequence[str], runs: Sequence[Run], place: str, names: Mapping[str, str] | None = None
 ) -> list[list[Run]]:
-    """For each of some names the runs of a store that it may mean, oldest first.
+    """Return, for each of some references, the runs of a store that it may mean, oldest first.
 
     Args:
         references: ids, beginnings of ids, agents' texts, or names.
         runs: all of the store.
-        place: where the store is, for the error.
-        names: run id → what users call it.
+        place: the location of the store, for the error.
+        names: run id → the user's name.
 
     Raises:
         UserError: one means no run, or is the beginning of ids of several agents' runs.
     """
-    found = [fitting_runs(reference, runs, names) for reference in references]
-    for reference, fitting in zip(references, found, strict=True):
+    matches = [fitting_runs(reference, runs, names) for reference in references]
+    for reference, fitting in zip(references, matches, strict=True):
         if not fitting:
             near = nearest(reference, [name for run in runs for name in (run.id, run.agent)])
             raise UserError(f"There is no run {reference!r} in {place}.{near} See `ragrounds runs ls`.")
@@ -126,14 +127,14 @@ def find_runs(
             raise UserError(
                 f"{reference!r} matches several runs. Give one of these names: {', '.join(agents[:_NAMED])}{more}."
             )
-    return found
+    return matches
 
 
 def run_among(reference: str, runs: Sequence[Run], where: str, names: Mapping[str, str] | None = None) -> Run:
-    """The one of some runs shown together that a text means; `names`: run id → what users call it.
+    """Return the one run that a text means, among runs that are shown together; `names`: run id → the user's name.
 
     Raises:
-        UserError: none, or several; `where` says in what it was named.
+        UserError: none, or several; `where` is the option or argument with the text.
     """
     unique = list({run.id: run for run in runs}.values())
     fitting = fitting_runs(reference, unique, names, bare=True)
@@ -142,56 +143,61 @@ def run_among(reference: str, runs: Sequence[Run], where: str, names: Mapping[st
     if fitting:
         ids = ", ".join(run.id for run in fitting)
         raise UserError(f"{where} {reference!r} matches several of the runs: {ids}. Give an id.")
-    called = [name for run in unique if (name := (names or {}).get(run.id))]
-    near = nearest(reference, [*called, *(name for run in unique for name in (run.agent, run.id))])
-    shown = ", ".join((names or {}).get(run.id) or run.id for run in unique[:_NAMED])
-    raise UserError(f"{where} {reference!r} matches none of the runs shown ({shown}).{near}")
+    user_names = [name for run in unique if (name := (names or {}).get(run.id))]
+    near = nearest(reference, [*user_names, *(name for run in unique for name in (run.agent, run.id))])
+    listed = ", ".join((names or {}).get(run.id) or run.id for run in unique[:_NAMED])
+    raise UserError(f"{where} {reference!r} matches none of the runs shown ({listed}).{near}")
 
 
 def best_fitting(fitting: Sequence[Sequence[Run]], made: Mapping[str, int]) -> list[Run]:
-    """The run that each of some names means that are given together.
+    """Return the run that each of some names means, if they are given together.
 
-    Where all names have runs on one set of questions, those are meant: of several sets the one on which most of the
-    names have a complete run, else the newest. Of a name's runs the newest complete one is meant, else the newest with
-    an attempt, else the newest.
+    If all names have runs on one set of questions, these are meant. Of several sets it is the one on which most of the
+    names have a complete run, or else the newest. Of a name's runs it is the newest complete one, or else the newest
+    with an attempt, or else the newest.
 
     Args:
-        fitting: for each name the runs that it fits, oldest first.
-        made: run id → how many of its attempts have been made.
+        fitting: for each name the runs that match it, oldest first.
+        made: run id → number of its attempts that have been made.
     """
 
-    def best(found: Iterable[Run]) -> Run:
-        return max(reversed(list(found)), key=lambda run: (is_complete(run, made), made.get(run.id, 0) > 0))
+    def best(candidates: Iterable[Run]) -> Run:
+        return max(reversed(list(candidates)), key=lambda run: (is_complete(run, made), made.get(run.id, 0) > 0))
 
-    shared = set.intersection(*({run.questions for run in found} for found in fitting)) if fitting else set()
-    picks = [[best(run for run in found if run.questions == one) for found in fitting] for one in sorted(shared)]
+    shared = set.intersection(*({run.questions for run in candidates} for candidates in fitting)) if fitting else set()
+    picks = [
+        [best(run for run in candidates if run.questions == questions) for candidates in fitting]
+        for questions in sorted(shared)
+    ]
     if not picks:
-        return [best(found) for found in fitting]
+        return [best(candidates) for candidates in fitting]
     return max(picks, key=lambda runs: (sum(is_complete(run, made) for run in runs), max(run.created for run in runs)))
 
 
 def chosen_line(reference: str, run: Run, fitting: Sequence[Run], made: Mapping[str, int]) -> str:
-    """What a name was taken for, in one line."""
-    whole, done = run.count * run.epochs, made.get(run.id, 0)
-    far = f"{whole:,}" if done == whole else f"{done:,}/{whole:,}"
-    newer = fitting[[one.id for one in fitting].index(run.id) + 1 :]
+    """Describe the run that a name was taken for, in one line."""
+    n_attempts, done = run.count * run.epochs, made.get(run.id, 0)
+    done_words = f"{n_attempts:,}" if done == n_attempts else f"{done:,}/{n_attempts:,}"
+    newer = fitting[[other.id for other in fitting].index(run.id) + 1 :]
     complete = is_complete(run, made)
-    whose = "the newest complete one" if complete else "the newest"
+    choice = "the newest complete one" if complete else "the newest"
     if not newer:
         which = f"the newest of {len(fitting):,} runs"
-    elif complete and not any(is_complete(one, made) for one in newer):
-        which = f"{whose} of {len(fitting):,} runs"
+    elif complete and not any(is_complete(other, made) for other in newer):
+        which = f"{choice} of {len(fitting):,} runs"
     else:
-        which = f"of {len(fitting):,} runs {whose} on the same questions as the others"
-    return f"{reference}: {run.id} ({run.benchmark}, {far} done), {which}"
+        which = f"of {len(fitting):,} runs {choice} on the same questions as the others"
+    return f"{reference}: {run.id} ({run.benchmark}, {done_words} done), {which}"
 
 
 def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
-    """A short readable id: the agent's name and the beginning of the fingerprint, with a number where it is taken.
-    Whatever the agent's text, it is a file name on every system."""
-    base, known = f"{file_name(agent, 40, '-', '_-.')}-{fingerprint[:6]}", set(taken)
+    """Return a short readable id: the agent's name and the beginning of the fingerprint, with a number if it is taken.
+
+    It is a valid file name on every system, whatever the agent's text.
+    """
+    base, existing = f"{file_name(agent, 40, '-', '_-.')}-{fingerprint[:6]}", set(taken)
     number, id = 1, base
-    while id in known:
+    while id in existing:
         number += 1
         id = f"{base}-{number}"
     return id

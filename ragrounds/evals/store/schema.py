@@ -1,4 +1,4 @@
-"""The tables of a store (SQLAlchemy Core: SQLite by default, PostgreSQL by URL)."""
+"""Tables of a store (SQLAlchemy Core: SQLite by default, PostgreSQL by URL)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import sqlalchemy as sa
 from ragrounds.base.records import COUNTED, Usage
 
 Row = tuple[sa.Table, Mapping[str, object]]
-"""A row to be written, and its table."""
+"""Row to be written, and its table."""
 
 MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = ()
-"""Steps from each released version to the next, the first from 2 to 3. Empty: nothing but this version was released.
+"""Steps from each released version to the next, the first from 2 to 3. Empty: only this version was released.
 
-From then on a change of a table here appends a step that makes the same change, in its own words and never by the
-tables of this file, which later versions change. Each is one transaction under a lock, together with the new number."""
+From then on a change of a table here appends a step that makes the same change. The step must not use the tables of
+this file, because later versions change them. Each step is one transaction under a lock, together with the new number.
+"""
 VERSION = 2 + len(MIGRATIONS)
-"""The version of these tables. A store of another one is refused."""
+"""Version of these tables. A store of another version is refused."""
 
 metadata = sa.MetaData()
 
@@ -45,17 +46,21 @@ _real, _bytes = partial(_column, sa.Float), partial(_column, sa.LargeBinary)
 
 
 def _checksum() -> sa.Column[Any]:
-    """Of the other columns (:mod:`ragrounds.evals.store.row_sums`), so that nothing changes unseen."""
+    """Return the column for the checksum of the other columns (:mod:`ragrounds.evals.store.row_sums`), which reveals
+    every change.
+    """
     return _bytes("checksum")
 
 
 def _owner(name: str, table: str) -> sa.Column[Any]:
-    """The number of the run or arena that a row belongs to, and goes with."""
+    """Return the column for the number of the run or arena to which a row belongs. The row is deleted with its
+    owner.
+    """
     return sa.Column(name, sa.Integer, sa.ForeignKey(f"{table}.number", ondelete="CASCADE"), primary_key=True)
 
 
-def _place() -> list[sa.Column[Any]]:
-    """The key of an attempt."""
+def _attempt_key() -> list[sa.Column[Any]]:
+    """Return the columns of an attempt's key."""
     return [_owner("run", "runs"), _text("question_id", key=True), _whole("epoch", key=True)]
 
 
@@ -67,9 +72,9 @@ meta = _table(
 )
 
 RUN_NAME = "name:"
-"""How keys in `meta` begin whose value is what a run is called; its id follows."""
+"""Prefix of keys in `meta` whose value is the name of a run; its id follows."""
 TEXTS_REMOVED = "swept"
-"""Key in `meta`: its value changes whenever texts are removed."""
+"""Key in `meta` whose value changes whenever texts are removed."""
 
 blobs = _table(
     "blobs",
@@ -125,7 +130,7 @@ runs = _table(
 
 attempts = _table(
     "attempts",
-    *_place(),
+    *_attempt_key(),
     _text("status"),
     _text("reason"),
     *(_whole(name, null=True) for name in Usage.__struct_fields__),
@@ -142,7 +147,7 @@ attempts = _table(
 
 facts = _table(
     "facts",
-    *_place(),
+    *_attempt_key(),
     _real("at", "of the attempt that they are of: one that was made again has none until they are made again"),
     _whole("steps"),
     _whole("hops", "searches that gave a result"),
@@ -163,7 +168,7 @@ facts = _table(
 
 notes = _table(
     "notes",
-    *_place(),
+    *_attempt_key(),
     _text("author", key=True),
     _text("mark", "one word of the reader's own; empty: none"),
     _text("text"),
@@ -185,7 +190,7 @@ reads = _table(
 )
 
 DERIVED = (facts,)
-"""Tables that are made from the journal: never copied to another store."""
+"""Tables that are derived from the journal and never copied to another store."""
 
 scores = _table(
     "scores",

@@ -1,4 +1,4 @@
-"""SQLite: the store of one machine, one file."""
+"""SQLite: the store of one machine, in one file."""
 
 from __future__ import annotations
 
@@ -18,47 +18,49 @@ from ragrounds.evals.store.dialect import Say
 
 
 def open_file(path: Path) -> sa.Engine:
-    """The engine of a store's file, which is made where there is none. One that cannot be written is read."""
+    """Return the engine of a store's file, which is created if it is missing. A file that cannot be written is opened
+    for reading.
+    """
     if not is_writable(path):
         return open_to_read(path)
-    # SQLite gives the rights of a file to those that it makes beside it.
-    with suppress(OSError):  # what is wrong is said where the file is opened
+    # SQLite gives the file's permissions to the additional files that it creates.
+    with suppress(OSError):  # the error is reported when the file is opened
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     options = {"timeout": 60, "check_same_thread": False}
     engine = sa.create_engine(_url(path), poolclass=NullPool, connect_args=options)
     # Readers never block the writer (WAL); a commit is on the disk when it returns (FULL). A call's row has 1 to 2 kB:
-    # on pages of 4 kB it would have one of its own beside the table's.
+    # on pages of 4 kB it would need a page of its own in addition to the table's.
     settings = ("page_size=8192", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000")
     return _with(engine, settings)
 
 
 def is_writable(path: Path) -> bool:
-    """Whether a store's file can be written, or made: SQLite writes beside it as well."""
+    """Return True if a store's file can be written, or created. SQLite also writes files in the same folder."""
     return not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def open_to_read(path: Path) -> sa.Engine:
-    """The engine of a file of unknown origin, which is never changed. Nothing of it is checked here."""
-    # Where nothing may be written there is no place for the index of a journal: with none beside it the file is whole.
-    alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
-    where = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+    """Return the engine of a file of unknown origin, which is never changed. Nothing of it is checked here."""
+    # In a read-only folder SQLite cannot create the index of a write-ahead log. Without a log the file is complete.
+    immutable = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
     engine = sa.create_engine(
         _url(path),
-        creator=lambda: sqlite3.connect(where, uri=True, timeout=60, check_same_thread=False),
+        creator=lambda: sqlite3.connect(uri, uri=True, timeout=60, check_same_thread=False),
         poolclass=NullPool,
     )
-    # What a file says of itself runs no function of ours, and every page is checked before it is used.
+    # The schema of a foreign file must not call functions of this process, and every page is checked before it is used.
     return _with(engine, ("trusted_schema=OFF", "cell_size_check=ON"))
 
 
 def _url(path: Path) -> sa.URL:
-    # Made of parts: in a text, a path's ? # and % would mean something else.
+    # The URL is built from parts, because ?, # and % in a path have another meaning in a text.
     return sa.URL.create("sqlite", database=str(path.absolute()))
 
 
 def _with(engine: sa.Engine, pragmas: Sequence[str]) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
-    def _settle(connection: Any, _record: object) -> None:
+    def _set_pragmas(connection: Any, _record: object) -> None:
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
@@ -66,7 +68,7 @@ def _with(engine: sa.Engine, pragmas: Sequence[str]) -> sa.Engine:
 
 
 class Sqlite:
-    """Stores in files."""
+    """Dialect of stores in files."""
 
     changes = "PRAGMA data_version"
     binary = "BINARY"
@@ -76,7 +78,7 @@ class Sqlite:
 
     @contextmanager
     def exclusive(self, engine: sa.Engine) -> Iterator[sa.Connection]:
-        # Python's driver begins a transaction before rows change, not before tables do: it is begun by hand.
+        # Python's driver begins a transaction before rows change, not before tables do, so it is begun explicitly.
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             try:
@@ -87,7 +89,7 @@ class Sqlite:
             connection.exec_driver_sql("COMMIT")
 
     def lock(self, connection: sa.Connection, tables: str) -> None:
-        """Nothing to do: SQLite has one writer at a time."""
+        """Do nothing, because SQLite has only one writer at a time."""
 
     @contextmanager
     def snapshot(self, engine: sa.Engine) -> Iterator[sa.Connection]:

@@ -60,20 +60,20 @@ AttemptKey = tuple[str, int]
 """Question id and epoch."""
 _CHUNK = 500
 _PASSAGE = 4000
-"""Characters up to which a text is kept in memory."""
+"""Largest number of characters of a text that is kept in memory."""
 _KEPT = 8192
-"""Texts kept in memory: some 10 MB of passages."""
+"""Number of texts kept in memory: some 10 MB of passages."""
 
 
 class Store:
     """Runs, attempts, scores, questions and recorded calls in one database.
 
     Args:
-        home: the folder of the store and of what belongs to it.
+        home: the folder of the store and of its files.
         url: of a store on a server; ``None``: ``home/store.sqlite``.
-        timeout: seconds for which a server that was reached and does not answer any more is waited for.
-        say: called with a line when that happens, in any thread, and when a name that fits several runs is taken for
-            one of them.
+        timeout: seconds to wait for a server that was reached and no longer answers.
+        say: called with a message when that happens, in any thread, and when a name that matches several runs is taken
+            for one of them.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Store:
         self._writer: Writer | None = None
         self._texts: dict[bytes, str] = {}
         self._questions: tuple[str, list[StoredQuestion]] = ("", [])
-        """The set that was read last, by its digest: runs that are compared share one."""
+        """Set of questions that was read last, by its digest: runs that are compared share one."""
 
     def __enter__(self) -> Store:
         return self
@@ -97,23 +97,23 @@ class Store:
 
     @property
     def place(self) -> str:
-        """Where the store is, for messages: a file's path, or a URL without its password."""
+        """Location of the store for messages: a file's path, or a URL without its password."""
         return shown(self.engine)
 
     @property
     def writable(self) -> bool:
-        """Whether anything can be kept in it: a file may be one that this user can only read."""
+        """True if the store can be written; this user may only be allowed to read the file."""
         return self.engine.dialect.name != "sqlite" or is_writable(Path(self.place))
 
     @property
     def writer(self) -> Writer:
-        """The group-committing writer, which starts at its first use."""
+        """Group-committing writer, which starts at its first use."""
         if self._writer is None:
             self._writer = Writer(self.engine)
         return self._writer
 
     def close(self) -> None:
-        """Commit what the writer still holds and close the connections."""
+        """Commit the writer's remaining rows and close the connections."""
         self._stop_waiting()
         if self._writer is not None:
             self._writer.close()
@@ -124,10 +124,10 @@ class Store:
         self.engine.dispose()
 
     def add_run(self, run: Run, questions: Sequence[Question], golds: Mapping[str, Gold]) -> Run:
-        """Write a new run and, where they are new, its questions.
+        """Write a new run and, if they are new, its questions.
 
         Returns:
-            The run; or the one with its fingerprint, where another process has written that in the same moment.
+            The run; or the one with its fingerprint, if another process has written that at the same moment.
 
         Raises:
             StopRun: the store cannot be written.
@@ -145,8 +145,8 @@ class Store:
 
         def write_run() -> None:
             with self.engine.begin() as connection:
-                known = sa.select(sa.func.count()).where(schema.questions.c.set == run.questions)
-                if connection.execute(known).scalar() != len(rows) and rows:
+                n_stored = sa.select(sa.func.count()).where(schema.questions.c.set == run.questions)
+                if connection.execute(n_stored).scalar() != len(rows) and rows:
                     connection.execute(insert_new(self.engine, schema.questions), rows)
                 connection.execute(sa.insert(schema.runs), row)
 
@@ -160,31 +160,35 @@ class Store:
         return run
 
     def runs(self, *, counterfactuals: bool = False) -> list[Run]:
-        """All runs, oldest first, without counterfactuals where these are not asked for. Which models a system of
-        somebody's own asks is known from what it has asked."""
+        """Return all runs, oldest first, without counterfactuals unless requested.
+
+        The models of a user's system are those that it has called.
+        """
         rows = self._read(sa.select(schema.runs.c.number, schema.runs.c.body).order_by(schema.runs.c.number)).all()
-        table, asked = schema.reads, dict[int, dict[str, str]]()
-        named = sa.select(table.c.run, table.c.name).where(table.c.kind == "model").order_by(table.c.at, table.c.name)
-        for row in self._read(named):
-            models = asked.setdefault(row.run, {})
+        table, models_by_run = schema.reads, dict[int, dict[str, str]]()
+        statement = (
+            sa.select(table.c.run, table.c.name).where(table.c.kind == "model").order_by(table.c.at, table.c.name)
+        )
+        for row in self._read(statement):
+            models = models_by_run.setdefault(row.run, {})
             models[f"model {len(models) + 1}" if models else "model"] = row.name
-        found = [(row.number, run_of(row.body)) for row in rows]
-        for number, run in found:
-            if number in asked and not run.identity.get("models"):
-                run.identity["models"] = asked[number]
-        return [run for _, run in found if counterfactuals or run.origin != "counterfactual"]
+        numbered_runs = [(row.number, run_of(row.body)) for row in rows]
+        for number, run in numbered_runs:
+            if number in models_by_run and not run.identity.get("models"):
+                run.identity["models"] = models_by_run[number]
+        return [run for _, run in numbered_runs if counterfactuals or run.origin != "counterfactual"]
 
     def counterfactuals(self, run: Run) -> list[Run]:
-        """The counterfactuals of a run, oldest first."""
-        changed = (one for one in self.runs(counterfactuals=True) if one.origin == "counterfactual")
-        return [one for one in changed if one.identity["counterfactual"]["run"] == run.id]
+        """Return the counterfactuals of a run, oldest first."""
+        changed = (candidate for candidate in self.runs(counterfactuals=True) if candidate.origin == "counterfactual")
+        return [candidate for candidate in changed if candidate.identity["counterfactual"]["run"] == run.id]
 
     def count_runs(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return int(self._read(sa.select(sa.func.count()).select_from(schema.runs)).scalar_one())
 
     def latest(self, fingerprint: str) -> Run | None:
-        """The newest run with this fingerprint."""
+        """Return the newest run with this fingerprint."""
         statement = (
             sa.select(schema.runs.c.body)
             .where(schema.runs.c.fingerprint == fingerprint)
@@ -195,12 +199,13 @@ class Store:
         return run_of(row.body) if row else None
 
     def run(self, reference: str, *, newest: bool = False) -> Run:
-        """A run by its id, the beginning of its id, its agent's text, or the name that was kept for it. Of several that
-        fit the one that :func:`ragrounds.evals.store.run_names.best_fitting` says, and a line says which.
+        """Return a run by its id, the beginning of its id, its agent's text, or its stored name.
+
+        If several match, :func:`ragrounds.evals.store.run_names.best_fitting` selects one, and a message says which.
 
         Args:
             reference: one of these.
-            newest: of several the newest is meant, complete or not.
+            newest: select the newest of several, complete or not.
 
         Raises:
             UserError: none, or runs of several agents whose ids begin like this.
@@ -210,36 +215,37 @@ class Store:
     def named(
         self, references: Iterable[str], *, newest: bool = False, suits: Callable[[Store, Run], bool] | None = None
     ) -> list[Run]:
-        """Runs as :meth:`run` finds each, those of names that are given together on the same questions where there are
-        such; all are read once. Where a name has several runs, those that suit are meant, if any does.
+        """Return runs as :meth:`run` selects each. Names that are given together select runs on the same questions, if
+        there are such; all runs are read once. If a name has several runs, only those that suit are considered, if any
+        does.
 
         Raises:
             UserError: a reference to none, or to runs of several agents whose ids begin like this.
         """
         names = list(references)
-        known = [run for run in self.runs(counterfactuals=True) if run.origin != "counterfactual" or run.id in names]
-        fitting = find_runs(names, known, self.place, kept_names(self.engine))
-        if all(len(found) == 1 for found in fitting):
-            return [found[0] for found in fitting]
+        all_runs = [run for run in self.runs(counterfactuals=True) if run.origin != "counterfactual" or run.id in names]
+        fitting = find_runs(names, all_runs, self.place, kept_names(self.engine))
+        if all(len(matches) == 1 for matches in fitting):
+            return [matches[0] for matches in fitting]
         if suits is not None:
-            fitting = [[run for run in found if suits(self, run)] or found for found in fitting]
+            fitting = [[run for run in matches if suits(self, run)] or matches for matches in fitting]
         with self.engine.connect() as connection:
-            made = made_attempts(connection, [run for found in fitting for run in found])
-        meant = [found[-1] for found in fitting] if newest else best_fitting(fitting, made)
-        for name, run, found in zip(names, meant, fitting, strict=True):
-            if len(found) > 1:
-                self._say(chosen_line(name, run, found, made))
+            n_made = made_attempts(connection, [run for matches in fitting for run in matches])
+        meant = [matches[-1] for matches in fitting] if newest else best_fitting(fitting, n_made)
+        for name, run, matches in zip(names, meant, fitting, strict=True):
+            if len(matches) > 1:
+                self._say(chosen_line(name, run, matches, n_made))
         return meant
 
     def remove(self, run: Run) -> None:
         """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""
         number = self.number(run)
-        with self.engine.begin() as connection:  # what belongs to it goes with it, by its key
+        with self.engine.begin() as connection:  # its rows are deleted by their foreign keys
             connection.execute(sa.delete(schema.runs).where(schema.runs.c.number == number))
             connection.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"{schema.RUN_NAME}{run.id}"))
 
     def questions(self, run: Run) -> tuple[list[Question], dict[str, Gold]]:
-        """The questions of a run in their order, and the golds by question id."""
+        """Return the questions of a run in their order, and the golds by question id."""
         items = self._questions[1]
         if run.questions != self._questions[0]:
             statement = (
@@ -253,11 +259,11 @@ class Store:
         return [item.question for item in items], {item.question.id: item.gold for item in items}
 
     def questions_named(self, run: Run, wanted: str) -> list[StoredQuestion]:
-        """The questions of a run whose id is this, or is this behind the name of the dataset."""
+        """Return the questions of a run with this id, or whose id is this after the name of the dataset."""
         table = schema.questions
         fits = (table.c.question_id == wanted) | table.c.question_id.endswith(f"/{wanted}", autoescape=True)
         rows = self._read(sa.select(table.c.question_id, table.c.body).where(table.c.set == run.questions, fits)).all()
-        # LIKE is blind to case, and a dataset's name has no stroke behind it.
+        # LIKE ignores case and also matches an id with more slashes, so the exact comparison is made here.
         fitting = [row.body for row in rows if wanted in (row.question_id, row.question_id.rpartition("/")[2])]
         return [msgspec.msgpack.decode(decompress(body), type=StoredQuestion) for body in fitting]
 
@@ -273,38 +279,40 @@ class Store:
         self._write(rows)
 
     def done(self, run: Run) -> dict[AttemptKey, str]:
-        """(question id, epoch) → status of the attempts of a run, read without their bodies."""
+        """Map (question id, epoch) to the status of a run's attempts, read without their bodies."""
         table = schema.attempts
         statement = sa.select(table.c.question_id, table.c.epoch, table.c.status).where(table.c.run == self.number(run))
         rows: Sequence[Any] = self._read(statement).all()
         return {(question_id, epoch): status for question_id, epoch, status in rows}
 
     def settled(self, run: Run) -> dict[AttemptKey, str]:
-        """Question id and epoch → status of the attempts that are not made again when the run is resumed: those that
-        ended for good and are what was written."""
+        """Map question id and epoch to the status of the attempts that are not repeated when the run is resumed.
+
+        These attempts have a final status and match their checksums.
+        """
         statement = sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))
         rows = (row for row in self._read(statement) if row.status in FINAL and is_whole(row))
         return {(row.question_id, row.epoch): row.status for row in rows}
 
     def summaries(self, run: Run) -> list[Attempt]:
-        """All attempts of a run without text and events, which is enough for tables."""
+        """Return all attempts of a run without text and events, which is enough for tables."""
         return summaries_of(run, self._read(sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))).all())
 
     def attempts(self, run: Run, skip_damaged: bool = False, among: Sequence[str] | None = None) -> Iterator[Attempt]:
-        """All attempts of a run, or those `among` some hundred questions, with text and events, by question id and
-        epoch; hundreds at a time are in memory.
+        """Yield all attempts of a run, or those `among` some hundred questions, with text and events, by question id
+        and epoch; hundreds at a time are in memory.
 
         Raises:
             DamagedRecord: one does not match its checksum; with `skip_damaged` it is left out.
         """
         table = schema.attempts
-        few = sa.true() if among is None else table.c.question_id.in_(among)
-        mine = sa.and_(table.c.run == self.number(run), few)
+        is_among = sa.true() if among is None else table.c.question_id.in_(among)
+        condition = sa.and_(table.c.run == self.number(run), is_among)
         after: tuple[str, int] = ("", -1)
         while True:
             statement = (
                 sa.select(table)
-                .where(mine, sa.tuple_(table.c.question_id, table.c.epoch) > after)
+                .where(condition, sa.tuple_(table.c.question_id, table.c.epoch) > after)
                 .order_by(table.c.question_id, table.c.epoch)
                 .limit(_CHUNK)
             )
@@ -322,22 +330,26 @@ class Store:
             after = (rows[-1].question_id, rows[-1].epoch)
 
     def attempt(self, run: Run, question_id: str, epoch: int = 0) -> Attempt | None:
-        """One attempt, complete."""
-        return next((one for one in self.attempts(run, among=[question_id]) if one.epoch == epoch), None)
+        """Return one attempt, complete."""
+        return next(
+            (candidate for candidate in self.attempts(run, among=[question_id]) if candidate.epoch == epoch), None
+        )
 
     def add_scores(self, run: Run, scores: Iterable[Score], calls: Iterable[Call] = (), payer: bytes = b"") -> None:
         """Write scores; one of the same scorer, question and epoch is replaced.
 
-        `calls` are the judges' calls that they rest on: the ledger counts these, `gc` keeps them, an export takes them
-        along. What `payer` paid for them is settled by that.
+        `calls` are the judges' calls on which they are based: the ledger counts these, `gc` keeps them, and an export
+        includes them. They are then no longer open calls of `payer`.
         """
         number = self.number(run)
-        made = list(calls)
-        judged = grading_rows(made, number, self.graded(run)) if made else []
-        self._write([*score_rows(scores, number), *judged], settled=(payer, {call.key for call in made if call.key}))
+        judge_calls = list(calls)
+        judge_rows = grading_rows(judge_calls, number, self.graded(run)) if judge_calls else []
+        self._write(
+            [*score_rows(scores, number), *judge_rows], settled=(payer, {call.key for call in judge_calls if call.key})
+        )
 
     def scores(self, run: Run, scorer: str | None = None, question: str | None = None) -> list[Score]:
-        """The scores of a run, of one scorer or of all, at one question (its id) or at all."""
+        """Return the scores of a run, of one scorer or of all, at one question (its id) or at all."""
         table = schema.scores
         statement = sa.select(*SCORED).where(table.c.run == self.number(run))
         if scorer is not None:
@@ -347,22 +359,24 @@ class Store:
         return list(scores_of(run, self._read(statement).all()))
 
     def scored(self, run: Run, scorer: str) -> set[tuple[str, int]]:
-        """(question id, epoch) of the attempts of a run that have a score of this scorer, whatever it is."""
+        """Return (question id, epoch) of the attempts of a run that have a score of this scorer, whatever its value."""
         table = schema.scores
-        wanted = sa.select(table.c.question_id, table.c.epoch)
-        statement = wanted.where(table.c.run == self.number(run), table.c.scorer == scorer)
+        keys = sa.select(table.c.question_id, table.c.epoch)
+        statement = keys.where(table.c.run == self.number(run), table.c.scorer == scorer)
         rows: Sequence[Any] = self._read(statement).all()
         return {(question_id, epoch) for question_id, epoch in rows}
 
     def scored_by(self, run: Run, question_id: str, epoch: int, scorers: Iterable[str]) -> list[str]:
-        """Those of these scorers that have scored an attempt. They are named because the index goes by them."""
+        """Return the scorers, among these, that have scored an attempt. The scorers are given because the index begins
+        with them.
+        """
         table = schema.scores
-        wanted = [table.c.run == self.number(run), table.c.scorer.in_(sorted(scorers))]
-        wanted += [table.c.question_id == question_id, table.c.epoch == epoch]
-        return [row.scorer for row in self._read(sa.select(table.c.scorer).where(*wanted))]
+        conditions = [table.c.run == self.number(run), table.c.scorer.in_(sorted(scorers))]
+        conditions += [table.c.question_id == question_id, table.c.epoch == epoch]
+        return [row.scorer for row in self._read(sa.select(table.c.scorer).where(*conditions))]
 
     def stream_scores(self, run: Run) -> Iterator[Score]:
-        """All scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
+        """Yield all scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
         table = schema.scores
         statement = sa.select(*SCORED).where(table.c.run == self.number(run))
         with snapshot(self.engine) as connection:
@@ -370,66 +384,70 @@ class Store:
             yield from scores_of(run, rows)
 
     def score_codes(self, run: Run) -> dict[str, set[str]]:
-        """Scorer → the digests of the code that made its scores of a run; an empty digest: not known."""
+        """Map each scorer to the digests of the code that made its scores of a run; an empty digest means not known."""
         table = schema.scores
         statement = sa.select(table.c.scorer, table.c.code).where(table.c.run == self.number(run)).distinct()
-        found: dict[str, set[str]] = {}
+        codes: dict[str, set[str]] = {}
         for row in self._read(statement):
-            found.setdefault(row.scorer, set()).add(row.code or "")
-        return found
+            codes.setdefault(row.scorer, set()).add(row.code or "")
+        return codes
 
     def judges(self, run: Run) -> list[str]:
-        """The models whose replies the run's scores rest on, by their canonical texts."""
+        """Return the models on whose replies the run's scores are based, by their canonical texts."""
         calls, used = schema.calls, schema.gradings
         columns = summed_columns(calls)
         statement = sa.select(*columns).join(used, used.c.key == calls.c.key).where(used.c.run == self.number(run))
-        found: set[str] = set()
+        models: set[str] = set()
         for row in self._read(statement):
             check_call(row)
-            found |= {row.actor} if row.kind == "model" else set()
-        return sorted(found)
+            models |= {row.actor} if row.kind == "model" else set()
+        return sorted(models)
 
     def graded(self, run: Run) -> frozenset[str]:
-        """Keys of the judges' calls that the scores of a run rest on."""
+        """Return the keys of the judges' calls on which the scores of a run are based."""
         used = schema.gradings
-        found = self._read(sa.select(used.c.key).where(used.c.run == self.number(run)))
-        return frozenset(bytes(row.key).hex() for row in found)
+        rows = self._read(sa.select(used.c.key).where(used.c.run == self.number(run)))
+        return frozenset(bytes(row.key).hex() for row in rows)
 
     def recalled(self, payer: bytes) -> frozenset[str]:
-        """Keys of the calls that `payer` made by ``--journal fresh``, and that are in no bill."""
-        found = self._read(sa.select(schema.recalls.c.key).where(schema.recalls.c.payer == payer))
-        return frozenset(bytes(row.key).hex() for row in found)
+        """Return the keys of the calls that `payer` made by ``--journal fresh``, and that are in no bill."""
+        rows = self._read(sa.select(schema.recalls.c.key).where(schema.recalls.c.payer == payer))
+        return frozenset(bytes(row.key).hex() for row in rows)
 
     def stops(self, run: Run) -> list[bytes]:
-        """What is kept of the claims that a run was followed for (`ragrounds run --until`), as it was written."""
+        """Return the stored states of the claims that a run monitors (`ragrounds run --until`), as they were
+        written.
+        """
         table = schema.stoppings
         rows = self._read(sa.select(table.c.body).where(table.c.run == self.number(run)))
         return [decompress(row.body) for row in rows]
 
     def write_stop(self, runs: Iterable[str], claim: str, seed: int, body: bytes) -> None:
-        """Keep with each of `runs` (ids) how a claim stands; one of the same claim and seed is replaced."""
-        known = {run.id: run for run in self.runs(counterfactuals=True)}
+        """Store the state of a claim with each of `runs` (ids); one of the same claim and seed is replaced."""
+        runs_by_id = {run.id: run for run in self.runs(counterfactuals=True)}
         row = summed(schema.stoppings, {"claim": claim, "seed": str(seed), "body": compress(body)})
-        self._write([(schema.stoppings, {"run": self.number(known[id]), **row}) for id in runs])
+        self._write([(schema.stoppings, {"run": self.number(runs_by_id[id]), **row}) for id in runs])
 
     def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:
-        """Long texts by their hashes. Texts of a passage's size are kept in memory: they are read again and again."""
-        wanted = list(dict.fromkeys(hashes))
-        found = {hash: self._texts[hash] for hash in wanted if hash in self._texts}
-        missing = [hash for hash in wanted if hash not in found]
+        """Return long texts by their hashes. Texts of a passage's size are kept in memory, because they are read
+        repeatedly.
+        """
+        requested = list(dict.fromkeys(hashes))
+        texts_by_hash = {hash: self._texts[hash] for hash in requested if hash in self._texts}
+        missing = [hash for hash in requested if hash not in texts_by_hash]
         for chunk in chunks(missing):
             statement = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(chunk))
             for row in self._read(statement):
                 hash, text = bytes(row.hash), decompress(row.data).decode()
-                found[hash] = text
+                texts_by_hash[hash] = text
                 if len(text) <= _PASSAGE:
                     self._texts[hash] = text
         while len(self._texts) > _KEPT:
             del self._texts[next(iter(self._texts))]
-        return found
+        return texts_by_hash
 
     def call(self, key: str, request: type[T], response: type[Any]) -> tuple[T, Any] | None:
-        """Request and response of a recorded call; ``None``: the journal does not hold it."""
+        """Return request and response of a recorded call; ``None`` if it is not in the journal."""
         statement = sa.select(schema.calls.c.request, schema.calls.c.response).where(
             schema.calls.c.key == bytes.fromhex(key)
         )
@@ -439,12 +457,13 @@ class Store:
         return unpack(row.request, request, self.texts), unpack(row.response, response, self.texts)
 
     def packed_calls(self, keys: Iterable[str], requests: bool = True) -> dict[str, tuple[bytes | None, bytes]]:
-        """Key → request (``None`` without `requests`) and response of recorded calls, packed; those that the journal
-        does not hold are left out."""
+        """Map keys to request (``None`` without `requests`) and response of recorded calls, packed. Keys that are not
+        in the journal are left out.
+        """
         return packed_calls(self._read, keys, requests)
 
     def number(self, run: Run) -> int:
-        """The number of a run in this store.
+        """Return the number of a run in this store.
 
         Raises:
             UserError: the run is not here.
@@ -475,8 +494,8 @@ class Store:
         def work(connection: sa.Connection) -> None:
             for table, keyed in by_table.values():
                 build = insert_new if table in (schema.blobs, schema.gradings, schema.regradings) else upsert
-                written = map(stored_blob, keyed.values()) if table is schema.blobs else keyed.values()
-                connection.execute(build(self.engine, table), list(written))
+                stored_rows = map(stored_blob, keyed.values()) if table is schema.blobs else keyed.values()
+                connection.execute(build(self.engine, table), list(stored_rows))
             for part in chunks(keys if payer else []):
                 mine = sa.and_(recalled.c.payer == payer, recalled.c.key.in_(part))
                 connection.execute(sa.delete(recalled).where(mine))
@@ -487,16 +506,16 @@ class Store:
 def packed_calls(
     read: Callable[[sa.Executable], sa.CursorResult[Any]], keys: Iterable[str], requests: bool
 ) -> dict[str, tuple[bytes | None, bytes]]:
-    """As :meth:`Store.packed_calls`, by whatever carries statements out."""
+    """Return packed calls like :meth:`Store.packed_calls`, with any function that executes statements."""
     table = schema.calls
-    asked = table.c.request if requests else sa.null().label("request")
-    found: dict[str, tuple[bytes | None, bytes]] = {}
+    request = table.c.request if requests else sa.null().label("request")
+    packed: dict[str, tuple[bytes | None, bytes]] = {}
     for chunk in chunks([bytes.fromhex(key) for key in dict.fromkeys(keys)]):
-        for row in read(sa.select(table.c.key, asked, table.c.response).where(table.c.key.in_(chunk))):
-            found[bytes(row.key).hex()] = (row.request, row.response)
-    return found
+        for row in read(sa.select(table.c.key, request, table.c.response).where(table.c.key.in_(chunk))):
+            packed[bytes(row.key).hex()] = (row.request, row.response)
+    return packed
 
 
 def now() -> float:
-    """Wall-clock seconds since the epoch; durations are measured on the monotonic clock instead."""
+    """Return wall-clock seconds since the epoch; durations are measured on the monotonic clock instead."""
     return round(time.time(), 3)

@@ -1,7 +1,7 @@
-"""The group-committing writer: a thread that commits the rows of a few milliseconds together.
+"""Group-committing writer: a thread that commits the rows of a few milliseconds together.
 
-A caller waits until its rows are on the disk, so a call is durable before its result is used, and a hundred calls
-share one commit.
+A caller waits until its rows are on the disk, so a call is durable before its result is used, and a hundred calls share
+one commit.
 """
 
 from __future__ import annotations
@@ -28,21 +28,26 @@ from ragrounds.evals.store.schema import Row
 Prepare = Callable[[], list[Row]]
 Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, object]]]]
 _GATHER = 0.008
-"""Seconds that a commit waits for more rows: little beside a call's half second, and about what a commit takes."""
+"""Seconds that a commit waits for more rows: short compared with a call's half second, and about the time of a
+commit.
+"""
 _REMEMBERED = 200_000
-"""Most texts that are remembered to be in the store."""
+"""Largest number of texts that are remembered to be in the store."""
 _VALUES = re.compile(r"(?<=VALUES )(\([?, ]+\))")
-"""One row's place in an INSERT."""
+"""Placeholders of one row in an INSERT."""
 _VARIABLES = 30_000
-"""Values in one statement; SQLite takes 32,766."""
+"""Largest number of values in one statement; SQLite takes 32,766."""
 _TEXTS_REMOVED = f"SELECT value FROM meta WHERE key = '{schema.TEXTS_REMOVED}'"  # noqa: S608 - a constant of ours
 _REPLACED = frozenset({"attempts", "scores", "judgements", "votes", "facts", "notes"})
-"""Tables whose rows may be written again (an attempt or a judge call that failed and is tried again, a new scoring, a
-changed vote)."""
+"""Tables whose rows may be written again: an attempt or a judge call that failed and is tried again, a new scoring, a
+changed vote.
+"""
 
 
 def group(rows: Iterable[Row], into: Grouped) -> Grouped:
-    """Group rows by table, the last of each primary key: PostgreSQL refuses to touch a row twice in one statement."""
+    """Group rows by table, the last of each primary key, because PostgreSQL refuses to change a row twice in one
+    statement.
+    """
     for table, row in rows:
         into.setdefault(table.name, (table, {}))[1][_key(table)(row)] = row
     return into
@@ -50,7 +55,7 @@ def group(rows: Iterable[Row], into: Grouped) -> Grouped:
 
 @cache
 def _key(table: sa.Table) -> itemgetter[Any]:
-    """What gives the primary key of a table's row."""
+    """Return a function that returns the primary key of a table's row."""
     return itemgetter(*table.primary_key.columns.keys())
 
 
@@ -64,7 +69,7 @@ class _Request:
 
 
 class Writer:
-    """Writes rows in the order given. After a failed commit every further write fails with the same reason."""
+    """Writer of rows in the order given. After a failed commit every further write fails with the same reason."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -77,15 +82,18 @@ class Writer:
         self._thread.start()
 
     async def write(self, prepare: Prepare) -> bool:
-        """Wait until the rows of `prepare()` are committed, as :meth:`put` says; a cancelled wait does not stop it."""
+        """Wait until the rows of `prepare()` are committed, like :meth:`put`; a cancelled wait does not stop the
+        commit.
+        """
         return await asyncio.shield(self.put(prepare))
 
     def put(self, prepare: Prepare) -> asyncio.Future[bool]:
-        """Have the rows of `prepare()` committed. `prepare` runs in the writer's thread.
+        """Queue the rows of `prepare()` for a commit. `prepare` runs in the writer's thread.
 
         Returns:
-            Whether some call that was committed just now, not necessarily of these rows, stood in the journal
-            already, as another process had recorded it meanwhile.
+            Future that is True if some call of the same commit, not necessarily of these rows, was in the journal
+            already,
+            because another process had recorded it meanwhile.
 
         Raises:
             StopRun: the store cannot be written (disk full, folder gone).
@@ -96,65 +104,66 @@ class Writer:
         return done
 
     def close(self) -> None:
-        """Commit what is in the queue and end the thread."""
+        """Commit the queued rows and end the thread."""
         self._queue.put(None)
         self._thread.join()
 
     def _work(self) -> None:
         try:
-            while (item := self._queue.get()) is not None:
+            while (request := self._queue.get()) is not None:
                 if self._queue.empty():
                     time.sleep(_GATHER)
-                if self._commit(item):
+                if self._commit(request):
                     return
         finally:
             if self._connection is not None:
                 self._connection.close()
 
     def _commit(self, first: _Request) -> bool:
-        """Commit `first` and what is behind it in the queue; returns whether the queue has ended.
+        """Commit `first` and the requests after it in the queue, and return True if the queue has ended.
 
-        A batch is bounded by the time that its rows take to prepare. A longer one would let all that arrived meanwhile
-        wait for each other, and they would set off together again, and arrive together: in step, they would wait for
-        most of every round.
+        A batch is bounded by the time that its rows take to prepare. After a longer batch all requests that arrived
+        meanwhile would be answered together, and the next ones would arrive together: in step, they would wait for most
+        of every round.
         """
         rows: Grouped = {}
-        batch, item, ended, known = [], first, False, False
+        batch, request, ended, was_recorded = [], first, False, False
         until = time.monotonic() + _GATHER
         while True:
-            batch.append(item)
+            batch.append(request)
             try:
-                group(item.prepare(), rows)
+                group(request.prepare(), rows)
             except Exception as error:
-                item.error = error
+                request.error = error
             if time.monotonic() >= until or self._queue.empty():
                 break
             following = self._queue.get()
             if following is None:
                 ended = True
                 break
-            item = following
-        # After a failure nothing more is written: what came later may rest on what is missing.
+            request = following
+        # After a failure nothing more is written, because later rows may depend on missing ones.
         try:
             if self._broken is None:
-                # Of a lost connection nobody knows whether it has committed: what is written again is there once.
-                known = again(partial(self._write, rows))
+                # After a lost connection it is unknown whether the commit succeeded; rows that are written twice exist
+                # only once.
+                was_recorded = again(partial(self._write, rows))
         except StopRun as error:
             self._broken = error
-        except Exception as error:  # no memory, a fault of ours: nobody waits for a thread that is gone
+        except Exception as error:  # no memory, or a defect: callers must not wait for a thread that has ended
             self._broken = writing_failed(self._engine, error)
-        # Only now, after the commit, does anybody learn of it: a result that is used is on the disk.
-        for item in batch:
-            item.known = known
-            item.error = self._broken or item.error
+        # Callers are notified only after the commit, so that a result that is used is on the disk.
+        for request in batch:
+            request.known = was_recorded
+            request.error = self._broken or request.error
         _report(batch)
         return ended
 
     def _write(self, rows: Grouped) -> bool:
-        """Commit rows; give whether some call among them was there already."""
+        """Commit rows, and return True if some call among them was recorded already."""
         if self._connection is None:
             self._connection = self._engine.connect()
-        connection, known = self._connection, False
+        connection, was_recorded = self._connection, False
         try:
             # In one order everywhere, texts last: on PostgreSQL, two writers whose batches hold equal texts or
             # calls in different orders would wait for each other in a circle.
@@ -163,9 +172,9 @@ class Writer:
                 if name == "blobs":
                     keys = self._texts.missing(connection, keys, first=len(rows) == 1)
                 if keys:
-                    written = [stored_blob(keyed[key]) if name == "blobs" else keyed[key] for key in keys]
-                    count = self._insert(connection, name, table, written)
-                    known |= name == "calls" and count < len(keyed)
+                    new_rows = [stored_blob(keyed[key]) if name == "blobs" else keyed[key] for key in keys]
+                    count = self._insert(connection, name, table, new_rows)
+                    was_recorded |= name == "calls" and count < len(keyed)
             connection.commit()
         except Exception:
             with suppress(sa.exc.SQLAlchemyError):
@@ -174,11 +183,12 @@ class Writer:
             self._connection = None
             raise
         self._texts.committed()
-        return known
+        return was_recorded
 
     def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, object]]) -> int:
-        # Compiled once and given to the driver as it is: SQLAlchemy's way through every row's parameters costs more
-        # than the insert. All rows of a table have the same columns, and their values need no conversion.
+        # The statement is compiled once and passed to the driver directly: SQLAlchemy's processing of every row's
+        # parameters costs more than the insert. All rows of a table have the same columns, and their values need no
+        # conversion.
         if name not in self._statements:
             build = upsert if name in _REPLACED else insert_new
             statement = build(self._engine, table).compile(dialect=self._engine.dialect, column_keys=list(rows[0]))
@@ -186,20 +196,20 @@ class Writer:
         text, order = self._statements[name]
         if order is None:
             return connection.exec_driver_sql(text, [dict(row) for row in rows]).rowcount
-        # SQLite's driver gives the interpreter up and takes it again for every row of an executemany, and a busy event
-        # loop lets it wait each time: so all rows are one statement.
+        # SQLite's driver releases the interpreter lock and takes it again for every row of an executemany, and a busy
+        # event loop lets it wait each time: so all rows are one statement.
         head, values, tail = _VALUES.split(text, maxsplit=1)
         count, at_once = 0, _VARIABLES // len(order)
         for start in range(0, len(rows), at_once):
             part = rows[start : start + at_once]
-            given = tuple([row[key] for row in part for key in order])
-            count += connection.exec_driver_sql(head + ", ".join([values] * len(part)) + tail, given).rowcount
+            parameters = tuple([row[key] for row in part for key in order])
+            count += connection.exec_driver_sql(head + ", ".join([values] * len(part)) + tail, parameters).rowcount
         return count
 
 
 class _StoredTexts:
-    """Texts that this writer has committed and that are still there: they are not written again. The same passages
-    come again and again, and each would be looked for in the index.
+    """Texts that this writer has committed and that still exist: they are not written again. The same passages recur
+    often, and each would need a look-up in the index.
 
     Texts are removed only by ``runs gc``, which changes a value in `meta` in the same transaction.
     """
@@ -207,26 +217,26 @@ class _StoredTexts:
     def __init__(self) -> None:
         self._removal: str | None = None
         self._there: set[bytes] = set()
-        self._written: list[bytes] = []
+        self._uncommitted: list[bytes] = []
 
     def missing(self, connection: sa.Connection, keys: Iterable[bytes], first: bool) -> list[bytes]:
-        """Those of `keys` that are to be written, in order.
+        """Return the keys that are to be written, in order.
 
         Args:
-            connection: in the transaction that writes them: from its first write on nobody removes anything.
+            connection: in the transaction that writes them: after its first write no other process removes anything.
             keys: hashes.
-            first: nothing was written in this transaction so far: then all of them are.
+            first: True if nothing was written in this transaction so far: then all keys are returned.
         """
         removal = connection.exec_driver_sql(_TEXTS_REMOVED).scalar()
         if first or removal != self._removal or len(self._there) > _REMEMBERED:
             self._removal, self._there = removal, set()
-        self._written = sorted(set(keys) - self._there)
-        return self._written
+        self._uncommitted = sorted(set(keys) - self._there)
+        return self._uncommitted
 
     def committed(self) -> None:
         """Remember the texts that were missing: they are committed."""
-        self._there.update(self._written)
-        self._written = []
+        self._there.update(self._uncommitted)
+        self._uncommitted = []
 
 
 def _report(batch: list[_Request]) -> None:

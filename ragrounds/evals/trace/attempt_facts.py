@@ -1,8 +1,9 @@
-"""Facts of an attempt: what can be asked of it without reading its steps (``hops>3 and gold not seen``).
+"""Facts of an attempt: values that a filter can test without reading the attempt's steps (``hops>3 and gold not
+seen``).
 
-They are derived from its events and from what its calls asked and answered, when a filter, an order, a list or an
-analysis first asks for them: no answer waits for them. They are never copied between stores. Those of an attempt
-that was made again meanwhile lack as if there were none: they hold when theirs was made.
+They are derived from the attempt's events and from the requests and responses of its calls, when a filter, an order, a
+list or an analysis first needs them. No answer waits for them. They are never copied between stores. Facts hold the
+time of their attempt: if the attempt has been repeated since, they count as missing.
 """
 
 from __future__ import annotations
@@ -24,35 +25,50 @@ from ragrounds.evals.trace.traces import TracedCall
 
 _A, _F = schema.attempts, schema.facts
 _BATCH = 100
-"""Attempts whose facts are written together."""
+"""Number of attempts whose facts are written together."""
 
 
 def facts_row(
     attempt: Attempt, traced: Sequence[TracedCall], gold: Gold, number: int, hops: Sequence[Hop] | None = None
 ) -> Row:
-    """The row of an attempt's facts.
+    """Return the table `facts` and the row of an attempt's facts.
 
     Args:
         attempt: with its events.
         traced: its calls in their order.
         gold: of the question.
         number: the run's in this store.
-        hops: as :func:`ragrounds.evals.trace.hops.hops_of` gives them; ``None``: they are derived here.
+        hops: as :func:`ragrounds.evals.trace.hops.hops_of` returns them; ``None``: they are derived here.
     """
     hops = hops_of(traced, gold, only_gold=True) if hops is None else hops
     golden = set(gold.documents)
-    found = [one for hop in hops for one in hop.found if one.gold]
-    ranks = [one.rank for one in found]
-    names = {name for one in found for name in (one.passage.document, one.passage.id)}
-    seen = {name for one in found if one.fate in ("seen", "cut") for name in (one.passage.document, one.passage.id)}
-    # Where prompts are not recorded, what stood in them is not known.
+    gold_passages = [passage for hop in hops for passage in hop.found if passage.gold]
+    ranks = [passage.rank for passage in gold_passages]
+    names = {name for passage in gold_passages for name in (passage.passage.document, passage.passage.id)}
+    seen = {
+        name
+        for passage in gold_passages
+        if passage.fate in ("seen", "cut")
+        for name in (passage.passage.document, passage.passage.id)
+    }
+    # If prompts are not recorded, their content is not known.
     recorded = attempt.replayable and (attempt.status != "completed" or any(call.asked for call in traced))
-    shown = len(golden & seen)
-    unclear = {name for one in found if one.fate == "not known" for name in (one.passage.document, one.passage.id)}
-    heard = bool(hops) or not searches_unknown(attempt, traced)
-    recorded = recorded and heard and not golden & unclear - seen
-    whole = {name for one in found if one.fate == "seen" for name in (one.passage.document, one.passage.id)}
-    kinds = sorted({event.what for event in attempt.events if isinstance(event, Noted)})
+    n_seen = len(golden & seen)
+    unclear_fate = {
+        name
+        for passage in gold_passages
+        if passage.fate == "not known"
+        for name in (passage.passage.document, passage.passage.id)
+    }
+    searches_known = bool(hops) or not searches_unknown(attempt, traced)
+    recorded = recorded and searches_known and not golden & unclear_fate - seen
+    seen_whole = {
+        name
+        for passage in gold_passages
+        if passage.fate == "seen"
+        for name in (passage.passage.document, passage.passage.id)
+    }
+    note_kinds = sorted({event.what for event in attempt.events if isinstance(event, Noted)})
     failed = [call for call in traced if call.call.error]
     row: dict[str, object] = {
         "run": number,
@@ -66,22 +82,22 @@ def facts_row(
         "failed_searches": sum(bool(hop.error) for hop in hops),
         "faults": sum(len(call.call.faults) for call in traced),
         "gold": len(golden) or None,
-        "gold_found": len(golden & names) if golden and heard else None,
-        "gold_seen": shown if golden and (recorded or shown == len(golden)) else None,
-        "gold_cut": len(golden & seen) - len(golden & whole) if golden and recorded else None,
+        "gold_found": len(golden & names) if golden and searches_known else None,
+        "gold_seen": n_seen if golden and (recorded or n_seen == len(golden)) else None,
+        "gold_cut": len(golden & seen) - len(golden & seen_whole) if golden and recorded else None,
         "gold_rank": min(ranks, default=None),
         "gold_hop": next((hop.number for hop in hops if hop.gold_ranks), None),
-        "notes": f" {' '.join(kinds)} " if kinds else "",
+        "notes": f" {' '.join(note_kinds)} " if note_kinds else "",
     }
     return _F, summed(_F, row)
 
 
 def lacking_facts(connection: sa.Connection, numbers: Sequence[int]) -> list[tuple[int, str, int]]:
-    """The attempts of some runs (by their numbers) that have no facts: number, question id, epoch."""
+    """Return the attempts of some runs (by their numbers) that have no facts: number, question id, epoch."""
     key = ("run", "question_id", "epoch")
-    known = sa.exists().where(*(_F.c[name] == _A.c[name] for name in (*key, "at")))
-    wanted = sa.select(*(_A.c[name] for name in key)).where(_A.c.run.in_(list(numbers)), ~known)
-    return [(row[0], row[1], row[2]) for row in connection.execute(wanted)]
+    has_current_facts = sa.exists().where(*(_F.c[name] == _A.c[name] for name in (*key, "at")))
+    lacking = sa.select(*(_A.c[name] for name in key)).where(_A.c.run.in_(list(numbers)), ~has_current_facts)
+    return [(row[0], row[1], row[2]) for row in connection.execute(lacking)]
 
 
 def make_facts(
@@ -90,14 +106,16 @@ def make_facts(
     progress: Progress = lambda step, rows: None,
     among: Collection[tuple[str, str, int]] | None = None,
 ) -> None:
-    """Make the facts that attempts of these runs lack. It may run in any thread, beside a run that is being made; where
-    it is broken off, the next call goes on. Attempts that cannot be read stay without.
+    """Derive and store the facts that attempts of these runs lack.
+
+    It may run in any thread, during a run. If it is interrupted, the next call continues. Attempts that cannot be read
+    stay without facts.
 
     Args:
         store: holds the runs.
         runs: any number.
-        progress: is told how many are made.
-        among: run id, question id and epoch of those that are wanted; ``None``: all.
+        progress: called with the number of attempts that are done.
+        among: run id, question id and epoch of the requested attempts; ``None``: all.
 
     Raises:
         StopRun: the store cannot be written.
@@ -114,16 +132,21 @@ def make_facts(
 def derived_facts(
     store: Store, runs: Sequence[Run], among: Collection[tuple[str, str, int]] | None = None
 ) -> Iterator[list[Mapping[str, object]]]:
-    """The rows of facts that attempts of these runs lack, some at a time; as :func:`make_facts`, which keeps them.
-    Those of attempts `among` which they are wanted are made anew where there are some, which may be damaged."""
+    """Yield the rows of facts that attempts of these runs lack, in batches, without storing them.
+
+    Facts of attempts in `among` are derived again even if they exist, because stored ones may be damaged.
+    """
     by_number = {store.number(run): run for run in runs}
     with autocommit(store.engine) as reading:
         lacking = lacking_facts(reading, list(by_number)) if among is None else []
         for number, run in by_number.items():
-            places = [(question_id, epoch) for one, question_id, epoch in lacking if one == number]
-            places += [(question_id, epoch) for one, question_id, epoch in among or () if one == run.id]
-            asked = stored_questions(reading, run, {question_id for question_id, _ in places})
+            attempt_keys = [(question_id, epoch) for run_number, question_id, epoch in lacking if run_number == number]
+            attempt_keys += [(question_id, epoch) for run_id, question_id, epoch in among or () if run_id == run.id]
+            questions_by_id = stored_questions(reading, run, {question_id for question_id, _ in attempt_keys})
             reader = AttemptReader()
-            for batch in chunks(places, _BATCH):
+            for batch in chunks(attempt_keys, _BATCH):
                 read = reader.read(reading, run, number, batch).values()
-                yield [facts_row(one, traced, asked[one.question_id].gold, number)[1] for one, traced in read]
+                yield [
+                    facts_row(attempt, traced, questions_by_id[attempt.question_id].gold, number)[1]
+                    for attempt, traced in read
+                ]

@@ -1,15 +1,15 @@
-"""The language by which attempts are chosen: ``wrong and hops>3 and gold not seen``.
+"""The language that selects attempts: ``wrong and hops>3 and gold not seen``.
 
-    or          lowest; `and` binds closer, `not` closest; conditions side by side mean `and`
-    right       a flag stands alone: `right`, `wrong`, `failed`, `marked` …
-    hops>3      a number is compared with < <= > >= = != (`:` is `=`); `cost=unknown` where it is not known
-    agent:x     a name: this one where there is one by exactly this name, else all that hold it
-    "two words" full text of everything; `query:`, `passage:`, `reply:`, `answer:` look in one part alone
+    or          lowest; `and` binds closer, `not` closest; adjacent conditions mean `and`
+    right       a flag needs no value: `right`, `wrong`, `failed`, `marked` …
+    hops>3      a number is compared with < <= > >= = != (`:` is `=`); `cost=unknown` if it is not known
+    agent:x     a name: the one that equals x if there is one, else all that contain x
+    "two words" full text of everything; `query:`, `passage:`, `reply:`, `answer:` search one part alone
     gold …      `gold found`, `gold not seen`, `gold rank<=5`, `gold hop=1`
 
-A figure that is not known, and gold of a question whose gold documents are not known, fit neither a condition nor its
-opposite. Every word is in :data:`ragrounds.evals.trace.filter_fields.FIELDS`. An error says where it is, what was
-expected and what is meant perhaps. Nothing of what is typed becomes SQL or a pattern.
+An unknown figure satisfies neither a condition nor its opposite, and so does gold of a question without known gold
+documents. Every word is in :data:`ragrounds.evals.trace.filter_fields.FIELDS`. An error names its position, what was
+expected, and a likely correction. Nothing that is typed becomes SQL or a pattern.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from ragrounds.evals.trace.filter_fields import (
 Comparison = Literal["<", "<=", ">", ">=", "=", "!="]
 
 LONGEST = 4000
-"""Characters of an expression."""
+"""Largest number of characters of an expression."""
 _DEEPEST = 8
-"""Brackets in brackets. SQLite's parser has a stack of 100, of which each takes several."""
+"""Largest depth of nested brackets. SQLite's parser has a stack of 100, and each bracket takes several entries."""
 
 
 class FilterError(UserError):
-    """An expression that cannot be understood. `at` and `length` say which of its characters are meant."""
+    """An expression that cannot be understood. `at` and `length` locate the characters that are meant."""
 
     def __init__(self, message: str, at: int = 0, length: int = 0) -> None:
         super().__init__(message)
@@ -48,31 +48,33 @@ class FilterError(UserError):
 
 
 class AllOf(Struct, frozen=True, tag=True):
-    """Every one of some conditions."""
+    """Conjunction of conditions."""
 
     parts: tuple[Wanted, ...]
 
 
 class AnyOf(Struct, frozen=True, tag=True):
-    """At least one of some conditions."""
+    """Disjunction of conditions."""
 
     parts: tuple[Wanted, ...]
 
 
 class Unless(Struct, frozen=True, tag=True):
-    """The opposite of a condition; what it cannot say, its opposite cannot either."""
+    """Opposite of a condition. If the condition is unknown for an attempt, so is its opposite."""
 
     part: Wanted
 
 
 class FlagTest(Struct, frozen=True, tag=True):
-    """A word that stands alone."""
+    """Word without a value, such as ``wrong``."""
 
     field: str
 
 
 class NumberTest(Struct, frozen=True, tag=True):
-    """A figure compared with a number; with ``None``: whether it is not known (``=``) or is (``!=``)."""
+    """Comparison of a figure with a number. With ``None`` it tests that the figure is unknown (``=``) or known
+    (``!=``).
+    """
 
     field: str
     comparison: Comparison
@@ -80,7 +82,7 @@ class NumberTest(Struct, frozen=True, tag=True):
 
 
 class ValueTest(Struct, frozen=True, tag=True):
-    """A name that has to fit; `at` is its place in the expression."""
+    """Name that has to match; `at` is its position in the expression."""
 
     field: str
     value: str
@@ -89,7 +91,7 @@ class ValueTest(Struct, frozen=True, tag=True):
 
 
 class TextTest(Struct, frozen=True, tag=True):
-    """Words that the attempt's texts have to hold, in quotes those that stand side by side."""
+    """Words that the attempt's texts must contain. Words in quotes must be adjacent."""
 
     text: str
     fields: tuple[str, ...] = ()
@@ -98,11 +100,11 @@ class TextTest(Struct, frozen=True, tag=True):
 
 Test = FlagTest | NumberTest | ValueTest | TextTest
 Wanted = AllOf | AnyOf | Unless | Test
-"""An expression as plain records: it can be written as JSON, and read again."""
+"""Expression as plain records, which can be written as JSON and read again."""
 
 
 def single_conditions(wanted: Wanted | None) -> Iterator[Test]:
-    """The single conditions in an expression."""
+    """Yield the single conditions of an expression."""
     match wanted:
         case AllOf(parts) | AnyOf(parts):
             for part in parts:
@@ -114,7 +116,7 @@ def single_conditions(wanted: Wanted | None) -> Iterator[Test]:
 
 
 def parse(text: str) -> Wanted | None:
-    """What an expression chooses; ``None``: it is empty, all attempts are meant.
+    """Parse an expression; ``None`` if it is empty, which selects all attempts.
 
     Raises:
         FilterError: it cannot be understood.
@@ -125,28 +127,27 @@ def parse(text: str) -> Wanted | None:
 
 
 def quoted(value: str) -> str:
-    """A name or text as it can be typed behind ``agent:``."""
+    """Return a name or text as it can be typed after ``agent:``."""
     if re.fullmatch(r"[\w./@+\-]+(\[[\w./@+\-=,:]*\])?", value) and value.casefold() not in _CONNECTING:
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def joined(*expressions: str) -> str:
-    """An expression that chooses what every one of these does; empty ones choose all."""
-    given = [one.strip() for one in expressions if one.strip()]
-    if len(given) < 2:
-        return "".join(given)
-    return " and ".join(f"({one})" if _needs_brackets(one) else one for one in given)
+    """Return an expression that selects the attempts which all of these select; empty ones select all."""
+    non_empty = [expression.strip() for expression in expressions if expression.strip()]
+    if len(non_empty) < 2:
+        return "".join(non_empty)
+    return " and ".join(f"({expression})" if _needs_brackets(expression) else expression for expression in non_empty)
 
 
 def hint(text: str) -> str:
-    """What may be amiss in an expression that can be read: a bare word that is nearly one of the language; empty:
-    nothing."""
+    """Return a hint about a bare word that is nearly a word of the language; empty if there is no such word."""
     try:
-        wanted = parse(text)
+        expression = parse(text)
     except FilterError:
         return ""
-    for test in single_conditions(wanted):
+    for test in single_conditions(expression):
         for word in test.text.split() if isinstance(test, TextTest) and not test.fields else ():
             if '"' not in word and (near := nearest(word, [*BY_NAME, *ALIASES])) and len(word) > _SHORT:
                 return f"{word!r} is searched for as text.{near}"
@@ -154,20 +155,20 @@ def hint(text: str) -> str:
 
 
 _SHORT = 3
-"""Letters of a word that is too short to be nearly another."""
+"""Number of letters up to which a word is too short for a spelling hint."""
 _CONNECTING = frozenset({"and", "or", "not"})
 _WIDE = str.maketrans("：＜＞＝（）！　", ":<>=()! ")
-"""Signs that mean the same, one for one, so that places stay."""
+"""Signs that mean the same. Each replaces exactly one character, so that positions stay valid."""
 _QUOTED = r"""(?P<quoted>"(?:[^"\\]|\\.)*(?P<closed>"\*?)?|[“”„«»](?:[^“”„«»\\]|\\.)*(?P<ended>[“”„«»]\*?)?)"""
 _TOKEN = re.compile(
     rf"\s*(?:(?P<bracket>[()])|{_QUOTED}|(?P<sign><=|>=|!=|==|[<>=:])|(?P<word>[^\s()\"“”„«»<>=:!]+|!))", re.DOTALL
 )
 _VALUE = re.compile(rf"\s*(?:{_QUOTED}|(?P<word>(?:\[[^\]\s]*\]|[^\s()\"“”„«»])+))", re.DOTALL)
-"""What stands behind a sign: a name may have brackets with signs in them, ``vanilla_rag[top_k=8]``."""
+"""Value after a sign. A name may have brackets with signs in them, ``vanilla_rag[top_k=8]``."""
 _KINDS: dict[str, Literal["bracket", "sign", "word"]] = {"bracket": "bracket", "sign": "sign", "word": "word"}
-_GOLD = {words: meant for words, meant, _ in GOLD_PHRASES if meant}
+_GOLD = {words: replacement for words, replacement, _ in GOLD_PHRASES if replacement}
 _ALONE = {"noted": "noted", "error": "troubled"}
-"""Words that are flags where nothing is behind them."""
+"""Words that are flags if no sign follows them."""
 _COMPARISONS: dict[str, Comparison] = {
     "<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "==": "=", ":": "=", "!=": "!=",
 }  # fmt: skip
@@ -187,12 +188,12 @@ class _Token(Struct, frozen=True):
 
     @property
     def plain(self) -> str:
-        """A word without case; empty for anything else."""
+        """Return a word without case; empty for any other token."""
         return self.text.casefold() if self.kind == "word" else ""
 
 
 class _Parser:
-    """Reads an expression from left to right."""
+    """Parser of an expression, from left to right."""
 
     def __init__(self, text: str) -> None:
         self.given = text.replace("\0", "\ufffd")
@@ -201,14 +202,14 @@ class _Parser:
         self.depth = 0
 
     def whole(self) -> Wanted | None:
-        """The whole expression."""
+        """Parse the whole expression."""
         if self._peek().kind == "end":
             return None
-        wanted = self._either()
-        left = self._peek()
-        if left.kind != "end":
-            raise FilterError(f"There is no ( for the ) at {left.at + 1}.", left.at, 1)
-        return wanted
+        expression = self._either()
+        rest = self._peek()
+        if rest.kind != "end":
+            raise FilterError(f"There is no ( for the ) at {rest.at + 1}.", rest.at, 1)
+        return expression
 
     def _either(self) -> Wanted:
         parts = [self._both()]
@@ -227,22 +228,22 @@ class _Parser:
                 break
             part, last = self.single(), parts[-1]
             if isinstance(part, TextTest) and isinstance(last, TextTest) and part.fields == last.fields == ():
-                # Bare words side by side are one search.
+                # Adjacent words without a field are one search.
                 parts[-1] = TextTest(f"{last.text} {part.text}", (), last.at)
             else:
                 parts.append(part)
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def single(self) -> Wanted:
-        """One condition, perhaps with `not` before it."""
+        """Parse one condition, with an optional `not` before it."""
         token, opposite = self._take(), False
         while token.plain == "not":
             if self._peek().plain == "run":
                 self._take()
                 return Unless(FlagTest("not_run")) if opposite else FlagTest("not_run")
             token, opposite = self._take(), not opposite
-        wanted = self._positive(token)
-        return Unless(wanted) if opposite else wanted
+        condition = self._positive(token)
+        return Unless(condition) if opposite else condition
 
     def _positive(self, token: _Token) -> Wanted:
         if token.text == "(" and token.kind == "bracket":
@@ -263,11 +264,11 @@ class _Parser:
         self.depth += 1
         if self.depth > _DEEPEST:
             raise FilterError(f"More than {_DEEPEST} brackets in brackets.", opened.at, 1)
-        wanted = self._either()
+        expression = self._either()
         if self._take().text != ")":
             raise FilterError(f"The ( at {opened.at + 1} has no ).", opened.at, 1)
         self.depth -= 1
-        return wanted
+        return expression
 
     def _word(self, token: _Token) -> Wanted:
         name = ALIASES.get(token.plain, token.plain)
@@ -311,10 +312,10 @@ class _Parser:
             raise FilterError(f"{field.name!r} is no number: {field.example}.", sign.at, len(sign.text))
         if field.kind == "text":
             fields = () if field.name == "text" else (TEXTS.get(field.name, field.name),)
-            found: Wanted = TextTest(_as_phrase(value), fields, start)
+            test: Wanted = TextTest(_as_phrase(value), fields, start)
         else:
-            found = ValueTest(field.name, _known(field, _unquoted(value), start), sign.text != ":", start)
-        return Unless(found) if sign.text == "!=" else found
+            test = ValueTest(field.name, _known_value(field, _unquoted(value), start), sign.text != ":", start)
+        return Unless(test) if sign.text == "!=" else test
 
     def _number(self, field: FilterField, sign: _Token, value: _Token) -> NumberTest:
         comparison, text = _COMPARISONS[sign.text], _unquoted(value)
@@ -333,17 +334,17 @@ class _Parser:
         return NumberTest(field.name, comparison, figure)
 
     def _gold(self, token: _Token) -> Wanted:
-        """``gold found``, ``gold not seen``, ``gold all found``, ``gold rank<=5``."""
-        opposite, whole = self._skips("not"), self._skips("all")
+        """Parse ``gold found``, ``gold not seen``, ``gold all found`` or ``gold rank<=5``."""
+        opposite, every = self._skips("not"), self._skips("all")
         ahead = self._take()
-        field, words = BY_NAME.get(f"gold_{ahead.plain}"), f"{'all ' if whole else ''}{ahead.plain}"
-        if field is not None and not whole and self._peek().kind == "sign":
-            found = self._compared(field, ahead, self._take())
+        field, words = BY_NAME.get(f"gold_{ahead.plain}"), f"{'all ' if every else ''}{ahead.plain}"
+        if field is not None and not every and self._peek().kind == "sign":
+            condition = self._compared(field, ahead, self._take())
         elif opposite and (exactly := _GOLD.get(f"gold not {words}")):
             return _Parser(exactly).single()
-        elif meant := _GOLD.get(f"gold {words}"):
-            found = _Parser(meant).single()
-        elif field is not None and not whole:
+        elif replacement := _GOLD.get(f"gold {words}"):
+            condition = _Parser(replacement).single()
+        elif field is not None and not every:
             raise FilterError(f"gold {ahead.text} needs a number: {field.example}.", ahead.at, len(ahead.text))
         else:
             raise FilterError(
@@ -352,35 +353,35 @@ class _Parser:
                 token.at,
                 len(token.text),
             )
-        return Unless(found) if opposite else found
+        return Unless(condition) if opposite else condition
 
     def _skips(self, word: str) -> bool:
         return self._peek().plain == word and bool(self._take())
 
     def _value(self, field: FilterField, sign: _Token) -> tuple[int, _Token]:
-        found = _VALUE.match(self.text, self.place)
-        if found is None:
+        match = _VALUE.match(self.text, self.place)
+        if match is None:
             raise FilterError(f"{field.name}{sign.text} needs a value: {field.example}.", sign.at, len(sign.text))
-        token = self._token(found)
-        self.place = found.end()
+        token = self._token(match)
+        self.place = match.end()
         return token.at, token
 
     def _peek(self) -> _Token:
-        found = _TOKEN.match(self.text, self.place)
-        return _Token("end", "", len(self.text)) if found is None else self._token(found)
+        match = _TOKEN.match(self.text, self.place)
+        return _Token("end", "", len(self.text)) if match is None else self._token(match)
 
     def _take(self) -> _Token:
         token = self._peek()
-        if found := _TOKEN.match(self.text, self.place):
-            self.place = found.end()
+        if match := _TOKEN.match(self.text, self.place):
+            self.place = match.end()
         return token
 
-    def _token(self, found: re.Match[str]) -> _Token:
-        kind, (start, end) = found.lastgroup or "", found.span(found.lastgroup or 0)
+    def _token(self, match: re.Match[str]) -> _Token:
+        kind, (start, end) = match.lastgroup or "", match.span(match.lastgroup or 0)
         if kind == "quoted":
-            if not (found["closed"] or found["ended"]):
+            if not (match["closed"] or match["ended"]):
                 raise FilterError(f"The quote at {start + 1} is not closed.", start, 1)
-            return _Token("quoted", self.given[start:end], start)  # what is quoted stays as it was typed
+            return _Token("quoted", self.given[start:end], start)  # quoted text is kept as it was typed
         return _Token(_KINDS[kind], self.text[start:end], start)
 
 
@@ -391,35 +392,37 @@ def _unquoted(token: _Token) -> str:
 
 
 def _as_phrase(token: _Token) -> str:
-    """Words for the full text: quoted ones in quotes without any inside."""
+    """Return words for the full-text search. A quoted text stays in quotes, without quotes inside."""
     if token.kind != "quoted":
         return token.text
     inside = " ".join(_unquoted(token).replace('"', " ").split())
     return f'"{inside}"' + ("*" if token.text.endswith("*") else "")
 
 
-def _known(field: FilterField, value: str, at: int) -> str:
+def _known_value(field: FilterField, value: str, position: int) -> str:
     if not field.values:
         return value
     plain = value.casefold().replace(" ", "_")
     if plain not in field.values:
         raise FilterError(
             f"{field.name}:{value} is unknown.{nearest(plain, field.values)} Known: {', '.join(field.values)}.",
-            at,
+            position,
             len(value),
         )
     return plain
 
 
 def no_such(field: str, test: ValueTest, known: Sequence[str]) -> FilterError:
-    """The error for a name that nothing has; `known` are those that there are."""
-    shown = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
-    near = [name.partition("[")[0] for name in known] if "[" not in test.value else known
-    there = f" There are: {shown}." if known else f" No {field} is known here."
+    """Return the error for a name that nothing has; `known` are the existing names."""
+    listed = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
+    candidates = [name.partition("[")[0] for name in known] if "[" not in test.value else known
+    known_names = f" There are: {listed}." if known else f" No {field} is known here."
     return FilterError(
-        f"No {field} is called or holds {test.value!r}.{nearest(test.value, near)}{there}", test.at, len(test.value)
+        f"No {field} is called or holds {test.value!r}.{nearest(test.value, candidates)}{known_names}",
+        test.at,
+        len(test.value),
     )
 
 
 _SHOWN = 8
-"""Names that an error lists."""
+"""Number of names that an error lists."""

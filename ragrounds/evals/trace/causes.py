@@ -1,7 +1,7 @@
-"""Why an attempt went wrong, as far as what was recorded can tell.
+"""Likely causes of wrong attempts, as far as the recording shows them.
 
-A cause is derived, not known: from the queries, from what they found, from the prompts that followed, and from how the
-answer was read. So :attr:`Cause.said` says *likely*, and each sentence names what it rests on. The causes are looked at
+A cause is derived, not known: from the queries, from their results, from the prompts that followed, and from the
+parsing of the answer. So :attr:`Cause.said` says *likely*, and each sentence names its evidence. The causes are checked
 in this order, and the first that holds is the attempt's:
 
 how it ended · how the answer was read · whether a search was made · whether gold was found · whether it reached the
@@ -71,33 +71,38 @@ CAUSES: dict[CauseWord, str] = {
     "not passed on": "a prompt held gold, and that of the answer did not",
     "ignored": "the prompt of the answer held gold, and the answer does not follow it",
 }
-"""Every cause with what it means: the legend of screens and docs."""
+"""Meaning of every cause: the legend of screens and docs."""
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """The likely cause of an attempt that is not right."""
+    """Likely cause of an attempt that is not right."""
 
     word: CauseWord
     text: str
-    """A sentence with what it rests on. It may hold texts of models and servers: nothing in it is safe to show yet."""
+    """Sentence with the evidence. It may contain texts of models and servers, which are not yet safe to show."""
     hop: int | None = None
-    """The hop that it points to, from 1."""
+    """Number of the hop that it points to, from 1."""
 
     @property
     def said(self) -> str:
-        """``likely never found: gold was never found (2 searches, 9 different passages)``: how every screen says it. A
-        word that is a fact, and explains nothing, has no *likely*."""
+        """Return the cause as every screen shows it: ``likely never found: gold was never found (2 searches, 9
+        different passages)``.
+
+        A word that is a fact, and explains nothing, has no *likely*.
+        """
         return f"{'' if self.word in _FACTS else 'likely '}{self.word}: {self.text}"
 
 
 _FACTS: frozenset[CauseWord] = frozenset(("not ended", "no score", "gold unknown", "not recorded", "not known"))
 _NOT_FOLLOWED = "the answer does not follow it"
 _DRIFTED = 0.5
-"""A query has drifted when it shares at most this part of what the first one shared with the question."""
+"""Drift threshold. A query has drifted if it shares at most this part of the words that the first query shared with the
+question.
+"""
 _LEAST_DRIFT = 2
-"""Words that the first query must share with the question before a later one can have drifted."""
+"""Number of words that the first query must share with the question before a later one can have drifted."""
 _SHORTEST_REFERENCE = 4
-"""Letters of a reference answer below which finding it in a text says nothing (two for Chinese)."""
+"""Length in letters of a reference answer below which finding it in a text says nothing (two for Chinese)."""
 _COMMON = frozenset(
     "a an and are as at be by can did do does for from had has have how if in into is it its not of on or than that "
     "the their then there these this to was were what when where which who why will with".split()
@@ -113,67 +118,75 @@ def cause_of(
     scorer: str = "",
     hops: Sequence[Hop] | None = None,
 ) -> Cause | None:
-    """The likely cause why an attempt is not right; ``None``: it is, and nothing speaks against it.
+    """Return the likely cause why an attempt is not right; ``None`` if it is right and nothing contradicts that.
 
     Args:
         attempt: with its events.
-        calls: its calls in their order, with what the journal holds of them.
+        calls: its calls in their order, with their recorded requests and responses.
         question: asked.
         gold: of the question.
         scores: of the attempt, by all scorers.
         scorer: whose score counts; empty: the first's.
-        hops: as :func:`ragrounds.evals.trace.hops.hops_of` gives them; ``None``: they are derived here.
+        hops: as :func:`ragrounds.evals.trace.hops.hops_of` returns them; ``None``: they are derived here.
     """
-    score = next((one for one in scores if one.scorer == scorer or not scorer), None)
+    score = next((candidate for candidate in scores if candidate.scorer == scorer or not scorer), None)
     if attempt.status != "completed" and not (score and score.value is not None and score.value >= 1):
         failed = _failed_search(hops_of(calls, gold, only_gold=True) if hops is None else hops)
         return failed or Cause(word="not ended", text=f"{attempt.status}: {attempt.reason or 'no reason was given'}")
     if score is None:
         return None
-    if (doubted := _doubted(attempt, gold, question, score, scores)) is not None:
-        return doubted
+    if (score_doubt := _doubted(attempt, gold, question, score, scores)) is not None:
+        return score_doubt
     if score.value is None:
         return Cause(word="no score", text=f"{score.scorer} gave no score: {score.reason or 'no reason was given'}")
     if score.value >= 1:
         return None
     if score.answer_status in ("unreadable", "empty"):
-        why = "the text is empty" if score.answer_status == "empty" else f"{score.scorer} could not read an answer"
-        return Cause(word="unreadable", text=f"{why}" + (f" ({score.reason})" if score.reason else ""))
-    made = hops_of(calls, gold, only_gold=True) if hops is None else hops
-    found = _of_searches(attempt, calls, made, question, gold, score)
-    if found.word == "ignored" and score.value > 0:
-        found = replace(found, text=found.text.replace(_NOT_FOLLOWED, "the answer follows only a part of it"))
+        explanation = (
+            "the text is empty" if score.answer_status == "empty" else f"{score.scorer} could not read an answer"
+        )
+        return Cause(word="unreadable", text=f"{explanation}" + (f" ({score.reason})" if score.reason else ""))
+    searches = hops_of(calls, gold, only_gold=True) if hops is None else hops
+    cause = _of_searches(attempt, calls, searches, question, gold, score)
+    if cause.word == "ignored" and score.value > 0:
+        cause = replace(cause, text=cause.text.replace(_NOT_FOLLOWED, "the answer follows only a part of it"))
     if score.answer_status in ("abstained", "refused"):
-        return Cause(word=found.word, text=f"it {score.answer_status}; {found.text}", hop=found.hop)
-    return found
+        return Cause(word=cause.word, text=f"it {score.answer_status}; {cause.text}", hop=cause.hop)
+    return cause
 
 
 def _doubted(attempt: Attempt, gold: Gold, question: Question, score: Score, scores: Sequence[Score]) -> Cause | None:
-    """A score that the words of the answer, or another reading of them, speak against."""
+    """Return a cause if the words of the answer, or another scorer's reading of them, contradict the score."""
     wrong = score.value is None or score.value < 1
     if question.options:
-        others = [one for one in scores if one.prediction == gold.answer and one.prediction != score.prediction]
-        if wrong and others:
-            read = f"{score.scorer} reads {score.prediction or 'no option'}, {others[0].scorer} reads {gold.answer}"
+        gold_readers = [
+            other for other in scores if other.prediction == gold.answer and other.prediction != score.prediction
+        ]
+        if wrong and gold_readers:
+            read = (
+                f"{score.scorer} reads {score.prediction or 'no option'}, {gold_readers[0].scorer} reads {gold.answer}"
+            )
             return Cause(word="misread", text=f"{read}, the gold option")
         return None
     wordings = gold.facts or (((gold.answer,),) if _telling(gold.answer) else ())
-    if not wordings or question.metadata.get("facts") or not attempt.text.strip():  # a judge's are no wordings
+    if not wordings or question.metadata.get("facts") or not attempt.text.strip():  # facts for a judge are no wordings
         return None
-    held = [next((one for one in fact if _stands_in(one, attempt.text)), None) for fact in wordings]
-    said = f" It says: {score.reason}" if score.reason else ""
-    # A figure between 0 and 1 says how much of the wording is there: that the reference stands in it is no objection.
-    if all(held) and score.value is not None and score.value <= 0:
-        words = ", ".join(repr(one) for one in held[:3])
+    matched_wordings = [
+        next((wording for wording in fact if _stands_in(wording, attempt.text)), None) for fact in wordings
+    ]
+    reason = f" It says: {score.reason}" if score.reason else ""
+    # A figure between 0 and 1 measures how much of the wording is present, so a full match does not contradict it.
+    if all(matched_wordings) and score.value is not None and score.value <= 0:
+        words = ", ".join(repr(wording) for wording in matched_wordings[:3])
         return Cause(
             word="misjudged",
             text=f"{score.scorer} gives {score.value:g}, and the answer holds {words}, "
-            f"the words of the reference.{said}",
+            f"the words of the reference.{reason}",
         )
-    if not wrong and gold.facts and not any(held):
+    if not wrong and gold.facts and not any(matched_wordings):
         return Cause(
             word="misjudged",
-            text=f"{score.scorer} gives {score.value:g}, and the answer holds none of the required facts.{said}",
+            text=f"{score.scorer} gives {score.value:g}, and the answer holds none of the required facts.{reason}",
         )
     return None
 
@@ -190,21 +203,27 @@ def _of_searches(
         if failed is not None:
             return failed
         if question.options and _telling(question.options.get(gold.answer, "")) and score.prediction:
-            word, said, hop = sign_of(
+            word, explanation, hop = sign_of(
                 gold.answer, question.options, score.prediction, attempt.text, calls, hops, _folded
             )
-            return Cause(word=word, text=f"{said} (a sign, no proof: no gold document is known)", hop=hop)
+            return Cause(word=word, text=f"{explanation} (a sign, no proof: no gold document is known)", hop=hop)
         return Cause(word="gold unknown", text="no gold document is known: whether it was found cannot be said")
-    found = {name for hop in hops for one in hop.found if one.gold for name in (one.passage.document, one.passage.id)}
-    missing = sorted(golden - found)
+    found_names = {
+        name
+        for hop in hops
+        for passage in hop.found
+        if passage.gold
+        for name in (passage.passage.document, passage.passage.id)
+    }
+    missing = sorted(golden - found_names)
     if len(missing) == len(golden):
         return _never_found(hops, question, failed)
     reached = _reached(attempt, calls, hops)
     if missing and reached.word == "ignored":
-        got = len(golden) - len(missing)
+        n = len(golden) - len(missing)
         return Cause(
             word="found in part",
-            text=f"{got} of {len(golden)} gold documents were found and shown; never found: {', '.join(missing[:5])}",
+            text=f"{n} of {len(golden)} gold documents were found and shown; never found: {', '.join(missing[:5])}",
             hop=reached.hop,
         )
     return reached
@@ -214,10 +233,10 @@ def _failed_search(hops: Sequence[Hop]) -> Cause | None:
     failed = next((hop for hop in hops if hop.error), None)
     if failed is None or any(hop.gold_ranks for hop in hops):
         return None
-    asked = f" for {failed.query!r}" if failed.query else ""
+    query_words = f" for {failed.query!r}" if failed.query else ""
     return Cause(
         word="search failed",
-        text=f"search {failed.number}{asked} failed ({failed.error}), and no other found gold",
+        text=f"search {failed.number}{query_words} failed ({failed.error}), and no other found gold",
         hop=failed.number,
     )
 
@@ -225,14 +244,14 @@ def _failed_search(hops: Sequence[Hop]) -> Cause | None:
 def _never_found(hops: Sequence[Hop], question: Question, failed: Cause | None) -> Cause:
     if failed is not None:
         return failed
-    made = f"{len(hops)} {'search' if len(hops) == 1 else 'searches'}"
+    count_words = f"{len(hops)} {'search' if len(hops) == 1 else 'searches'}"
     shared = words_shared(hops, question)
-    drifting = next((at for at in range(1, len(hops)) if _has_drifted(shared, at)), None)
+    drifting = next((index for index in range(1, len(hops)) if _has_drifted(shared, index)), None)
     if drifting is not None:
         steps = ", ".join(str(number) for number in shared)
         return Cause(
             word="drifted",
-            text=f"the queries drifted away from the question, and gold was never found in {made}; "
+            text=f"the queries drifted away from the question, and gold was never found in {count_words}; "
             f"words that they share with the question: {steps}",
             hop=drifting + 1,
         )
@@ -240,41 +259,41 @@ def _never_found(hops: Sequence[Hop], question: Question, failed: Cause | None) 
     if repeated:
         return Cause(
             word="repeated",
-            text=f"{len(repeated)} of {made} asked what was asked before, and gold was never found",
+            text=f"{len(repeated)} of {count_words} asked what was asked before, and gold was never found",
             hop=repeated[0].number,
         )
     passages = sum(hop.new for hop in hops)
-    return Cause(word="never found", text=f"gold was never found ({made}, {passages} different passages)")
+    return Cause(word="never found", text=f"gold was never found ({count_words}, {passages} different passages)")
 
 
 def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop]) -> Cause:
-    """What became of gold that was found."""
-    gold = [(hop, one) for hop in hops for one in hop.found if one.gold]
+    """Return the cause for gold that was found: how far it came on the way to the answer."""
+    gold = [(hop, passage) for hop in hops for passage in hop.found if passage.gold]
     best_hop, best = min(gold, key=lambda pair: pair[1].rank)
-    at = f"search {best_hop.number} found gold at rank {best.rank}"
-    models = [place for place, call in enumerate(calls) if call.call.kind == "model" and not call.call.error]
-    answering = [place for place in models if calls[place].call.role == "answering"] or models
+    found_words = f"search {best_hop.number} found gold at rank {best.rank}"
+    models = [call_index for call_index, call in enumerate(calls) if call.call.kind == "model" and not call.call.error]
+    answering = [call_index for call_index in models if calls[call_index].call.role == "answering"] or models
     final = answering[-1] if answering else -1
-    whole = [(hop, one) for hop, one in gold if set(one.prompts) - set(one.cut_in)]
-    for hop, one in whole:
-        # A reader before it may have handed on what it needs: only its own prompt decides what the answer could see.
-        if final in one.prompts and final not in one.cut_in:
-            said = f"search {hop.number} found gold at rank {one.rank}"
+    seen_whole = [(hop, passage) for hop, passage in gold if set(passage.prompts) - set(passage.cut_in)]
+    for hop, passage in seen_whole:
+        # An earlier reader may have passed the gold text on, but only the answering call's prompt shows what it saw.
+        if final in passage.prompts and final not in passage.cut_in:
+            ignored_words = f"search {hop.number} found gold at rank {passage.rank}"
             return Cause(
                 word="ignored",
-                text=f"{said}, it stood whole in the prompt of the answer, and {_NOT_FOLLOWED}",
+                text=f"{ignored_words}, it stood whole in the prompt of the answer, and {_NOT_FOLLOWED}",
                 hop=hop.number,
             )
-    if whole:
-        hop, one = whole[0]
-        place = next(place for place in one.prompts if place not in one.cut_in)
-        where = calls[place].call.node or calls[place].call.role
+    if seen_whole:
+        hop, passage = seen_whole[0]
+        call_index = next(call_index for call_index in passage.prompts if call_index not in passage.cut_in)
+        reader = calls[call_index].call.node or calls[call_index].call.role
         return Cause(
             word="not passed on",
-            text=f"{at}, {where} read it whole, and the prompt of the answer did not hold it",
+            text=f"{found_words}, {reader} read it whole, and the prompt of the answer did not hold it",
             hop=hop.number,
         )
-    cut = next(((hop, one) for hop, one in gold if one.cut_in), None)
+    cut = next(((hop, passage) for hop, passage in gold if passage.cut_in), None)
     if cut is not None:
         return Cause(
             word="cut away",
@@ -282,29 +301,37 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop])
             "a prompt: the rest was cut away",
             hop=cut[0].number,
         )
-    later = [place for place in models if place > best_hop.call]
-    if any(calls[place].asked is None for place in later) or not later or best.fate == "not known":
-        return Cause(word="not recorded", text=f"{at}; which prompts followed is not recorded", hop=best_hop.number)
-    note = next((one for one in attempt.events if isinstance(one, Noted) and one.what == "cut"), None)
+    later_calls = [call_index for call_index in models if call_index > best_hop.call]
+    if (
+        any(calls[call_index].asked is None for call_index in later_calls)
+        or not later_calls
+        or best.fate == "not known"
+    ):
+        return Cause(
+            word="not recorded", text=f"{found_words}; which prompts followed is not recorded", hop=best_hop.number
+        )
+    note = next((event for event in attempt.events if isinstance(event, Noted) and event.what == "cut"), None)
     if note is not None:
         return Cause(
             word="cut away",
-            text=f"{at}, and it was cut away before the prompt ({note.text})",
+            text=f"{found_words}, and it was cut away before the prompt ({note.text})",
             hop=best_hop.number,
         )
-    return Cause(word="not shown", text=f"{at}, and it stands in no later prompt", hop=best_hop.number)
+    return Cause(word="not shown", text=f"{found_words}, and it stands in no later prompt", hop=best_hop.number)
 
 
 def words_shared(hops: Sequence[Hop], question: Question) -> list[int]:
-    """How many of the question's words the query of each hop holds; common words count for nothing."""
-    asked = _words(question.text)
-    return [len(asked & _words(hop.query)) for hop in hops]
+    """Count the question's words in the query of each hop, without common words."""
+    question_words = _words(question.text)
+    return [len(question_words & _words(hop.query)) for hop in hops]
 
 
-def _has_drifted(shared: Sequence[int], at: int) -> bool:
-    """Whether the query at a place and all that follow share little with the question, beside the first."""
+def _has_drifted(shared: Sequence[int], index: int) -> bool:
+    """Return True if the query at an index and all later queries share little with the question, compared with the
+    first.
+    """
     first = shared[0]
-    return first >= _LEAST_DRIFT and all(later <= _DRIFTED * first for later in shared[at:])
+    return first >= _LEAST_DRIFT and all(later <= _DRIFTED * first for later in shared[index:])
 
 
 def _words(text: str) -> set[str]:
@@ -314,8 +341,8 @@ def _words(text: str) -> set[str]:
 def _split(text: str) -> Iterator[str]:
     for word in re.findall(r"\w+", text):
         if any(_chinese(letter) for letter in word):
-            # A script without spaces: pairs of letters stand for words.
-            yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
+            # In a script without spaces, pairs of letters serve as words.
+            yield from (word[start : start + 2] for start in range(max(1, len(word) - 1)))
         elif len(word) > 1:
             yield word
 
@@ -325,18 +352,18 @@ def _chinese(letter: str) -> bool:
 
 
 def _telling(reference: str) -> bool:
-    """Whether a reference is long enough that finding it in a text says something."""
+    """Return True if a reference is long enough that finding it in a text is informative."""
     letters = [letter for letter in reference if letter.isalnum()]
     return len(letters) >= (2 if any(map(_chinese, letters)) else _SHORTEST_REFERENCE)
 
 
 def _stands_in(wording: str, text: str) -> bool:
-    plain, whole = _folded(wording), _folded(text)
-    if not plain:
+    folded_wording, folded_text = _folded(wording), _folded(text)
+    if not folded_wording:
         return False
-    if any(map(_chinese, plain)):
-        return plain in whole
-    return re.search(rf"(?<!\w){re.escape(plain)}(?!\w)", whole) is not None
+    if any(map(_chinese, folded_wording)):
+        return folded_wording in folded_text
+    return re.search(rf"(?<!\w){re.escape(folded_wording)}(?!\w)", folded_text) is not None
 
 
 def _folded(text: str) -> str:

@@ -1,6 +1,6 @@
-"""The words of the filter language: what each stands for, an example of each, and how figures are written in it.
+"""Words of the filter language: the meaning and an example of each, and the notation of figures.
 
-This is the one list: the parser, the help, the completion and the documentation read it.
+This is the only list: the parser, the help, the completion and the documentation read it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ Unit = Literal["", "dollars", "seconds", "tokens", "share"]
 
 
 class FilterField(Struct, frozen=True, kw_only=True):
-    """A word of the filter language."""
+    """Word of the filter language."""
 
     name: str
     kind: FieldKind
-    """A ``flag`` stands alone, a ``number`` is compared, a ``value`` is one of some names, a ``text`` is looked for."""
+    """Kind of the field: a ``flag`` has no value, a ``number`` is compared, a ``value`` is a name, a ``text`` is
+    searched for.
+    """
     about: str
     example: str
     values: tuple[str, ...] = ()
-    """All that a value can be, where that is fixed."""
+    """All possible values, if they are fixed."""
     unit: Unit = ""
     counts: bool = False
-    """A number that alone means above 0: ``faults``."""
+    """True if the number without a comparison means above 0: ``faults``."""
 
 
 def _flag(name: str, about: str) -> FilterField:
@@ -48,7 +50,7 @@ def _text(name: str, about: str, example: str) -> FilterField:
 
 
 STATUSES = (*OUTCOMES, "completed")
-"""What `status:` can be: the outcomes, and ``completed`` for every attempt that came to its end."""
+"""Values of `status:`: the outcomes, and ``completed`` for every attempt that ended normally."""
 
 FIELDS: tuple[FilterField, ...] = (
     _flag("right", "full marks"),
@@ -105,16 +107,16 @@ FIELDS: tuple[FilterField, ...] = (
     _text("prompt", "full text of the prompts of systems that are not ours", "prompt:summarize"),
     _text("error", "full text of errors, and of why it did not complete; alone: troubled", 'error:"timed out"'),
 )
-BY_NAME: dict[str, FilterField] = {one.name: one for one in FIELDS}
+BY_NAME: dict[str, FilterField] = {field.name: field for field in FIELDS}
 TEXTS = {"error": "reason"}
-"""Text fields that a search for words has another name for."""
+"""Text fields to which a search for words gives another name."""
 ALIASES = {"outcome": "status", "errors": "troubled", "correct": "right", "incorrect": "wrong"}
-"""Other words that are understood."""
+"""Synonyms of fields."""
 
-GOLD = frozenset(one.name for one in FIELDS if one.name.startswith("gold_"))
-"""Fields that say nothing of a question whose gold documents are not known."""
+GOLD = frozenset(field.name for field in FIELDS if field.name.startswith("gold_"))
+"""Fields that are unknown if the question's gold documents are not known."""
 FACTS = GOLD | frozenset("steps hops repeated failed_calls failed_searches faults note".split())
-"""Fields that are answered from an attempt's facts."""
+"""Fields whose values are in an attempt's facts."""
 
 GOLD_PHRASES: tuple[tuple[str, str, str], ...] = (
     ("gold found", "gold_found>0", "a search found a gold document"),
@@ -129,7 +131,7 @@ GOLD_PHRASES: tuple[tuple[str, str, str], ...] = (
     ("gold rank<=", "", "the best rank of one: gold rank<=5"),
     ("gold hop=", "", "the search that found one first: gold hop=1"),
 )
-"""What can be said of gold in words, the same by its fields, and what it means."""
+"""Phrases about gold, the equivalent expression by fields, and their meaning."""
 EXAMPLES: tuple[tuple[str, str], ...] = (
     ("wrong and hops>3 and gold not seen", "wrong, more than 3 searches, no gold document in a prompt"),
     ("wrong and gold found and gold not seen", "wrong: gold was found and never shown to the model"),
@@ -147,7 +149,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("marked or noted", "what readers marked or wrote about"),
     ("note:trace_full", "a kind of note that the run left"),
 )
-"""Expressions, and what each lists."""
+"""Example expressions, and the attempts that each lists."""
 
 _SIZES: dict[Unit, dict[str, float]] = {
     "": {"": 1},
@@ -167,15 +169,15 @@ _WRITTEN: dict[Unit, str] = {
 
 
 def read_figure(text: str, unit: Unit) -> float | None:
-    """A figure as it is typed, in seconds, dollars, tokens; ``None``: it is no figure of this unit."""
-    found = _FIGURE.fullmatch(text.casefold())
-    if found is None:
+    """Parse a figure as it is typed, in seconds, dollars or tokens; ``None`` if it is no figure of this unit."""
+    match = _FIGURE.fullmatch(text.casefold())
+    if match is None:
         return None
-    before, number, after = found.groups()
-    size = _SIZES[unit].get(before or after)
-    return None if size is None or (before and after) else float(number) * size
+    prefix, number, suffix = match.groups()
+    size = _SIZES[unit].get(prefix or suffix)
+    return None if size is None or (prefix and suffix) else float(number) * size
 
 
 def how_written(unit: Unit) -> str:
-    """How a figure of this unit is typed, in words."""
+    """Describe how a figure of this unit is typed."""
     return _WRITTEN[unit]

@@ -1,6 +1,6 @@
-"""Attempts read with their hops: many at once, on a connection of one's own.
+"""Reading attempts with their hops: many at once, on a separate connection.
 
-A viewer reads a screenful at a time in a thread, beside what the rest of it reads.
+A viewer reads a screenful at a time in a thread, in parallel to its other reads.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ragrounds.evals.trace.traces import TracedCall
 
 
 class HopsOfAttempt(Struct, frozen=True, kw_only=True):
-    """An attempt with its hops and, where it is not right, the likely cause."""
+    """Attempt with its hops and, if it is not right, the likely cause."""
 
     summary: AttemptSummary
     attempt: Attempt | None
-    """``None``: not made yet, or damaged."""
+    """The attempt; ``None`` if it was not made yet, or is damaged."""
     calls: tuple[TracedCall, ...] = ()
     hops: tuple[Hop, ...] = ()
     scores: tuple[Score, ...] = ()
@@ -39,33 +39,35 @@ class HopsOfAttempt(Struct, frozen=True, kw_only=True):
 
 
 class HopReader:
-    """Reads attempts with their hops. One thread at a time may use it."""
+    """Reader of attempts with their hops. One thread at a time may use it."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._reader = AttemptReader()
 
     def read(self, summaries: Sequence[AttemptSummary], only_gold: bool = True) -> list[HopsOfAttempt]:
-        """These attempts, in this order.
+        """Read these attempts, in this order.
 
         Args:
             summaries: rows of the pages.
-            only_gold: derive the fate of gold passages alone, which is enough for a line.
+            only_gold: derive the fate of gold passages alone, which is enough for a row of a list.
         """
-        read: dict[int, HopsOfAttempt] = {}
+        with_hops: dict[int, HopsOfAttempt] = {}
         with self._pages.connect() as connection:
-            for run in {one.run.id: one.run for one in summaries}.values():
-                mine = [one for one in summaries if one.run.id == run.id]
-                places = [(one.question.id, one.epoch) for one in mine]
+            for run in {summary.run.id: summary.run for summary in summaries}.values():
+                run_summaries = [summary for summary in summaries if summary.run.id == run.id]
+                attempt_keys = [(summary.question.id, summary.epoch) for summary in run_summaries]
                 number, scores = self._pages.number(run), dict[tuple[str, int], list[Score]]()
-                made = self._reader.read(connection, run, number, places)
-                for row in score_rows_of(connection, number, sorted({question for question, _ in places})):
+                attempts = self._reader.read(connection, run, number, attempt_keys)
+                for row in score_rows_of(connection, number, sorted({question for question, _ in attempt_keys})):
                     with suppress(DamagedRecord):
                         scores.setdefault((row.question_id, row.epoch), []).append(score_of(run, row))
-                for one, place in zip(mine, places, strict=True):
-                    attempt, traced = made.get(place, (None, ()))
-                    read[one.index] = _with_hops(one, attempt, traced, tuple(scores.get(place, ())), only_gold)
-        return [read[one.index] for one in summaries]
+                for summary, attempt_key in zip(run_summaries, attempt_keys, strict=True):
+                    attempt, traced = attempts.get(attempt_key, (None, ()))
+                    with_hops[summary.index] = _with_hops(
+                        summary, attempt, traced, tuple(scores.get(attempt_key, ())), only_gold
+                    )
+        return [with_hops[summary.index] for summary in summaries]
 
 
 def _with_hops(
@@ -78,37 +80,39 @@ def _with_hops(
     if attempt is None:
         return HopsOfAttempt(summary=summary, attempt=None)
     hops = hops_of(traced, summary.gold, only_gold)
-    because = cause_of(attempt, traced, summary.question, summary.gold, scores, summary.scorer, hops)
-    return HopsOfAttempt(summary=summary, attempt=attempt, calls=traced, hops=hops, scores=scores, cause=because)
+    cause = cause_of(attempt, traced, summary.question, summary.gold, scores, summary.scorer, hops)
+    return HopsOfAttempt(summary=summary, attempt=attempt, calls=traced, hops=hops, scores=scores, cause=cause)
 
 
 class GoldHop(Struct, frozen=True):
-    """Where an attempt found gold first."""
+    """First search of an attempt that found gold."""
 
     searches: int | None
-    """``None``: not known."""
+    """Number of searches; ``None`` if it is not known."""
     hop: int | None
-    """The first search that found gold, from 1; ``None``: none did."""
+    """Number of the first search that found gold, from 1; ``None`` if none did."""
 
 
 def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
-    """(question id, epoch) → where the attempt found gold first, of all attempts at questions whose gold is known. It
-    is read from the facts of the attempts, which are made first where they lack.
+    """Map (question id, epoch) to the first search that found gold, for all attempts at questions with known gold.
+
+    It is read from the facts of the attempts. Missing facts are derived first.
 
     Raises:
         StopRun: the store cannot be written.
+        DamagedRecord: a row of facts does not match its checksum.
     """
     facts, number = schema.facts.c, pages.number(run)
     rows: list[Mapping[str, Any]] = []
     if pages.store.writable:
         make_facts(pages.store, [run])
     else:
-        rows += (row for some in derived_facts(pages.store, [run]) for row in some if row["gold"])
+        rows += (row for batch in derived_facts(pages.store, [run]) for row in batch if row["gold"])
     with pages.connect() as connection:
-        kept = connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).all()
-    if not all(is_whole_row(schema.facts, row) for row in kept):
+        stored = connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).all()
+    if not all(is_whole_row(schema.facts, row) for row in stored):
         raise DamagedRecord(f"what is known of the searches of {run.id} does not match its checksum", SAVE)
-    rows += (dict(row._mapping) for row in kept)
+    rows += (dict(row._mapping) for row in stored)
     return {
         (row["question_id"], row["epoch"]): GoldHop(
             None if row["gold_found"] is None else row["hops"] + row["failed_searches"], row["gold_hop"]
@@ -118,25 +122,27 @@ def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
 
 
 def may_have_searched(pages: Pages, run: Run) -> bool:
-    """Whether any attempt of a run searched, or used a tool by which it may have."""
+    """Return True if any attempt of a run searched, or used a tool that may have searched."""
     attempts = schema.attempts
     with pages.connect() as connection:
         searched = sa.or_(attempts.c.searches > 0, attempts.c.tool_calls > 0)
-        wanted = sa.select(attempts.c.epoch).where(attempts.c.run == pages.number(run), searched).limit(1)
-        return connection.execute(wanted).first() is not None
+        statement = sa.select(attempts.c.epoch).where(attempts.c.run == pages.number(run), searched).limit(1)
+        return connection.execute(statement).first() is not None
 
 
 def usual_searches(pages: Pages, share: float = 0.95) -> int:
-    """How many searches this share of the attempts needs no more than, by the facts that are kept; 0: none are."""
+    """Return the number of searches that this share of the attempts does not exceed, by the stored facts; 0 without
+    facts.
+    """
     table = schema.facts
-    made = table.c.hops + table.c.failed_searches
+    n_searches = table.c.hops + table.c.failed_searches
     with pages.connect() as connection:
         numbers = [pages.number(run) for run in pages.runs]
-        wanted = sa.select(made, sa.func.count()).where(table.c.run.in_(numbers)).group_by(made)
-        counted = sorted((int(searches), int(count)) for searches, count in connection.execute(wanted))
-    left = share * sum(count for _, count in counted)
-    for searches, count in counted:
-        left -= count
-        if left <= 0:
+        statement = sa.select(n_searches, sa.func.count()).where(table.c.run.in_(numbers)).group_by(n_searches)
+        histogram = sorted((int(searches), int(count)) for searches, count in connection.execute(statement))
+    remaining = share * sum(count for _, count in histogram)
+    for searches, count in histogram:
+        remaining -= count
+        if remaining <= 0:
             return searches
     return 0

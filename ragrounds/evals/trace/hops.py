@@ -1,11 +1,12 @@
-"""The hops of an attempt: what each of its searches asked and found, and what became of that.
+"""Hops of an attempt: the query and the results of each search, and whether later prompts contain them.
 
 A hop is a search that gave a result or failed, in the order of the calls. Whether a passage was seen is derived from
-the prompts that were recorded after it: a passage is in a prompt where its text stands in a message, whole or, cut to
-the model's window, its beginning. Gold is by document or passage id.
+the prompts that were recorded after the search: a passage is in a prompt if a message contains its text, whole or, cut
+to the model's window, its beginning. Gold is identified by document or passage id.
 
-What a system of somebody's own has read is told at its end, where nothing has heard the search itself. Its place among
-the calls is not known then: every prompt of the attempt is looked into, and a passage that is in none is *not known*.
+A user's system reports its own searches at the end of the attempt, if the searches themselves could not be recorded.
+Their position among the calls is then unknown: every prompt of the attempt is searched, and a passage that is in none
+is *not known*.
 """
 
 from __future__ import annotations
@@ -21,81 +22,83 @@ from ragrounds.base.records import Attempt, Gold, Noted, Passage
 from ragrounds.evals.trace.traces import TracedCall
 
 Fate = Literal["seen", "cut", "not seen", "not known"]
-"""What became of a passage: whole in a later prompt, its beginning in one, in none; or that cannot be told."""
+"""Fate of a passage: whole in a later prompt, only its beginning in one, in none, or not known."""
 FATES: tuple[Fate, ...] = ("seen", "cut", "not seen", "not known")
-"""All of them, the best first."""
+"""All fates, the best first."""
 SYSTEMS_OWN = "the system's own"
 """The corpus of a search inside a foreign system's process."""
 PROVIDERS_OWN = "the provider's own"
-"""That of a search which a provider made inside a model call: that call saw what was found, and no prompt holds it."""
+"""Corpus of a search that a provider made inside a model call: that call saw the results, and no prompt contains them.
+"""
 
 
 class FoundPassage(Struct, frozen=True, kw_only=True):
-    """A passage as one search found it."""
+    """Passage as one search found it."""
 
     passage: Passage
     rank: int
-    """From 1."""
+    """Rank among the search's results, from 1."""
     gold: bool
     new: bool
-    """No earlier search of the attempt found it."""
+    """True if no earlier search of the attempt found it."""
     fate: Fate
     prompts: tuple[int, ...] = ()
-    """The later model calls whose prompts held it, by their places among the calls of the attempt."""
+    """Indices of the later model calls whose prompts contain the passage, among the calls of the attempt."""
     cut_in: tuple[int, ...] = ()
-    """Those of `prompts` that held only its beginning."""
+    """Elements of `prompts` that contain only its beginning."""
 
 
 class Hop(Struct, frozen=True, kw_only=True):
     """One search of an attempt."""
 
     number: int
-    """From 1."""
+    """Number of the hop, from 1."""
     call: int
-    """Its place among the calls of the attempt, from 0."""
+    """Index among the calls of the attempt, from 0."""
     traced: TracedCall
     query: str
-    """Empty: the journal does not hold it."""
+    """Query; empty if it is not in the journal."""
     repeats: int | None
-    """The earlier hop that asked the same, case and white space apart; ``None``: none did."""
+    """Number of the earlier hop with the same query, ignoring case and white space; ``None`` if there was none."""
     found: tuple[FoundPassage, ...]
     error: str
     untimed: bool = False
-    """A system told of it at its end: which calls came after it is not known."""
+    """True if a system reported the search at its end: the calls that came after it are then not known."""
 
     @property
     def gold_ranks(self) -> tuple[int, ...]:
-        """The ranks of gold passages, best first."""
-        return tuple(one.rank for one in self.found if one.gold)
+        """Return the ranks of gold passages, best first."""
+        return tuple(passage.rank for passage in self.found if passage.gold)
 
     @property
     def new(self) -> int:
-        """Passages that no earlier search of the attempt found."""
-        return sum(one.new for one in self.found)
+        """Return the number of passages that no earlier search of the attempt found."""
+        return sum(passage.new for passage in self.found)
 
 
 NOT_HEARD = "no_search_heard"
 NOT_HEARD_WORDS = "no search was recorded, and searches inside its own process may be missing"
-"""The note of an attempt of a foreign system that told of no search, and in whose recorded calls none stood."""
+"""Note of an attempt of a foreign system that reported no search and has none among its recorded calls."""
 _BEGINNING = 80
-"""Characters by which a passage that was cut is known again."""
+"""Number of characters by which a truncated passage is recognized."""
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
-"""How JSON writes a letter that it does not write as it is."""
+"""Escaped letter in JSON."""
 
 
 def searches_unknown(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
-    """Why it is not known whether an attempt without a recorded search made one; empty: its calls say that it did not.
+    """Explain why it is not known whether an attempt without a recorded search made one; empty if its calls show that
+    it did not.
 
     Args:
         attempt: without hops.
-        calls: of it, all that were recorded.
+        calls: all its recorded calls.
     """
     messages = [message for call in calls if call.asked is not None for message in call.asked.messages]
-    asked = [tool.name for call in calls if call.reply for tool in call.reply.calls]
-    asked += [tool.name for message in messages for tool in message.calls]
-    asked += [call.call.actor for call in calls if call.call.kind == "tool"]
-    if asked or any(message.role == "tool" for message in messages):
-        names = f" {', '.join(list(dict.fromkeys(asked))[:3])}" if asked else ""
+    tool_names = [tool.name for call in calls if call.reply for tool in call.reply.calls]
+    tool_names += [tool.name for message in messages for tool in message.calls]
+    tool_names += [call.call.actor for call in calls if call.call.kind == "tool"]
+    if tool_names or any(message.role == "tool" for message in messages):
+        names = f" {', '.join(list(dict.fromkeys(tool_names))[:3])}" if tool_names else ""
         return f"it called tools{names}; whether they searched is not known"
     if any(isinstance(event, Noted) and event.what == NOT_HEARD for event in attempt.events):
         return f"{NOT_HEARD_WORDS}: whether it searched is not known"
@@ -105,105 +108,114 @@ def searches_unknown(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
 
 
 def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) -> tuple[Hop, ...]:
-    """The hops among all calls of an attempt.
+    """Return the hops among all calls of an attempt.
 
     Args:
         calls: in their order.
         gold: of the question.
-        only_gold: look into the prompts for gold passages alone: the fate of every other one says nothing.
+        only_gold: search the prompts for gold passages alone; the fate of all other passages is then meaningless.
     """
-    prompts = [(place, _Prompt(call)) for place, call in enumerate(calls) if call.asked is not None]
+    prompts = [(index, _Prompt(call)) for index, call in enumerate(calls) if call.asked is not None]
     replied = any(call.call.kind == "model" and not call.call.error for call in calls)
-    golden, known, asked = set(gold.documents), set[str](), dict[str, int]()
+    golden, found_ids, first_asked = set(gold.documents), set[str](), dict[str, int]()
     hops: list[Hop] = []
-    for place, call in enumerate(calls):
+    for index, call in enumerate(calls):
         if call.call.kind != "search":
             continue
         number, query = len(hops) + 1, call.searched.query if call.searched else ""
-        untimed = _is_untimed(call, calls[place + 1 :])
-        later = [(at, prompt) for at, prompt in prompts if untimed or at > place]
+        untimed = _is_untimed(call, calls[index + 1 :])
+        later_prompts = [(prompt_index, prompt) for prompt_index, prompt in prompts if untimed or prompt_index > index]
         inside = call.searched is not None and call.searched.corpus == PROVIDERS_OWN
-        otherwise: Fate = "not known" if untimed or inside or (replied and not prompts) else "not seen"
-        found = tuple(
-            _found(passage, rank, is_gold(passage, golden), passage.id not in known, later, only_gold, otherwise)
+        fate_if_absent: Fate = "not known" if untimed or inside or (replied and not prompts) else "not seen"
+        passages = tuple(
+            _found_passage(
+                passage,
+                rank,
+                is_gold(passage, golden),
+                passage.id not in found_ids,
+                later_prompts,
+                only_gold,
+                fate_if_absent,
+            )
             for rank, passage in enumerate(call.passages, 1)
         )
-        known.update(passage.id for passage in call.passages)
-        plain = plain_query(query)
+        found_ids.update(passage.id for passage in call.passages)
+        plain_text = plain_query(query)
         hops.append(
             Hop(
                 number=number,
-                call=place,
+                call=index,
                 traced=call,
                 query=query,
-                repeats=asked.get(plain) if plain else None,
-                found=found,
+                repeats=first_asked.get(plain_text) if plain_text else None,
+                found=passages,
                 error=call.call.error,
                 untimed=untimed,
             )
         )
-        asked.setdefault(plain, number)
+        first_asked.setdefault(plain_text, number)
     return tuple(hops)
 
 
 def _is_untimed(call: TracedCall, after: Sequence[TracedCall]) -> bool:
-    """Whether a system told of a search at its end: in no node, and behind every model call."""
-    own = call.searched is not None and call.searched.corpus == SYSTEMS_OWN
-    return own and not call.call.node and not any(one.call.kind == "model" for one in after)
+    """Return True if a system reported the search at its end: outside every node, and after every model call."""
+    is_systems_own = call.searched is not None and call.searched.corpus == SYSTEMS_OWN
+    return is_systems_own and not call.call.node and not any(later_call.call.kind == "model" for later_call in after)
 
 
 def is_gold(passage: Passage, golden: set[str]) -> bool:
-    """Whether a passage is one of the gold documents, or a part of one."""
+    """Return True if a passage is one of the gold documents, or a part of one."""
     return passage.document in golden or passage.id in golden
 
 
 def plain_query(query: str) -> str:
-    """A query without what does not make it another one: case and white space."""
+    """Return a query without differences in case and white space."""
     return " ".join(query.casefold().split())
 
 
-def _found(
+def _found_passage(
     passage: Passage,
     rank: int,
     gold: bool,
     new: bool,
-    later: Sequence[tuple[int, _Prompt]],
+    later_prompts: Sequence[tuple[int, _Prompt]],
     only_gold: bool,
-    otherwise: Fate,
+    fate_if_absent: Fate,
 ) -> FoundPassage:
-    whole: list[int] = []
+    seen_whole: list[int] = []
     cut: list[int] = []
     if passage.text.strip() and (gold or not only_gold):
         flat = _flat(passage.text)
-        for at, prompt in later:
-            held = prompt.holds(passage.text, flat)
-            (whole if held == "seen" else cut if held == "cut" else []).append(at)
+        for prompt_index, prompt in later_prompts:
+            fate = prompt.holds(passage.text, flat)
+            (seen_whole if fate == "seen" else cut if fate == "cut" else []).append(prompt_index)
     return FoundPassage(
         passage=passage,
         rank=rank,
         gold=gold,
         new=new,
-        fate="seen" if whole else "cut" if cut else otherwise,
-        prompts=tuple(sorted((*whole, *cut))),
+        fate="seen" if seen_whole else "cut" if cut else fate_if_absent,
+        prompts=tuple(sorted((*seen_whole, *cut))),
         cut_in=tuple(cut),
     )
 
 
 class _Prompt:
-    """What a model call was asked. A passage may stand in it as it is, with its white space changed, or escaped inside
-    the JSON of a tool's answer."""
+    """Prompt of a model call. A passage may be in it verbatim, with changed white space, or escaped inside the JSON of
+    a tool's answer.
+    """
 
     def __init__(self, call: TracedCall) -> None:
-        self._asked = call.asked
+        self._request = call.asked
 
     @cached_property
     def text(self) -> str:
-        asked = self._asked
-        return "\n".join([*(message.content for message in asked.messages), asked.prefix]) if asked else ""
+        request = self._request
+        return "\n".join([*(message.content for message in request.messages), request.prefix]) if request else ""
 
     @cached_property
     def forms(self) -> tuple[str, ...]:
-        """The text with single spaces: as it is and, where JSON may stand in it, as that is read."""
+        """Return the text with single spaces: verbatim and, if it may contain JSON, also with escapes decoded."""
         flat = _flat(self.text)
         if "\\" not in flat:
             return (flat,)
@@ -211,17 +223,21 @@ class _Prompt:
         return flat, _flat(read.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
     def holds(self, text: str, flat: str) -> Fate:
-        """Whether a passage's text stands here whole, only its beginning, or not at all; `flat` is it with single
-        spaces."""
-        if text in self.text or any(flat in form for form in self.forms):  # prompts are long: as it is first
+        """Return whether the prompt contains a passage's text whole, only its beginning, or not at all.
+
+        `flat` is the text with single spaces.
+        """
+        if text in self.text or any(
+            flat in form for form in self.forms
+        ):  # prompts are long, so the verbatim test comes first
             return "seen"
         return "cut" if any(flat[:_BEGINNING] in form for form in self.forms) else "not seen"
 
 
-def _letter(found: re.Match[str]) -> str:
-    if found[1]:
-        return chr(int(found[1], 16))
-    return {"n": "\n", "t": "\t", "r": "\r"}.get(found[2], found[2])
+def _letter(match: re.Match[str]) -> str:
+    if match[1]:
+        return chr(int(match[1], 16))
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(match[2], match[2])
 
 
 def _flat(text: str) -> str:

@@ -1,5 +1,6 @@
-"""What is known of a whole run beside its attempts: their sums, the models that replies name, when live corpora were
-searched, and which calls were not recorded."""
+"""Facts of a whole run: sums over its attempts, the models that replies name, the dates of live searches, and the calls
+that were not recorded.
+"""
 
 from __future__ import annotations
 
@@ -28,35 +29,36 @@ from ragrounds.tools.search_notes import LIVE
 
 
 class AttemptTotals(Struct, frozen=True, kw_only=True):
-    """What a run's attempts come to. A sum with an unknown part is ``None``."""
+    """Sums over a run's attempts. A sum with an unknown part is ``None``."""
 
     statuses: dict[str, int]
-    """How many attempts ended in which status; those not made are not counted."""
+    """Number of attempts by status, without attempts that were not made."""
     input: int | None
     output: int | None
     cost_paid: float | None
     cost_uncached: float | None
     seconds: float
-    """Of all attempts, one after the other."""
+    """Sum of the durations of all attempts."""
     counted: dict[str, int]
-    """The sums of :data:`ragrounds.base.records.COUNTED`."""
+    """Sums of :data:`ragrounds.base.records.COUNTED`."""
 
 
 def attempt_totals(store: Store, run: Run) -> AttemptTotals:
-    """The sums over a run's attempts.
+    """Return the sums over a run's attempts.
 
     Raises:
         DamagedRecord: an attempt does not match its checksum.
     """
-    mine = sa.select(*SUMMARY).where(schema.attempts.c.run == store.number(run))
+    statement = sa.select(*SUMMARY).where(schema.attempts.c.run == store.number(run))
     with autocommit(store.engine) as connection:
-        rows = list(whole_attempts(run, connection.execute(mine)))
+        rows = list(whole_attempts(run, connection.execute(statement)))
     columns = dict(zip((column.name for column in SUMMARY), zip(*rows, strict=True), strict=False))
-    made = [status != "not_run" for status in columns.get("status", ())]
+    was_made = [status != "not_run" for status in columns.get("status", ())]
 
     def _sum(name: str) -> float | None:
-        values = list(compress(columns.get(name, ()), made))
-        return None if None in values else math.fsum(values)  # the same in whatever order a database gives them
+        values = list(compress(columns.get(name, ()), was_made))
+        # fsum is exact: the sum does not depend on the order in which a database returns the rows.
+        return None if None in values else math.fsum(values)
 
     tokens = [_sum(name) for name in ("input", "output")]
     return AttemptTotals(
@@ -71,11 +73,11 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
 
 
 ReplyModels = Mapping[str, Mapping[str, int]]
-"""The model asked, as its canonical text → the name in replies → in how many calls."""
+"""The requested model, as its canonical text → the name in replies → the number of calls."""
 
 
 def reply_models(store: Store, runs: Sequence[Run]) -> dict[str, ReplyModels]:
-    """Run id → which models the replies of its attempts name."""
+    """Map each run id to the models that the replies of its attempts name."""
     table, numbered = schema.attempts, schema.runs
     statement = (
         sa.select(numbered.c.id, table.c.models, sa.func.count())
@@ -83,72 +85,84 @@ def reply_models(store: Store, runs: Sequence[Run]) -> dict[str, ReplyModels]:
         .where(numbered.c.id.in_([run.id for run in runs]), table.c.models.is_not(None))
         .group_by(numbered.c.id, table.c.models)
     )
-    found: dict[str, dict[str, Counter[str]]] = {run.id: {} for run in runs}
+    counts_by_run: dict[str, dict[str, Counter[str]]] = {run.id: {} for run in runs}
     with store.engine.connect() as connection:
         for run, models, attempts in connection.execute(statement):
             try:
-                told = msgspec.json.decode(models, type=list[tuple[str, str, int]])
+                named_models = msgspec.json.decode(models, type=list[tuple[str, str, int]])
             except (msgspec.MsgspecError, TypeError) as error:
                 raise DamagedRecord(f"which models answered in {run} does not match its checksum") from error
-            for asked, name, calls in told:
-                found[run].setdefault(asked, Counter())[name] += calls * attempts
-    return {run: {asked: dict(names) for asked, names in counts.items()} for run, counts in found.items()}
+            for requested, name, calls in named_models:
+                counts_by_run[run].setdefault(requested, Counter())[name] += calls * attempts
+    return {
+        run: {requested: dict(names) for requested, names in models.items()} for run, models in counts_by_run.items()
+    }
 
 
 def said_of_models(store: Store, run: Run, answered: ReplyModels) -> list[str]:
-    """What is to be said of a run whose replies name other models than were asked, or several."""
+    """Return messages about a run whose replies name other models than requested, or several."""
     if not other_models(answered):
         return []
-    facts = {asked: _facts(store, run, server_of(asked)) for asked in answered}
+    facts = {model: _server_facts(store, run, server_of(model)) for model in answered}
     return other_models(
-        answered, {asked: [told[name] for name in SERVED if name in told] for asked, told in facts.items()}
+        answered,
+        {
+            model: [server_facts[name] for name in SERVED if name in server_facts]
+            for model, server_facts in facts.items()
+        },
     )
 
 
-def _facts(store: Store, run: Run, server: str) -> Mapping[str, str]:
-    """What a run's server told when it began, or, where it was not asked then, at another time."""
+def _server_facts(store: Store, run: Run, server: str) -> Mapping[str, str]:
+    """Return the facts that a run's server reported when the run began, or at another time if it was not asked then."""
     if server in run.servers:
         return run.servers[server]
-    mark = fingerprint_in(run, server)
-    return next((one.facts for one in known_servers(store.engine, server) if one.fingerprint == mark), {})
+    fingerprint = fingerprint_in(run, server)
+    return next(
+        (candidate.facts for candidate in known_servers(store.engine, server) if candidate.fingerprint == fingerprint),
+        {},
+    )
 
 
-_SAID = (
+_QUERY_NOTES = (
     ("search_refused", "{} had a query that was refused"),
     ("query_cut", "{} had a query cut to the provider's length"),
 )
 
 
 def live_words(store: Store, run: Run) -> str:
-    """When a run's live corpora were searched (UTC), and how many of its attempts had a query that was refused or cut;
-    empty: it has none, or nothing was found yet."""
+    """Return the dates (UTC) on which a run's live corpora were searched, and the number of attempts with a refused or
+    truncated query; empty if the run has no live corpus, or nothing was found yet.
+    """
     tools = run.identity.get("tools")
     listed = [tool.get("corpus") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-    named = dict.fromkeys(str(corpus) for corpus in (run.identity.get("corpus"), *listed) if LIVE in str(corpus))
-    if not named:
+    corpora = dict.fromkeys(str(corpus) for corpus in (run.identity.get("corpus"), *listed) if LIVE in str(corpus))
+    if not corpora:
         return ""
-    corpus = ", ".join(named)
+    corpus = ", ".join(corpora)
     keys: set[bytes] = set()
     kinds: Counter[str] = Counter()
     count = 0
     for attempt in store.attempts(run, skip_damaged=True):
         count += 1
-        made = (call for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error)
-        keys.update(bytes.fromhex(call.key) for call in made)
+        searches = (call for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error)
+        keys.update(bytes.fromhex(call.key) for call in searches)
         kinds.update({event.what for event in attempt.events if isinstance(event, Noted)})
     dates = _days(store, keys)
     if not dates:
         return ""
-    noted = [words.format(f"{kinds[what]:,}") for what, words in _SAID if kinds[what]]
-    said = f" Of its {count:,} attempts, {' and '.join(noted)}." if noted else ""
-    return f"{run.id} searched {corpus}, which changes by itself, on {dates} (UTC).{said}"
+    note_words = [template.format(f"{kinds[kind]:,}") for kind, template in _QUERY_NOTES if kinds[kind]]
+    query_words = f" Of its {count:,} attempts, {' and '.join(note_words)}." if note_words else ""
+    return f"{run.id} searched {corpus}, which changes by itself, on {dates} (UTC).{query_words}"
 
 
 def _days(store: Store, keys: Iterable[bytes]) -> str:
-    """The first and the last day of some calls: ``2026-11-23``, ``2026-11-23 to 2026-11-25``; empty: none is kept."""
-    wanted, table, moments = sorted(keys), schema.calls, list[float]()
+    """Return the first and the last day of some calls: ``2026-11-23``, ``2026-11-23 to 2026-11-25``; empty if none is
+    stored.
+    """
+    sorted_keys, table, moments = sorted(keys), schema.calls, list[float]()
     with store.engine.connect() as connection:
-        for chunk in chunks(wanted):
+        for chunk in chunks(sorted_keys):
             for row in connection.execute(sa.select(*summed_columns(table)).where(table.c.key.in_(chunk))):
                 check_call(row)
                 moments.append(row.at)
@@ -159,45 +173,51 @@ def _days(store: Store, keys: Iterable[bytes]) -> str:
 
 
 _LOOKED_AT = 20
-"""How many attempts of a run are read to say what they did."""
+"""Number of attempts of a run that are read to describe its notes."""
 _NAMED = 3
 
 
 def not_recorded_words(store: Store, run: Run) -> str:
-    """How many calls of a run are not recorded, and what they were; empty: all are, or none was seen to be missing."""
-    table, missed = schema.attempts, schema.attempts.c.unrecorded
-    counted = sa.select(sa.func.count(), sa.func.sum(missed)).where(table.c.run == store.number(run), missed > 0)
+    """Return the number of a run's calls that are not recorded, and their kinds; empty if all seen calls are."""
+    table, n_unrecorded = schema.attempts, schema.attempts.c.unrecorded
+    statement = sa.select(sa.func.count(), sa.func.sum(n_unrecorded)).where(
+        table.c.run == store.number(run), n_unrecorded > 0
+    )
     with store.engine.connect() as connection:
-        attempts, calls = connection.execute(counted).one()
+        attempts, calls = connection.execute(statement).one()
     if not attempts:
         return ""
     kinds: Counter[str] = Counter()
-    for one in _some_attempts(store, run, missed > 0):
-        kinds.update(event.text for event in one.events if isinstance(event, Noted) and event.what == "not_recorded")
-    what = ", ".join(name for name, _ in kinds.most_common(_NAMED)) + (" …" if len(kinds) > _NAMED else "")
+    for attempt in _some_attempts(store, run, n_unrecorded > 0):
+        kinds.update(
+            event.text for event in attempt.events if isinstance(event, Noted) and event.what == "not_recorded"
+        )
+    names = ", ".join(name for name, _ in kinds.most_common(_NAMED)) + (" …" if len(kinds) > _NAMED else "")
     return (
-        f"{run.id}: {calls:,} calls of {attempts:,} attempts are not recorded ({what}): their cost may be missing, a "
+        f"{run.id}: {calls:,} calls of {attempts:,} attempts are not recorded ({names}): their cost may be missing, a "
         "resumed run makes them again, and --journal replay refuses the run."
     )
 
 
 def unheard_words(run: Run, attempts: Iterable[Attempt]) -> str:
-    """In how many attempts of a system of one's own no call was recorded; empty: in none. Nothing is read for it."""
-    done = [one for one in attempts if one.status == "completed"] if _is_own(run) else []
-    count = sum(not (one.model_calls or one.tool_calls or one.unrecorded) for one in done)
+    """Return the number of attempts of a user's system without a recorded call; empty if every one has a call. It reads
+    nothing from the store.
+    """
+    completed = [attempt for attempt in attempts if attempt.status == "completed"] if _is_users_system(run) else []
+    count = sum(not (attempt.model_calls or attempt.tool_calls or attempt.unrecorded) for attempt in completed)
     if not count:
         return ""
     return (
-        f"{run.id}: no call of a model or tool was recorded in {count:,} of {len(done):,} completed attempts. The "
+        f"{run.id}: no call of a model or tool was recorded in {count:,} of {len(completed):,} completed attempts. The "
         "system makes none, or its client cannot be recorded: then the cost is unknown, and the calls are made again "
         "where the run is."
     )
 
 
 OPTIONS_SEARCHED = "options_in_query"
-"""The note of a search whose query holds options of the question."""
+"""Note of a search whose query contains options of the question."""
 MIXED = "question_of_another"
-"""The note of a call that holds the question of another attempt in flight; its text is that question's id."""
+"""Note of a call that contains the question of another attempt in flight; its text is that question's id."""
 _NOTED = {
     OPTIONS_SEARCHED: "its own queries contained options of the question: retrieval saw more than the question.",
     MIXED: "a call contained the question of another attempt: the system shares state between questions, so answers "
@@ -206,36 +226,44 @@ _NOTED = {
 
 
 def noted_words(store: Store, run: Run) -> Iterator[str]:
-    """What notes say of a system of one's own, as far as its first attempts show: that it searches for options (one
-    that takes the run's context searches without them), that attempts heard of each other."""
-    found = [attempt.events for attempt in _some_attempts(store, run)] if _is_own(run) else []
-    for what, said in _NOTED.items():
-        if count := sum(any(isinstance(one, Noted) and one.what == what for one in each) for each in found):
-            yield f"{run.id}: in {count:,} of the {len(found):,} attempts checked, {said}"
+    """Yield messages about notes of a user's system, as far as its first attempts show: that its queries contain
+    options of the question (a system that takes the run's context searches without them), or that attempts share state.
+    """
+    events_by_attempt = [attempt.events for attempt in _some_attempts(store, run)] if _is_users_system(run) else []
+    for kind, message in _NOTED.items():
+        if count := sum(
+            any(isinstance(event, Noted) and event.what == kind for event in events) for events in events_by_attempt
+        ):
+            yield f"{run.id}: in {count:,} of the {len(events_by_attempt):,} attempts checked, {message}"
 
 
-def _some_attempts(store: Store, run: Run, *which: sa.ColumnElement[bool]) -> Iterator[Attempt]:
-    """The first of a run's attempts for which some conditions hold."""
+def _some_attempts(store: Store, run: Run, *conditions: sa.ColumnElement[bool]) -> Iterator[Attempt]:
+    """Yield the first of a run's attempts for which some conditions hold."""
     table = schema.attempts
-    some = sa.select(table.c.question_id, table.c.epoch).where(table.c.run == store.number(run), *which)
+    statement = sa.select(table.c.question_id, table.c.epoch).where(table.c.run == store.number(run), *conditions)
     with store.engine.connect() as connection:
-        keys = [(row.question_id, row.epoch) for row in connection.execute(some.limit(_LOOKED_AT))]
+        keys = [(row.question_id, row.epoch) for row in connection.execute(statement.limit(_LOOKED_AT))]
     yield from (attempt for key in keys if (attempt := store.attempt(run, *key)) is not None)
 
 
-def _was_unheard(store: Store, now: Run) -> bool:
-    """Whether attempts of a run's system, as its code is, were completed without a call that was seen, in any run: it
-    makes none, or by a client that nobody hears."""
+def _was_unrecorded(store: Store, run: Run) -> bool:
+    """Return True if attempts of a run's system, with its present code, were completed without a recorded call, in any
+    run.
+
+    Such a system makes no calls, or its client cannot be recorded.
+    """
     table = schema.attempts
-    silent = table.c.model_calls == 0, table.c.tool_calls == 0, table.c.status == "completed"
-    code = now.identity.get("graph_code")
-    same = (one for one in store.runs() if (one.agent, one.identity.get("graph_code")) == (now.agent, code))
-    runs = [one for one in same if _is_own(one)]
-    return any(True for run in runs for _ in _some_attempts(store, run, *silent))
+    without_calls = table.c.model_calls == 0, table.c.tool_calls == 0, table.c.status == "completed"
+    code = run.identity.get("graph_code")
+    same_system = (
+        other for other in store.runs() if (other.agent, other.identity.get("graph_code")) == (run.agent, code)
+    )
+    runs = [other for other in same_system if _is_users_system(other)]
+    return any(True for earlier in runs for _ in _some_attempts(store, earlier, *without_calls))
 
 
 def was_heard(events: Iterable[Event]) -> bool:
-    """Whether an attempt made a call that was seen, beside searches inside its process."""
+    """Return True if an attempt has a recorded call, apart from searches inside its process."""
     return any(isinstance(event, Called) and event.call.kind != "search" for event in events)
 
 
@@ -243,19 +271,25 @@ UNHEARD = (
     "no call of it was recorded, and requests by native code in this process can be neither recorded nor blocked. "
     "Without --journal replay its calls are made again"
 )
-"""Why an attempt without a call that was seen is not replayed."""
+"""Explanation why an attempt without a recorded call is not replayed."""
 
 
-def _is_own(run: Run) -> bool:
+def _is_users_system(run: Run) -> bool:
     return run.identity.get("tier") == "own"
 
 
 def check_replayable(store: Store, run: Run, sealed: Callable[[], bool]) -> None:
-    """Check that a replay of a run can be held back from sending what nobody hears. `sealed`: whether nothing that its
-    system sends unheard leaves. What was heard and is not recorded ends the attempt that asks for it.
+    """Check that a replay of a run can be prevented from sending calls that cannot be recorded.
+
+    A recorded system needs no check: a call that is missing from the journal ends the attempt that makes it.
+
+    Args:
+        store: holds the run.
+        run: to be replayed.
+        sealed: returns True if no unrecorded request of its system can leave the process.
 
     Raises:
-        UserError: calls may have been made that nobody heard.
+        UserError: calls may have been made that were not recorded.
     """
-    if len(store.done(run)) < run.count * run.epochs and _was_unheard(store, run) and not sealed():
+    if len(store.done(run)) < run.count * run.epochs and _was_unrecorded(store, run) and not sealed():
         raise UserError(f"{run.agent} cannot be replayed: {UNHEARD}.")

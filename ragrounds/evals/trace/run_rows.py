@@ -1,6 +1,6 @@
-"""The rows of one run as SQL: question × epoch, with the attempt, its facts and its score where there are any.
+"""Rows of one run as SQL: question × epoch, with the attempt, its facts and its score if they exist.
 
-A statement joins only the tables that it names a column of: one over all rows of a large run is quick by that.
+A statement joins only the tables whose columns it names, so that a statement over all rows of a large run is fast.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Where = sa.ColumnElement[bool]
 Statement = sa.Select[*tuple[Any, ...]]
 
 TROUBLED = ("failed", "capped", "blocked", "paused", "empty")
-"""Outcomes of attempts that did not end as they should."""
+"""Outcomes of attempts that did not end normally."""
 _Q, _A, _F, _S, _N = schema.questions, schema.attempts, schema.facts, schema.scores, schema.notes
 _NUMBERS: dict[str, Column] = {
     "cost": _A.c.cost_uncached,
@@ -49,7 +49,7 @@ _NUMBERS: dict[str, Column] = {
     "input": _A.c.input,
     "output": _A.c.output,
     "newest": _A.c.at,
-    # Imported ones were never measured.
+    # Imported attempts have no measured time.
     "time": sa.case((sa.or_(_A.c.seconds != 0, _A.c.at != 0), _A.c.seconds), else_=sa.null()),
     **{name: _A.c[name] for name in COUNTED},
     **{column.name: column for column in _F.c if not column.primary_key and column.name not in ("at", "gold", "notes")},
@@ -60,7 +60,7 @@ _NUMBERS: dict[str, Column] = {
 
 
 class _Grouped(Struct, frozen=True):
-    """What of a stored question says its subject."""
+    """Part of a stored question that determines its subject."""
 
     question: _Group
 
@@ -71,38 +71,40 @@ class _Group(Struct, frozen=True):
 
 
 class QuestionSubjects(Struct, frozen=True):
-    """The subjects of a set of questions."""
+    """Subjects of a set of questions."""
 
     names: tuple[str, ...]
     by_position: array[int]
-    """The place in `names`, by the question's position."""
+    """Index in `names`, by the question's position."""
 
 
 def subject(question: Question) -> str:
-    """What tables group a question by: its group, or else the benchmark it is from."""
+    """Return the name by which tables group a question: its group, or else its benchmark."""
     return question.group or question.benchmark
 
 
 class RowNames:
-    """What names in a filter mean in some runs of a store, and which values there are, for completion. Questions never
-    change: what they are grouped by is read once a set."""
+    """Meaning of names in a filter for some runs of a store, and the existing values, for completion.
+
+    Questions never change: the subjects of a set are read once.
+    """
 
     def __init__(self, store: Store, runs: Sequence[Run], numbers: Sequence[int]) -> None:
         self._store, self._runs, self._numbers = store, tuple(runs), tuple(numbers)
         self._subjects: dict[str, QuestionSubjects] = {}
-        self._about = functools.lru_cache(maxsize=8)(self._with_text)
+        self._about = functools.lru_cache(maxsize=8)(self._positions_with_text)
 
     def run_named(self, number: int, test: ValueTest) -> bool:
-        """Whether the run at this place is meant: by its agent, id or benchmark.
+        """Return True if the run at this index is meant, by its agent, id or benchmark.
 
         Raises:
-            FilterError: no run is.
+            FilterError: no run is meant.
         """
-        read: Callable[[Run], str] = _OF_RUN[test.field]
-        return read(self._runs[number]) in chosen_names(test, [read(run) for run in self._runs])
+        run_name: Callable[[Run], str] = _OF_RUN[test.field]
+        return run_name(self._runs[number]) in chosen_names(test, [run_name(run) for run in self._runs])
 
     def positions(self, number: int, test: ValueTest) -> Sequence[int]:
-        """The positions of the questions that are meant, by subject or by their texts.
+        """Return the positions of the questions that are meant, by subject or by their texts.
 
         Raises:
             FilterError: no question of any run has such a subject.
@@ -110,31 +112,35 @@ class RowNames:
         name = self._runs[number].questions
         if test.field == "about":
             return self._about(name, test.value.casefold())
-        known = self.subjects_of(name)
-        everywhere = dict.fromkeys(each for run in self._runs for each in self.subjects_of(run.questions).names)
-        wanted = chosen_names(test, list(everywhere))
-        codes = {code for code, each in enumerate(known.names) if each in wanted}
-        return [position for position, code in enumerate(known.by_position) if code in codes]
+        subjects = self.subjects_of(name)
+        all_names = dict.fromkeys(
+            subject_name for run in self._runs for subject_name in self.subjects_of(run.questions).names
+        )
+        meant = chosen_names(test, list(all_names))
+        codes = {code for code, subject_name in enumerate(subjects.names) if subject_name in meant}
+        return [position for position, code in enumerate(subjects.by_position) if code in codes]
 
     def subjects_of(self, questions: str) -> QuestionSubjects:
-        """The subjects of a set of questions."""
+        """Return the subjects of a set of questions."""
         if questions not in self._subjects:
             names: dict[str, int] = {}
             codes = array("H" if self._count(questions) < 1 << 16 else "L")
             for body in self._bodies(questions):
-                one = msgspec.msgpack.decode(decompress(body), type=_Grouped).question
-                codes.append(names.setdefault(one.group or one.benchmark, len(names)))
+                question = msgspec.msgpack.decode(decompress(body), type=_Grouped).question
+                codes.append(names.setdefault(question.group or question.benchmark, len(names)))
             self._subjects[questions] = QuestionSubjects(tuple(names), codes)
         return self._subjects[questions]
 
     def values(self, field: str) -> list[tuple[str, int]]:
-        """The values of a field and how many rows have each, the most frequent first; of questions the first 200."""
+        """Return the values of a field and the number of rows with each, the most frequent first; of questions the
+        first 200.
+        """
         counted: Counter[str] = Counter()
         statements: dict[str, Statement] = {
-            "status": self._of(_A.c.status),
-            "mark": self._of(_N.c.mark),
-            "author": self._of(_N.c.author),
-            "note": self._of(_F.c.notes),
+            "status": self._value_counts(_A.c.status),
+            "mark": self._value_counts(_N.c.mark),
+            "author": self._value_counts(_N.c.author),
+            "note": self._value_counts(_F.c.notes),
             "question": (
                 sa.select(_Q.c.question_id, sa.literal(len(self._runs)))
                 .where(_Q.c.set == (self._runs[0].questions if self._runs else ""))
@@ -146,30 +152,30 @@ class RowNames:
             if field in _OF_RUN:
                 counted[_OF_RUN[field](run)] += run.count * run.epochs
             elif field == "subject":
-                found = self.subjects_of(run.questions)
-                for code, count in Counter(found.by_position).items():
-                    counted[found.names[code]] += count * run.epochs
+                subjects = self.subjects_of(run.questions)
+                for code, count in Counter(subjects.by_position).items():
+                    counted[subjects.names[code]] += count * run.epochs
         if field in statements:
             with autocommit(self._store.engine) as connection:
                 for name, count in connection.execute(statements[field]):
-                    for each in str(name).split() if field == "note" else filter(None, (str(name),)):
-                        counted[each] += int(count)
+                    for value in str(name).split() if field == "note" else filter(None, (str(name),)):
+                        counted[value] += int(count)
         return counted.most_common()
 
-    def _of(self, column: sa.Column[str]) -> Statement:
+    def _value_counts(self, column: sa.Column[str]) -> Statement:
         return sa.select(column, sa.func.count()).where(column.table.c.run.in_(self._numbers)).group_by(column)
 
     def _count(self, questions: str) -> int:
         return next((run.count for run in self._runs if run.questions == questions), 0)
 
-    def _with_text(self, questions: str, text: str) -> array[int]:
-        found = array("L")
+    def _positions_with_text(self, questions: str, text: str) -> array[int]:
+        positions = array("L")
         for position, body in enumerate(self._bodies(questions)):
-            item = msgspec.msgpack.decode(decompress(body), type=StoredQuestion).question
-            lines = (item.id, subject(item), item.text, *item.options.values())
+            question = msgspec.msgpack.decode(decompress(body), type=StoredQuestion).question
+            lines = (question.id, subject(question), question.text, *question.options.values())
             if text in "\n".join(lines).casefold():
-                found.append(position)
-        return found
+                positions.append(position)
+        return positions
 
     def _bodies(self, questions: str) -> Iterator[bytes]:
         statement = sa.select(_Q.c.body).where(_Q.c.set == questions).order_by(_Q.c.position)
@@ -178,7 +184,7 @@ class RowNames:
 
 
 _SHOWN = 200
-"""Questions that are offered."""
+"""Number of questions that are offered for completion."""
 _OF_RUN: dict[str, Callable[[Run], str]] = {
     "agent": lambda run: run.agent,
     "run": lambda run: run.id,
@@ -187,50 +193,51 @@ _OF_RUN: dict[str, Callable[[Run], str]] = {
 
 
 def chosen_names(test: ValueTest, known: Iterable[str]) -> frozenset[str]:
-    """The names that are meant: the one that is exactly this, else all that hold it; * stands for anything.
+    """Return the names that are meant: the exact match, or else all names that contain the value; * matches anything.
 
     Raises:
-        FilterError: none is.
+        FilterError: none matches.
     """
     names, value = list(dict.fromkeys(known)), test.value.casefold()
-    found = [name for name in names if name.casefold() == value]
-    if not found and not test.exactly:
+    matches = [name for name in names if name.casefold() == value]
+    if not matches and not test.exactly:
         parts = value.split("*")
-        found = [name for name in names if _holds(name.casefold(), parts)]
-    if not found:
+        matches = [name for name in names if _matches_parts(name.casefold(), parts)]
+    if not matches:
         raise no_such(test.field, test, names)
-    return frozenset(found)
+    return frozenset(matches)
 
 
-def _holds(name: str, parts: Sequence[str]) -> bool:
-    """Whether these parts stand in a name one after the other; with more than one, the first begins and the last ends
-    it."""
+def _matches_parts(name: str, parts: Sequence[str]) -> bool:
+    """Return True if a name contains these parts in this order. If there are several, the name starts with the first
+    and ends with the last.
+    """
     if len(parts) == 1:
         return parts[0] in name
     if not name.startswith(parts[0]):
         return False
-    place = len(parts[0])
+    position = len(parts[0])
     for part in parts[1:-1]:
-        place = name.find(part, place)
-        if place < 0:
+        position = name.find(part, position)
+        if position < 0:
             return False
-        place += len(part)
-    return len(name) - place >= len(parts[-1]) and name.endswith(parts[-1])
+        position += len(part)
+    return len(name) - position >= len(parts[-1]) and name.endswith(parts[-1])
 
 
 class RunRows:
-    """The columns of one run, each table joined at its first use.
+    """Columns of one run. Each table is joined at its first use.
 
     Args:
         engine: of the store; only its kind matters.
-        number: the run's place among the runs that are shown.
+        number: the run's index among the runs that are shown.
         key: its number in the store.
         questions: the name of its set of questions.
-        epochs: how often each was asked.
+        epochs: number of times that each question was asked.
         scorers: by preference; the first that has scored an attempt counts.
-        others: scorers of which the first counts where none of the preferred ones has scored an attempt.
-        names: what names mean.
-        texts: which attempts hold some words.
+        others: scorers of which the first counts if no preferred one has scored an attempt.
+        names: the meaning of names in filters.
+        texts: the attempts that contain some words.
     """
 
     def __init__(
@@ -247,46 +254,51 @@ class RunRows:
     ) -> None:
         self._engine, self._number, self._key, self._names, self._texts = engine, number, key, names, texts
         self._set, self._epochs = questions, epochs
-        self._asked = (
+        self._epochs_table = (
             sa.union_all(*(sa.select(sa.literal(epoch).label("epoch")) for epoch in range(epochs))).subquery()
             if epochs > 1
             else None
         )
-        self.epoch: sa.ColumnElement[int] = sa.literal_column("0") if self._asked is None else self._asked.c.epoch
+        self.epoch: sa.ColumnElement[int] = (
+            sa.literal_column("0") if self._epochs_table is None else self._epochs_table.c.epoch
+        )
         self._scores = [(scorer, _S.alias()) for scorer in scorers]
-        self._others = tuple(others)
+        self._other_scorers = tuple(others)
         self._joined: set[str] = set()
 
     @property
     def place(self) -> sa.ColumnElement[int]:
-        """A row's place in the run, from 0."""
+        """Return a row's index in the run, from 0."""
         return _Q.c.position if self._epochs == 1 else _Q.c.position * self._epochs + self.epoch
 
     def of_attempt(self, name: str) -> Column:
-        """A column of the attempt."""
+        """Return a column of the attempt."""
         self._joined.add("attempts")
         return _A.c[name]
 
     def of_facts(self, name: str) -> Column:
-        """A column of the attempt's facts."""
+        """Return a column of the attempt's facts."""
         self._joined.add("facts")
         return _F.c[name]
 
     def of_score(self, name: str) -> Column:
-        """A column of the score: of the first scorer that has scored the attempt, even where its value is missing."""
+        """Return a column of the score by the first scorer of the attempt, even if its value is missing."""
         self._joined.add("scores")
         cases = [(score.c.scorer.is_not(None), score.c[name]) for _, score in self._scores]
-        left = self._left_score(name) if self._others else sa.null()
-        return sa.case(*cases, else_=left) if cases else left
+        fallback = self._other_score(name) if self._other_scorers else sa.null()
+        return sa.case(*cases, else_=fallback) if cases else fallback
 
-    def _left_score(self, name: str) -> Column:
-        """A column of the first of the other scorers. Not joined: it is looked up for the few attempts that need it."""
+    def _other_score(self, name: str) -> Column:
+        """Return a column of the first of the other scorers.
+
+        It is not joined, because only few attempts need it.
+        """
         score = _S.alias()
-        found = sa.select(score.c[name]).where(self._same(score), score.c.scorer.in_(self._others))
-        return found.order_by(score.c.scorer).limit(1).correlate_except(score).scalar_subquery()
+        statement = sa.select(score.c[name]).where(self._same_attempt(score), score.c.scorer.in_(self._other_scorers))
+        return statement.order_by(score.c.scorer).limit(1).correlate_except(score).scalar_subquery()
 
     def outcome(self) -> Column:
-        """The outcome, as :func:`ragrounds.base.records.outcome` decides it; a test compares both."""
+        """Return the outcome, as :func:`ragrounds.base.records.outcome` decides it; a test compares both."""
         status = self.of_attempt("status")
         return sa.case(
             (status.is_(None), "not_run"),
@@ -295,7 +307,7 @@ class RunRows:
         )
 
     def fits(self, wanted: Wanted | None) -> Where:
-        """Whether a row is what an expression chooses; of no expression: all are."""
+        """Return the condition that a row satisfies an expression; without an expression all rows do."""
         match wanted:
             case None:
                 return sa.true()
@@ -319,21 +331,21 @@ class RunRows:
                 return self.text(wanted)
 
     def flag(self, name: str) -> Where:
-        """Whether a flag is set; never unknown."""
+        """Return the condition that a flag is set; it is never NULL."""
         if name == "made":
             return self.of_attempt("status").is_not(None)
         if name == "troubled":
             return self.outcome().in_(TROUBLED)
         if name == "marked":
-            return self._noted(_N.c.mark != "")
+            return self._has_note(_N.c.mark != "")
         if name == "noted":
-            return self._noted(_N.c.text != "")
+            return self._has_note(_N.c.text != "")
         if name not in _SCORED:
             return self.outcome() == name
         return sa.func.coalesce(_SCORED[name](self.number("score")), sa.false())
 
     def number(self, name: str) -> Column:
-        """A figure; NULL: not known."""
+        """Return a figure as a column; NULL if it is not known."""
         if name == "epoch":
             return sa.cast(self.epoch, sa.Float)
         if name == "score":
@@ -343,7 +355,7 @@ class RunRows:
         return sa.type_coerce(column, sa.Float)
 
     def named(self, test: ValueTest) -> Where:
-        """Whether a name fits."""
+        """Return the condition that a name matches."""
         value = test.value
         if test.field in ("agent", "run", "benchmark"):
             return sa.true() if self._names.run_named(self._number, test) else sa.false()
@@ -353,77 +365,87 @@ class RunRows:
             exact = sa.or_(_Q.c.question_id == value, _Q.c.question_id.endswith(f"/{value}", autoescape=True))
             return self._like(_Q.c.question_id, value) if "*" in value else exact
         if test.field == "status":
-            found = self.of_attempt("status") if value == "completed" else self.outcome()
-            return sa.func.coalesce(found == value, sa.false())
+            state = self.of_attempt("status") if value == "completed" else self.outcome()
+            return sa.func.coalesce(state == value, sa.false())
         if test.field == "prediction":
             read = self.of_score("prediction")
             return sa.func.coalesce(sa.func.lower(read) == value.lower(), sa.false())
         if test.field == "reason":
-            return self._held(self.of_attempt("reason"), value)
+            return self._contains(self.of_attempt("reason"), value)
         if test.field == "note":
             notes = self.of_facts("notes")
-            held = sa.func.coalesce(notes.contains(f" {value} ", autoescape=True), sa.false())
-            return held if test.exactly else self._held(notes, value)
+            matches = sa.func.coalesce(notes.contains(f" {value} ", autoescape=True), sa.false())
+            return matches if test.exactly else self._contains(notes, value)
         column = {"mark": _N.c.mark, "author": _N.c.author, "noted": _N.c.text}[test.field]
         if test.exactly or test.field == "mark":
-            return self._noted(sa.func.lower(column) == value.lower())
-        return self._noted(self._held(column, value))
+            return self._has_note(sa.func.lower(column) == value.lower())
+        return self._has_note(self._contains(column, value))
 
     def text(self, test: TextTest) -> Where:
-        """Whether the attempt's texts hold some words."""
-        found = self._texts.questions(self._number, test)
-        if self._asked is None:
-            return self.among(_Q.c.question_id, found.get(0, ()))
-        each = (sa.and_(self.epoch == epoch, self.among(_Q.c.question_id, ids)) for epoch, ids in found.items())
-        return sa.or_(sa.false(), *each)
+        """Return the condition that the attempt's texts contain some words."""
+        ids_by_epoch = self._texts.questions(self._number, test)
+        if self._epochs_table is None:
+            return self.among(_Q.c.question_id, ids_by_epoch.get(0, ()))
+        conditions = (
+            sa.and_(self.epoch == epoch, self.among(_Q.c.question_id, ids)) for epoch, ids in ids_by_epoch.items()
+        )
+        return sa.or_(sa.false(), *conditions)
 
     def among(self, column: Column, values: Sequence[int] | Sequence[str]) -> Where:
-        """Whether a number or a text is one of many; however many, they are one parameter."""
+        """Return the condition that a number or a text is one of many; they are one parameter of the statement, however
+        many.
+        """
         if not values:
             return sa.false()
         return dialect_of(self._engine).among(column, values)
 
     def unknown(self) -> tuple[Where, Where, Where, Where]:
-        """Of an attempt that was made: whether its facts are not known; else whether the gold documents
-        of its question are not; else whether its searches are not; else whether its prompts are not."""
-        made = self.of_attempt("status").is_not(None)
+        """Return four conditions for attempts that were made, each excluding the ones before it.
+
+        They are: its facts are not known; the gold documents of its question are not known; its searches are not known;
+        its prompts are not known.
+        """
+        was_made = self.of_attempt("status").is_not(None)
         current = self.of_facts("steps").is_not(None)
-        gold, found, seen = (self.of_facts(name) for name in ("gold", "gold_found", "gold_seen"))
+        gold, gold_found, gold_seen = (self.of_facts(name) for name in ("gold", "gold_found", "gold_seen"))
         return (
-            sa.and_(made, sa.not_(current)),
-            sa.and_(made, current, gold.is_(None)),
-            sa.and_(made, current, gold.is_not(None), found.is_(None)),
-            sa.and_(made, current, found.is_not(None), seen.is_(None)),
+            sa.and_(was_made, sa.not_(current)),
+            sa.and_(was_made, current, gold.is_(None)),
+            sa.and_(was_made, current, gold.is_not(None), gold_found.is_(None)),
+            sa.and_(was_made, current, gold_found.is_not(None), gold_seen.is_(None)),
         )
 
     def in_order(self) -> list[sa.ColumnElement[int]]:
-        """The columns by which rows are in the order asked."""
-        return [_Q.c.position] if self._asked is None else [_Q.c.position, self.epoch]
+        """Return the columns that sort rows in the order in which the questions were asked."""
+        return [_Q.c.position] if self._epochs_table is None else [_Q.c.position, self.epoch]
 
     def select(self, *columns: Column) -> Statement:
-        """A statement for these columns, over all rows of the run. Columns are asked for before it is made."""
+        """Return a statement for these columns, over all rows of the run.
+
+        Columns have to be requested before the statement is built, because each request adds its table.
+        """
         return sa.select(*columns).select_from(self._source()).where(_Q.c.set == self._set)
 
     def _source(self) -> sa.FromClause:
         joined: sa.FromClause = _Q
-        if self._asked is not None:
-            joined = sa.join(joined, self._asked, sa.true())
+        if self._epochs_table is not None:
+            joined = sa.join(joined, self._epochs_table, sa.true())
         if self._joined & {"attempts", "facts"}:
-            joined = joined.outerjoin(_A, self._same(_A))
+            joined = joined.outerjoin(_A, self._same_attempt(_A))
         if "facts" in self._joined:
-            joined = joined.outerjoin(_F, sa.and_(self._same(_F), _F.c.at == _A.c.at))
+            joined = joined.outerjoin(_F, sa.and_(self._same_attempt(_F), _F.c.at == _A.c.at))
         for scorer, score in self._scores if "scores" in self._joined else ():
-            joined = joined.outerjoin(score, sa.and_(self._same(score), score.c.scorer == scorer))
+            joined = joined.outerjoin(score, sa.and_(self._same_attempt(score), score.c.scorer == scorer))
         return joined
 
-    def _same(self, table: sa.FromClause) -> Where:
-        same = sa.and_(table.c.run == self._key, table.c.question_id == _Q.c.question_id)
-        return sa.and_(same, table.c.epoch == self.epoch)
+    def _same_attempt(self, table: sa.FromClause) -> Where:
+        same_question = sa.and_(table.c.run == self._key, table.c.question_id == _Q.c.question_id)
+        return sa.and_(same_question, table.c.epoch == self.epoch)
 
-    def _noted(self, condition: Where) -> Where:
-        return sa.exists().where(self._same(_N), condition).correlate_except(_N)
+    def _has_note(self, condition: Where) -> Where:
+        return sa.exists().where(self._same_attempt(_N), condition).correlate_except(_N)
 
-    def _held(self, column: Column, value: str) -> Where:
+    def _contains(self, column: Column, value: str) -> Where:
         text = sa.func.coalesce(column, "")
         return self._like(text, f"*{value}*") if "*" in value else text.icontains(value, autoescape=True)
 
@@ -445,13 +467,13 @@ _SCORED: dict[str, Callable[[sa.ColumnElement[float]], Where]] = {
 
 
 def _tables(column: Column) -> Iterable[object]:
-    return {found.table for found in sa.sql.visitors.iterate(column) if isinstance(found, sa.Column)}
+    return {element.table for element in sa.sql.visitors.iterate(column) if isinstance(element, sa.Column)}
 
 
 def scorers_of(connection: sa.Connection, number: int) -> tuple[str, ...]:
-    """The scorers that have scored something in a run, by name."""
+    """Return the scorers that have scored something in a run, by name."""
     names, last = list[str](), ""
-    # One step of the index a scorer: naming none would pass over all scores of the run.
+    # One step in the index for each scorer: a query for all distinct names would scan all scores of the run.
     while True:
         after = sa.select(sa.func.min(_S.c.scorer)).where(_S.c.run == number, _S.c.scorer > last)
         last = connection.execute(after).scalar() or ""
@@ -461,8 +483,8 @@ def scorers_of(connection: sa.Connection, number: int) -> tuple[str, ...]:
 
 
 def score_rows_of(connection: sa.Connection, number: int, questions: Sequence[str]) -> Iterator[Any]:
-    """The rows of all scores of a run at some questions, by the name of the scorer."""
+    """Yield the rows of all scores of a run at some questions, by the name of the scorer."""
     for scorer in scorers_of(connection, number):
         for chunk in chunks(questions):
-            wanted = sa.select(_S).where(_S.c.run == number, _S.c.scorer == scorer, _S.c.question_id.in_(chunk))
-            yield from connection.execute(wanted)
+            statement = sa.select(_S).where(_S.c.run == number, _S.c.scorer == scorer, _S.c.question_id.in_(chunk))
+            yield from connection.execute(statement)

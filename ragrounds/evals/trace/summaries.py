@@ -1,10 +1,10 @@
-"""Summaries of attempts, without text and events, read in pages: what a viewer of very large runs shows.
+"""Summaries of attempts, without text and events, read in pages, for a viewer of very large runs.
 
-The rows of the list are what a run was asked: question × epoch, in the order of the questions, whether answered yet or
-not. So a row's place is plain arithmetic: opening counts nothing, any part is read by key, and rows do not move while a
-run is being made. Only sorting and filtering pass over the whole run, and they hold one number a row.
+The rows of the list are question × epoch, in the order of the questions, whether answered yet or not. So the index of a
+row is plain arithmetic: opening counts nothing, any part is read by key, and rows do not move during a run. Only
+sorting and filtering scan the whole run, and they keep one number for each row in memory.
 
-Every call opens a connection of its own, because a viewer reads from several threads.
+Every call opens a separate connection, because a viewer reads from several threads.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from ragrounds.evals.trace.run_rows import TROUBLED, Column, RowNames, RunRows, 
 from ragrounds.evals.trace.text_search import TextSearch, without_texts
 
 Key = float | str | None
-"""What a row is sorted by."""
+"""Value by which a row is sorted."""
 
 SortBy = str
 _FIGURES = (
     "cost", "model_calls", "time", "tokens", "score", "newest", "paid", "input", "output", "steps", "hops", "repeated",
     "faults", "gold_found", "gold_seen", "gold_rank", "gold_hop", "subject", "question", "status", "agent",
 )  # fmt: skip
-_OWN = {"asked": "as the questions were asked", "newest": "when it was made"}
-SORT_WORDS = {name: _OWN.get(name) or BY_NAME[name].about for name in ("asked", *_FIGURES)}
-"""What attempts can be sorted by, in words."""
+_SPECIAL_SORTS = {"asked": "as the questions were asked", "newest": "when it was made"}
+SORT_WORDS = {name: _SPECIAL_SORTS.get(name) or BY_NAME[name].about for name in ("asked", *_FIGURES)}
+"""Orders of attempts, with a description of each."""
 SORTS: tuple[SortBy, ...] = tuple(SORT_WORDS)
 _BY_NAME = frozenset({"subject", "question", "agent", "status"})
-"""Sorted by names, from A on where figures are highest first; all others are sorted by figures."""
+"""Orders by name, which begin with A; all other orders are by figure, the highest first."""
 
 
 def order_words(sort: SortBy, descending: bool) -> str:
-    """An order in words; empty for the order asked."""
+    """Describe an order; empty for the order in which the questions were asked."""
     if sort == "asked":
         return ""
     ends = ("A", "Z") if sort in _BY_NAME else ("newest", "oldest") if sort == "newest" else ("highest", "lowest")
@@ -61,11 +61,11 @@ def order_words(sort: SortBy, descending: bool) -> str:
 
 
 MARKS = ("right", "wrong", "unscored")
-"""What a score makes of an attempt, as flags of the filter language."""
+"""Results of a score, as flags of the filter language."""
 
 
 class AttemptFacts(Struct, frozen=True, kw_only=True):
-    """What was derived of an attempt when it was first asked for; see the table `facts`."""
+    """Facts that were derived from an attempt when they were first needed; see the table `facts`."""
 
     steps: int
     hops: int
@@ -84,16 +84,18 @@ class AttemptFacts(Struct, frozen=True, kw_only=True):
 
 
 class UnknownFacts(Struct, frozen=True, kw_only=True):
-    """Attempts of which the conditions of a filter can say nothing."""
+    """Number of attempts for which the conditions of a filter are unknown, by reason."""
 
     no_gold: int = 0
-    """The question's gold documents are not known."""
+    """Number of attempts at questions whose gold documents are not known."""
     no_searches: int = 0
-    """Whether they searched is not known."""
+    """Number of attempts for which it is not known whether they searched."""
     no_prompts: int = 0
-    """No recorded prompt tells whether gold was seen: what stood in it is not kept, or says nothing of the passages."""
+    """Number of attempts for which no recorded prompt shows whether gold was seen: its content is not stored, or does
+    not show the passages.
+    """
     no_facts: int = 0
-    """Their facts are still to be derived."""
+    """Number of attempts whose facts are still to be derived."""
 
     def __bool__(self) -> bool:
         return bool(self.no_gold or self.no_searches or self.no_prompts or self.no_facts)
@@ -104,14 +106,14 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
 
     run: Run
     index: int
-    """Its place among all rows, unsorted."""
+    """Row index before sorting."""
     question: Question
     gold: Gold
     epoch: int
     outcome: str
-    """One of :data:`ragrounds.base.records.OUTCOMES`, by the scorer of `scorer`."""
+    """One of :data:`ragrounds.base.records.OUTCOMES`, according to `scorer`."""
     scorer: str
-    """What `value` is by; empty: not scored."""
+    """Scorer of `value`; empty if the attempt is not scored."""
     value: float | None
     prediction: str
     cost_uncached: float | None
@@ -121,30 +123,31 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     seconds: float | None
     at: float | None
     facts: AttemptFacts | None = None
-    """``None``: not made yet, or not derived yet."""
+    """Facts of the attempt; ``None`` if it was not made yet, or they were not derived yet."""
     notes: tuple[AttemptNote, ...] = ()
     """Readers' marks and notes."""
 
     @property
     def wrong(self) -> bool:
-        """Whether it is scored, and below full marks."""
+        """True if the attempt is scored below full marks."""
         return self.value is not None and self.value < 1
 
     @property
     def troubled(self) -> bool:
-        """Whether the attempt failed, was capped or blocked, or paused, or its text is empty."""
+        """True if the attempt failed, was capped, blocked or paused, or its text is empty."""
         return self.outcome in TROUBLED
 
 
 PREFERRED = ("strict", "facts", "mirage", "robust")
-"""Scorers whose score the list shows: the first that an attempt has; where it has none of them, the first of any other
-that it has, by name."""
+"""Scorers whose score the list shows: the first that an attempt has. If it has none of them, the first of any other
+scorer counts, by name.
+"""
 _CHUNK = 400
 _Q = schema.questions
 
 
 class Pages:
-    """The rows of some runs of one store, numbered from 0 over all of them."""
+    """Rows of some runs of one store, numbered from 0 over all of them."""
 
     def __init__(
         self, store: Store, runs: Sequence[Run], scorers: Sequence[str] = PREFERRED, asked: Sequence[str] = ()
@@ -153,7 +156,7 @@ class Pages:
         self.runs = tuple(runs)
         self.scorers = tuple(scorers)
         self.asked = tuple(asked)
-        """The scorers of these that a user named, by preference."""
+        """Scorers of these that a user named, by preference."""
         self._numbers = [store.number(run) for run in runs]
         sizes = [run.count * run.epochs for run in runs]
         self._starts = [0, *itertools.accumulate(sizes)]
@@ -164,65 +167,67 @@ class Pages:
         return self._starts[-1]
 
     def read(self, indices: Iterable[int]) -> list[AttemptSummary]:
-        """The rows at these places, in this order; places beyond the last row are left out."""
-        wanted = list(indices)
-        found: dict[int, AttemptSummary] = {}
+        """Read the rows at these indices, in this order; indices beyond the last row are left out."""
+        requested = list(indices)
+        summaries: dict[int, AttemptSummary] = {}
         by_run: dict[int, list[tuple[int, int]]] = {}
-        for index in {index for index in wanted if 0 <= index < len(self)}:
+        for index in {index for index in requested if 0 <= index < len(self)}:
             number = bisect.bisect_right(self._starts, index) - 1
             position, epoch = divmod(index - self._starts[number], self.runs[number].epochs)
             by_run.setdefault(number, []).append((position, epoch))
         with self.connect() as connection:
-            for number, places in by_run.items():
+            for number, keys in by_run.items():
                 rows = self._rows(connection, number)
-                statement, run_id = rows.select(*_shown(rows)), self.runs[number].id
-                asked = sorted({position for position, _ in places})
-                for start in range(0, len(asked), _CHUNK):
-                    chunk = asked[start : start + _CHUNK]
-                    found_rows = connection.execute(statement.where(_Q.c.position.in_(chunk))).all()
-                    noted = notes_at(connection, run_id, self._numbers[number], [row.question_id for row in found_rows])
-                    for row in found_rows:
+                statement, run_id = rows.select(*_row_columns(rows)), self.runs[number].id
+                positions = sorted({position for position, _ in keys})
+                for start in range(0, len(positions), _CHUNK):
+                    chunk = positions[start : start + _CHUNK]
+                    records = connection.execute(statement.where(_Q.c.position.in_(chunk))).all()
+                    noted = notes_at(connection, run_id, self._numbers[number], [row.question_id for row in records])
+                    for row in records:
                         summary = self._summary(number, row, noted.get((run_id, row.question_id, row.epoch), ()))
-                        found[summary.index] = summary
-        return [found[index] for index in wanted if index in found]
+                        summaries[summary.index] = summary
+        return [summaries[index] for index in requested if index in summaries]
 
     def order(self, where: str = "", sort: SortBy = "asked", descending: bool = True) -> array[int]:
-        """The places of the attempts that `where` chooses (:mod:`ragrounds.evals.trace.attempt_filter`), sorted; those
-        without a figure to sort by are last in either direction.
+        """Return the row indices of the attempts that `where` selects (:mod:`ragrounds.evals.trace.attempt_filter`),
+        sorted. Attempts without a figure to sort by are last in either direction.
 
         Raises:
-            FilterError: the expression cannot be understood, or names what is not there.
+            FilterError: the expression cannot be understood, or uses a name that does not exist.
         """
-        wanted = parse(where)
-        places: array[int] = array("Q")
+        expression = parse(where)
+        indices: array[int] = array("Q")
         keys: list[Key] = []
         with self.connect() as connection:
             for number in range(len(self.runs)):
                 rows = self._rows(connection, number)
-                fits = rows.fits(wanted)
+                fits = rows.fits(expression)
                 if isinstance(fits, sa.False_):
                     continue
                 key = self._sort_key(rows, number, sort)
-                chosen = rows.select(rows.place, *([] if key is None else [key])).where(fits)
+                statement = rows.select(rows.place, *([] if key is None else [key])).where(fits)
                 start = self._starts[number]
                 if key is None:
-                    ordered = chosen.order_by(*rows.in_order())
-                    places.extend(start + place for place in connection.execute(ordered).scalars())
+                    ordered = statement.order_by(*rows.in_order())
+                    indices.extend(start + index for index in connection.execute(ordered).scalars())
                 else:
-                    found = connection.execute(chosen).all()
-                    places.extend(start + row[0] for row in found)
-                    keys.extend(row[1] for row in found)
-        return places if sort == "asked" else self._sorted(places, keys, sort, descending)
+                    records = connection.execute(statement).all()
+                    indices.extend(start + row[0] for row in records)
+                    keys.extend(row[1] for row in records)
+        return indices if sort == "asked" else self._sorted(indices, keys, sort, descending)
 
     def seek(self, where: str, row: int, step: int, order: Sequence[int] | None = None) -> int | None:
-        """The next row behind `row` whose attempt `where` chooses (for `step` -1 the one before), round the end; at
-        last `row` itself. ``None``: there is none.
+        """Return the next row after `row` whose attempt `where` selects, wrapping around at the end; `row` itself comes
+        last.
+
+        With `step` -1 it is the row before. ``None`` if no attempt is selected.
 
         Args:
             where: an expression, such as ``wrong``.
-            row: a place in `order`, or among all rows.
+            row: an index in `order`, or among all rows.
             step: 1 or -1.
-            order: places in the order shown; ``None``: all rows as they were asked.
+            order: row indices in the order shown; ``None``: all rows as they were asked.
 
         Raises:
             FilterError: as :meth:`order`.
@@ -230,16 +235,21 @@ class Pages:
         if parse(where) is None:
             return None
         fitting, total = set(self.order(where)), len(self) if order is None else len(order)
-        ahead = ((row + step * each) % total for each in range(1, total + 1))
-        return next((each for each in ahead if (each if order is None else order[each]) in fitting), None)
+        ahead = ((row + step * distance) % total for distance in range(1, total + 1))
+        return next(
+            (candidate for candidate in ahead if (candidate if order is None else order[candidate]) in fitting), None
+        )
 
     def values(self, field: str) -> list[tuple[str, int]]:
-        """The values that a field of the filter language has here, and how many rows have each, the most frequent
-        first; empty for a field that is not one of names. Of questions the first 200."""
+        """Return the values of a field of the filter language, and the number of rows with each, the most frequent
+        first.
+
+        Empty if the field has no names as values. Of questions it returns the first 200.
+        """
         return self.names.values(field)
 
     def unknown(self, where: str) -> UnknownFacts:
-        """How many attempts the conditions of `where` can say nothing of.
+        """Count the attempts for which the conditions of `where` are unknown.
 
         Raises:
             FilterError: as :meth:`order`.
@@ -251,9 +261,9 @@ class Pages:
         with self.connect() as connection:
             for number in range(len(self.runs)):
                 rows = self._rows(connection, number)
-                counted = [sa.func.sum(sa.case((each, 1), else_=0)) for each in rows.unknown()]
-                found = connection.execute(rows.select(*counted)).one()
-                counts = [count + int(more or 0) for count, more in zip(counts, found, strict=True)]
+                counted = [sa.func.sum(sa.case((condition, 1), else_=0)) for condition in rows.unknown()]
+                run_counts = connection.execute(rows.select(*counted)).one()
+                counts = [count + int(more or 0) for count, more in zip(counts, run_counts, strict=True)]
         no_facts, no_gold, no_searches, no_prompts = counts
         return UnknownFacts(
             no_gold=no_gold if fields & GOLD else 0,
@@ -263,72 +273,78 @@ class Pages:
         )
 
     def with_facts(self, indices: Iterable[int]) -> list[AttemptSummary]:
-        """The rows at these places, as :meth:`read` gives them; facts that attempts among them lack are made first,
-        where the store can be written.
+        """Read the rows at these indices like :meth:`read`, after deriving missing facts if the store can be written.
 
         Raises:
             StopRun: the store cannot be written.
         """
-        wanted = list(indices)
-        read = self.read(wanted)
-        lacking = {(one.run.id, one.question.id, one.epoch) for one in read if one.facts is None and one.at is not None}
-        if not lacking or not self.store.writable:
-            return read
-        make_facts(self.store, self.runs, among=lacking)
-        return self.read(wanted)
+        requested = list(indices)
+        summaries = self.read(requested)
+        without_facts = {
+            (summary.run.id, summary.question.id, summary.epoch)
+            for summary in summaries
+            if summary.facts is None and summary.at is not None
+        }
+        if not without_facts or not self.store.writable:
+            return summaries
+        make_facts(self.store, self.runs, among=without_facts)
+        return self.read(requested)
 
     def backlog(self, where: str, sort: SortBy = "asked") -> int:
-        """How many attempts `where` cannot choose or `sort` cannot place yet, because the facts that they ask for are
-        still to be made, or their texts to be looked through (:meth:`complete`); 0 where they ask for neither.
+        """Count the attempts that cannot be filtered by `where` or sorted by `sort` yet.
+
+        Their facts are still to be derived, or their texts to be searched (:meth:`complete`). 0 if neither is needed.
 
         Raises:
             FilterError: as :meth:`order`.
         """
-        wanted = parse(where)
-        return self._lacking_facts(wanted, sort) + sum(
-            len(self._unread(wanted, number)) for number in range(len(self.runs))
+        expression = parse(where)
+        return self._count_missing_facts(expression, sort) + sum(
+            len(self._unread(expression, number)) for number in range(len(self.runs))
         )
 
     def complete(self, where: str, progress: Progress = lambda step, rows: None, sort: SortBy = "asked") -> None:
-        """Do what :meth:`backlog` counts, the newest run first. It may run in any thread; where `progress` raises to
-        break it off, the next call goes on. Texts are looked through of the attempts that the rest of the expression
-        leaves, and what they hold is remembered as long as the pages are.
+        """Do the work that :meth:`backlog` counts, the newest run first.
+
+        It may run in any thread. If `progress` raises to interrupt it, the next call continues. Only the texts of
+        attempts that satisfy the rest of the expression are searched, and the result is remembered as long as the pages
+        exist.
 
         Raises:
             FilterError: as :meth:`order`.
             StopRun: the store cannot be written.
         """
-        wanted, before = parse(where), 0
-        if self._lacking_facts(wanted, sort):
+        expression, n_searched = parse(where), 0
+        if self._count_missing_facts(expression, sort):
             make_facts(self.store, self.runs, progress)
-        for number in sorted(range(len(self.runs)), key=lambda each: -self.runs[each].created):
-            if unread := self._unread(wanted, number):
-                report = partial(_report_search, progress, before)
-                self._texts.search(number, _text_tests(wanted), unread, report)
-                before += len(unread)
+        for number in sorted(range(len(self.runs)), key=lambda run_number: -self.runs[run_number].created):
+            if unread := self._unread(expression, number):
+                report = partial(_report_search, progress, n_searched)
+                self._texts.search(number, _text_tests(expression), unread, report)
+                n_searched += len(unread)
 
-    def _lacking_facts(self, wanted: Wanted | None, sort: SortBy) -> int:
-        asked = {test.field for test in single_conditions(wanted) if not isinstance(test, TextTest)}
-        if not FACTS & {*asked, sort}:
+    def _count_missing_facts(self, expression: Wanted | None, sort: SortBy) -> int:
+        fields = {test.field for test in single_conditions(expression) if not isinstance(test, TextTest)}
+        if not FACTS & {*fields, sort}:
             return 0
         with self.connect() as connection:
             return len(lacking_facts(connection, self._numbers))
 
-    def _unread(self, wanted: Wanted | None, number: int) -> dict[Place, tuple[float, float]]:
-        """The attempts of a run whose texts are to be looked through."""
-        tests = _text_tests(wanted)
+    def _unread(self, expression: Wanted | None, number: int) -> dict[Place, tuple[float, float]]:
+        """Return the attempts of a run whose texts are still to be searched."""
+        tests = _text_tests(expression)
         if not tests:
             return {}
         with self.connect() as connection:
             rows = self._rows(connection, number)
-            fits = rows.fits(without_texts(wanted))
+            fits = rows.fits(without_texts(expression))
             if isinstance(fits, sa.False_):
                 return {}
-            asked = connection.execute(rows.select(_Q.c.question_id, rows.epoch).where(fits))
-            return self._texts.unread(number, tests, {(row[0], row[1]) for row in asked})
+            candidates = connection.execute(rows.select(_Q.c.question_id, rows.epoch).where(fits))
+            return self._texts.unread(number, tests, {(row[0], row[1]) for row in candidates})
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Run id → outcome → number of attempts. Passes over the whole runs."""
+        """Map run id → outcome → number of attempts. It scans the whole runs."""
         counted: dict[str, dict[str, int]] = {}
         with self.connect() as connection:
             for number, run in enumerate(self.runs):
@@ -339,73 +355,75 @@ class Pages:
         return counted
 
     def subjects(self) -> dict[str, int]:
-        """Subject → number of questions."""
+        """Map each subject to its number of questions."""
         counted: dict[str, int] = {}
         for name in dict.fromkeys(run.questions for run in self.runs):
-            known = self.names.subjects_of(name)
-            for code, count in Counter(known.by_position).items():
-                counted[known.names[code]] = counted.get(known.names[code], 0) + count
+            question_subjects = self.names.subjects_of(name)
+            for code, count in Counter(question_subjects.by_position).items():
+                counted[question_subjects.names[code]] = counted.get(question_subjects.names[code], 0) + count
         return counted
 
     def differing(self, first: int, second: int) -> Iterator[tuple[str, int, int, float, float]]:
-        """Attempts at the same question that one scorer scores differently in two runs (by their place in `runs`).
+        """Yield attempts at the same question that one scorer scores differently in two runs (by their index in
+        `runs`).
 
         Yields:
             Question id, epoch, the first run's row, and both values, in the first run's order.
         """
         epochs, start = self.runs[first].epochs, self._starts[first]
         with self.connect() as connection:
-            # Read one after the other: the database has no index to join two runs' views by.
+            # The runs are read one after the other, because the database has no index to join two runs' views by.
             rows = self._rows(connection, second)
-            known = {
+            second_values = {
                 (row.question_id, row.epoch, row.scorer): row.value
                 for row in connection.execute(rows.select(*_paired(rows)))
             }
             rows = self._rows(connection, first)
             for row in connection.execute(rows.select(*_paired(rows)).order_by(*rows.in_order())):
-                against = known.get((row.question_id, row.epoch, row.scorer))
-                if row.value is not None and against is not None and row.value != against:
-                    yield row.question_id, row.epoch, start + row.position * epochs + row.epoch, row.value, against
+                other_value = second_values.get((row.question_id, row.epoch, row.scorer))
+                if row.value is not None and other_value is not None and row.value != other_value:
+                    yield row.question_id, row.epoch, start + row.position * epochs + row.epoch, row.value, other_value
 
     def row_of(self, run: int, question_id: str, epoch: int = 0) -> int | None:
-        """The place of a question in the run at `run` among `runs`; ``None``: it was not asked there."""
-        chosen = self.runs[run]
-        statement = sa.select(_Q.c.position).where(_Q.c.set == chosen.questions, _Q.c.question_id == question_id)
+        """Return the row index of a question in the run at `run` among `runs`; ``None`` if it was not asked there."""
+        selected = self.runs[run]
+        statement = sa.select(_Q.c.position).where(_Q.c.set == selected.questions, _Q.c.question_id == question_id)
         with self.connect() as connection:
             position = connection.execute(statement).scalar()
-        if position is None or epoch >= chosen.epochs:
+        if position is None or epoch >= selected.epochs:
             return None
-        return int(self._starts[run] + position * chosen.epochs + epoch)
+        return int(self._starts[run] + position * selected.epochs + epoch)
 
     def scores(self, summary: AttemptSummary) -> tuple[Score, ...]:
-        """All scores of an attempt, by the name of the scorer."""
+        """Return all scores of an attempt, by the name of the scorer."""
         with self.connect() as connection:
             rows = score_rows_of(connection, self.number(summary.run), [summary.question.id])
             return tuple(score_of(summary.run, row) for row in rows if row.epoch == summary.epoch)
 
     def number(self, run: Run) -> int:
-        """The number of a run of these in the store."""
+        """Return the store's number of one of these runs."""
         return self._numbers[self.runs.index(run)]
 
     def other_scorers(self) -> tuple[str, ...]:
-        """The scorers, by name, that are not preferred and have scored something: they count where no preferred one has
-        scored an attempt."""
+        """Return the scorers, by name, that are not preferred and have scored something. They count for attempts that
+        no preferred scorer has scored.
+        """
         with self.connect() as connection:
-            found = {scorer for number in self._numbers for scorer in scorers_of(connection, number)}
-        return tuple(sorted(found.difference(self.scorers)))
+            present = {scorer for number in self._numbers for scorer in scorers_of(connection, number)}
+        return tuple(sorted(present.difference(self.scorers)))
 
     def connect(self) -> sa.Connection:
-        """A connection of which every read sees what is committed by then."""
+        """Open a connection whose every read sees the rows that are committed by then."""
         return autocommit(self.store.engine)
 
     def _rows(self, connection: sa.Connection, number: int) -> RunRows:
-        """The rows of a run as SQL; scorers that have scored nothing in it are left out."""
+        """Return the rows of a run as SQL; scorers that have scored nothing in it are left out."""
         run, key = self.runs[number], self._numbers[number]
-        known = scorers_of(connection, key)
-        there = [scorer for scorer in self.scorers if scorer in known]
-        others = sorted(set(known).difference(there))
+        present = scorers_of(connection, key)
+        preferred = [scorer for scorer in self.scorers if scorer in present]
+        remaining = sorted(set(present).difference(preferred))
         engine = self.store.engine
-        return RunRows(engine, number, key, run.questions, run.epochs, there, self.names, self._texts, others)
+        return RunRows(engine, number, key, run.questions, run.epochs, preferred, self.names, self._texts, remaining)
 
     def _sort_key(self, rows: RunRows, number: int, sort: SortBy) -> Column | None:
         if sort == "asked":
@@ -418,93 +436,97 @@ class Pages:
             return _Q.c.question_id
         return _Q.c.position if sort == "subject" else rows.number(sort)
 
-    def _sorted(self, places: array[int], keys: list[Key], sort: SortBy, descending: bool) -> array[int]:
-        """Places by their keys, by their own order where these are equal."""
+    def _sorted(self, indices: array[int], keys: list[Key], sort: SortBy, descending: bool) -> array[int]:
+        """Sort row indices by their keys. Equal keys keep their order."""
         import numpy as np
 
         if sort == "subject":
-            keys = [self._subject_at(place, key) for place, key in zip(places, keys, strict=True)]
+            keys = [self._subject_of_row(index, key) for index, key in zip(indices, keys, strict=True)]
         if sort in _BY_NAME:
-            named = sorted(range(len(places)), key=lambda each: str(keys[each]), reverse=not descending)
-            return array("Q", (places[each] for each in named))
+            positions = sorted(range(len(indices)), key=lambda position: str(keys[position]), reverse=not descending)
+            return array("Q", (indices[position] for position in positions))
         figures = np.array([np.nan if key is None else float(key) for key in keys], dtype=float)
-        order = np.argsort(-figures if descending else figures, kind="stable")  # what is not a number is last
-        return array("Q", np.frombuffer(places, dtype=np.uint64)[order].tobytes()) if len(places) else places
+        # argsort puts NaN last, so that rows without a figure are last in either direction.
+        order = np.argsort(-figures if descending else figures, kind="stable")
+        return array("Q", np.frombuffer(indices, dtype=np.uint64)[order].tobytes()) if len(indices) else indices
 
-    def _subject_at(self, place: int, position: Key) -> str:
-        number = bisect.bisect_right(self._starts, place) - 1
-        known = self.names.subjects_of(self.runs[number].questions)
-        return known.names[known.by_position[int(position or 0)]]
+    def _subject_of_row(self, index: int, position: Key) -> str:
+        number = bisect.bisect_right(self._starts, index) - 1
+        subjects = self.names.subjects_of(self.runs[number].questions)
+        return subjects.names[subjects.by_position[int(position or 0)]]
 
     def _summary(self, number: int, row: Any, notes: tuple[AttemptNote, ...]) -> AttemptSummary:
         run = self.runs[number]
-        item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
+        stored = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
         parts = {name: _part(row, name) for name in _PARTS}
-        made, scored, told = parts["attempts"], parts["scores"], parts["facts"]
+        attempt, score, facts = parts["attempts"], parts["scores"], parts["facts"]
         return AttemptSummary(
             run=run,
             index=self._starts[number] + row.position * run.epochs + row.epoch,
-            question=item.question,
-            gold=item.gold,
+            question=stored.question,
+            gold=stored.gold,
             epoch=row.epoch,
             outcome=row.outcome,
             scorer=row.scores_scorer or "",
-            value=scored.get("value"),
-            prediction=_damaged(row, parts) or scored.get("prediction") or "",
-            cost_uncached=made.get("cost_uncached"),
-            cost_paid=made.get("cost_paid"),
-            tokens=row.tokens if made else None,
-            model_calls=made.get("model_calls"),
-            seconds=made["seconds"] if made and (made["seconds"] or made["at"]) else None,  # imported: never measured
+            value=score.get("value"),
+            prediction=_damage_words(row, parts) or score.get("prediction") or "",
+            cost_uncached=attempt.get("cost_uncached"),
+            cost_paid=attempt.get("cost_paid"),
+            tokens=row.tokens if attempt else None,
+            model_calls=attempt.get("model_calls"),
+            seconds=attempt["seconds"]
+            if attempt and (attempt["seconds"] or attempt["at"])
+            else None,  # imported: never measured
             at=row.attempts_at,
-            facts=AttemptFacts(**{name: told[name] for name in _FACTS}) if told else None,
+            facts=AttemptFacts(**{name: facts[name] for name in _FACTS}) if facts else None,
             notes=notes,
         )
 
 
-def _text_tests(wanted: Wanted | None) -> list[TextTest]:
-    return [test for test in single_conditions(wanted) if isinstance(test, TextTest)]
+def _text_tests(expression: Wanted | None) -> list[TextTest]:
+    return [test for test in single_conditions(expression) if isinstance(test, TextTest)]
 
 
-def _report_search(progress: Progress, before: int, done: int) -> None:
-    progress("searching the texts", before + done)
+def _report_search(progress: Progress, n_before: int, done: int) -> None:
+    progress("searching the texts", n_before + done)
 
 
 _PARTS = {
-    table.name: [one.name for one in summed_columns(table)] for table in (schema.attempts, schema.scores, schema.facts)
+    table.name: [column.name for column in summed_columns(table)]
+    for table in (schema.attempts, schema.scores, schema.facts)
 }
-"""Tables that a row of the list is of, with the columns that tell whether their rows are whole."""
+"""Tables of a row of the list, with the columns that are needed to verify their checksums."""
 _FACTS = AttemptFacts.__struct_fields__
 
 
-def _shown(rows: RunRows) -> list[Column]:
-    """The columns of a row of the list."""
-    reads = {"attempts": rows.of_attempt, "scores": rows.of_score, "facts": rows.of_facts}
+def _row_columns(rows: RunRows) -> list[Column]:
+    """Return the columns of a row of the list."""
+    column_of = {"attempts": rows.of_attempt, "scores": rows.of_score, "facts": rows.of_facts}
     return [
         _Q.c.position,
         _Q.c.body,
         rows.epoch.label("epoch"),
         rows.number("tokens").label("tokens"),
         rows.outcome().label("outcome"),
-        *(reads[part](name).label(f"{part}_{name}") for part, names in _PARTS.items() for name in names),
+        *(column_of[part](name).label(f"{part}_{name}") for part, names in _PARTS.items() for name in names),
         _Q.c.question_id,
     ]
 
 
 def _part(row: Any, part: str) -> dict[str, Any]:
-    """What a row of the list holds of a table, by column; nothing where that has no row for it, or a damaged one."""
+    """Return the columns of one table in a row of the list; empty if there is no such row, or it is damaged."""
     values = [getattr(row, f"{part}_{name}") for name in _PARTS[part]]
     return dict(zip(_PARTS[part], values, strict=True)) if is_whole(values) else {}
 
 
-def _damaged(row: Any, parts: Mapping[str, Mapping[str, Any]]) -> str:
-    """In words, which part of a row of the list does not match its checksum."""
+def _damage_words(row: Any, parts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Describe which part of a row of the list does not match its checksum; empty if all parts match."""
     part = next((name for name in parts if not parts[name] and getattr(row, f"{name}_question_id") is not None), "")
     return f"damaged {part}: ragrounds doctor --store" if part else ""
 
 
 def _paired(rows: RunRows) -> list[Column]:
-    """The columns by which two runs are compared."""
+    """Return the columns by which two runs are compared."""
     return [
         _Q.c.position,
         _Q.c.question_id,

@@ -1,8 +1,8 @@
-"""Words of texts as a search compares them, and what a reader types to find them.
+"""Normalized words of texts, and the terms that a reader types to find them.
 
-Both sides are folded in one way: case and accents are gone (``Ödème`` is ``odeme``,
-``Straße`` is ``strasse``), signs are spaces, and each Chinese, Japanese or Korean letter is a word of its own, so that
-any part of a sentence without spaces is found as a phrase.
+Both sides are folded in one way: case and accents are removed (``Ödème`` is ``odeme``, ``Straße`` is ``strasse``),
+signs are spaces, and each Chinese, Japanese or Korean letter is a separate word, so that any part of a sentence without
+spaces is found as a phrase.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ragrounds.base.text import normalized
 
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _SHORT = 12
-"""Characters of foreign letters up to which their folded form is remembered: accents and signs within English."""
+"""Largest number of foreign letters whose folded form is cached: accents and signs within English."""
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
 _MARKS = re.compile("[\u0300-\u036f]+")
@@ -30,52 +30,52 @@ _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»「」『』", '"'))
 
 
 class TextQueryError(UserError):
-    """What was typed holds no word that could be found."""
+    """Error about a search text without any word that could be found."""
 
 
 class TextTerm(Struct, frozen=True):
-    """One thing to find: a word, or words that follow each other."""
+    """One term to find: a word, or words that follow each other."""
 
     words: tuple[str, ...]
-    """Folded."""
+    """Folded words."""
     prefix: bool = False
-    """Whether the last word is only the beginning of one."""
+    """True if the last word is only the beginning of one."""
 
 
 @functools.lru_cache(maxsize=256)
 def _pattern(term: TextTerm) -> re.Pattern[str]:
-    """Where a term stands in a folded text."""
+    """Return a pattern that finds a term in a folded text."""
     words = r"[\W_]+".join(map(re.escape, term.words))
     return re.compile(rf"(?<![^\W_]){words}" + ("" if term.prefix else r"(?![^\W_])"))
 
 
 def fold(text: str) -> str:
-    """A text as it is compared: words with spaces or signs between them."""
+    """Return a text in its normalized form: words with spaces or signs between them."""
     plain = _plain(text)
     return _CJK.sub(r" \g<0> ", plain) if not plain.isascii() and _CJK.search(plain) else plain
 
 
 def words_of(text: str) -> list[str]:
-    """The folded words of a text, in order."""
+    """Return the folded words of a text, in order."""
     return _WORD.findall(fold(text))
 
 
 def held_terms(text: str, terms: Collection[TextTerm]) -> list[TextTerm]:
-    """Those of some terms that stand in a text."""
+    """Return the terms that a text contains."""
     plain = _plain(text)
-    # Most texts hold none: that is seen before words are looked for.
-    likely = [term for term in terms if all(word in plain for word in term.words)]
-    folded = fold(plain) if likely else ""
-    return [term for term in likely if _pattern(term).search(folded)]
+    # Most texts contain none of the terms; this cheap test comes first to avoid folding them.
+    candidates = [term for term in terms if all(word in plain for word in term.words)]
+    folded = fold(plain) if candidates else ""
+    return [term for term in candidates if _pattern(term).search(folded)]
 
 
 def _plain(text: str) -> str:
-    """A text without case and accents; only what is not ASCII takes time."""
+    """Return a text without case and accents; only text that is not ASCII takes time."""
     return text.lower() if text.isascii() else _FOREIGN.sub(_plain_part, text).lower()
 
 
-def _plain_part(found: re.Match[str]) -> str:
-    return _plain_letters(found[0]) if len(found[0]) < _SHORT else _plain_letters.__wrapped__(found[0])
+def _plain_part(match: re.Match[str]) -> str:
+    return _plain_letters(match[0]) if len(match[0]) < _SHORT else _plain_letters.__wrapped__(match[0])
 
 
 @functools.lru_cache(maxsize=4096)
@@ -86,21 +86,21 @@ def _plain_letters(text: str) -> str:
 
 
 def terms_of(typed: str) -> tuple[TextTerm, ...]:
-    """What a reader looks for: every word, ``"words in quotes"`` that follow each other, and ``edem*``, the beginning
-    of a word. Nothing else in it has a meaning.
+    """Parse the terms that a reader typed: words, ``"words in quotes"`` that follow each other, and ``edem*``, the
+    beginning of a word. No other sign has a meaning.
 
     Raises:
         TextQueryError: there is no word in it.
     """
-    found: list[TextTerm] = []
+    terms: list[TextTerm] = []
     for match in _TYPED.finditer(typed.translate(_QUOTES)):
         text = match["phrase"] if match["phrase"] is not None else match["word"]
-        opened = bool(match["open"]) if match["phrase"] is not None else text.endswith("*")
+        is_prefix = bool(match["open"]) if match["phrase"] is not None else text.endswith("*")
         if words := words_of(text):
-            found.append(TextTerm(tuple(words), opened))
-    if not found:
+            terms.append(TextTerm(tuple(words), is_prefix))
+    if not terms:
         raise TextQueryError(
             f"{typed[:100]!r} contains no word to search for. Expected words, a phrase in quotes, or the start of a "
             'word: edema "upper limb" lymph*'
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(terms))

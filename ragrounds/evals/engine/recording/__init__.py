@@ -1,1 +1,1 @@
-"""Recording what systems that are not ours ask, where it leaves the process."""
+"""Recording of the calls that foreign systems send out of the process."""

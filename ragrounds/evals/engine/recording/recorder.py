@@ -1,9 +1,10 @@
-"""What becomes of the calls of one attempt at the wire: from the journal, or sent, recorded, counted and priced.
+"""Recorder of the calls of one attempt at the wire. Calls are answered from the journal, or sent, recorded, counted and
+priced.
 
-A call of a known form is journaled under a key of its own: its form, its address, its whole body, the epoch, and how
-often the attempt has asked exactly this. Only answers that the client will take for one (a status of 200 and its like)
-are recorded; an error goes back to the client, which may try again: what it tried are the call's faults. What is of no
-known form passes, and the attempt says that it is not recorded; in a replay nothing passes.
+A call of a known form is journaled under a separate key: its form, its address, its whole body, the epoch, and the
+number of equal calls before it in the attempt. Only answers that the client will accept (a status of 200 and its like)
+are recorded. An error is returned to the client, which may try again: its tries are the call's faults. A call of
+unknown form passes, and the attempt notes that it is not recorded; in a replay nothing passes.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ from ragrounds.recorder.wire import (
 
 _LOG = logging.getLogger(__name__)
 LONGEST_VECTORS = 128 << 20
-"""Bytes of an answer of vectors, unpacked: those of many texts are large. Any other has the limit of a reply."""
+"""Largest number of bytes of an unpacked answer of vectors: those of many texts are large. Other answers have the limit
+of a reply.
+"""
 _TELEMETRY = (
     "smith.langchain.com",
     "posthog.com",
@@ -78,7 +81,9 @@ _TELEMETRY = (
     "amplitude.com",
     "mixpanel.com",
 )
-"""Hosts that libraries report to. What goes there is no part of an answer: it is neither recorded nor counted."""
+"""Hosts that receive reports from libraries. These requests are no part of an answer: they are neither recorded nor
+counted.
+"""
 _REPORTS = (
     "/v1/traces",
     "/v1/metrics",
@@ -87,11 +92,11 @@ _REPORTS = (
     "/runs/multipart",
     "/model_prices_and_context_window.json",
 )
-"""Paths of traces, wherever they are sent, and of LiteLLM's prices, which it asks for as it is imported."""
+"""Paths of traces, wherever they are sent, and of LiteLLM's prices, which it requests when it is imported."""
 
 
 class WireFailure(Exception):
-    """An answer that is no answer: it goes back to the client as it came, and is not recorded."""
+    """Invalid answer. It is returned to the client unchanged, and is not recorded."""
 
     def __init__(self, response: WireResponse, why: str) -> None:
         super().__init__(why)
@@ -99,28 +104,28 @@ class WireFailure(Exception):
 
 
 class _Started(Struct, frozen=True):
-    """A call that is on its way."""
+    """Call that has been sent."""
 
     call: ModelCall
     first: bytes
-    """The key of its first occurrence."""
+    """Key of its first occurrence."""
     begun: StartedCall
     entry: Entry
     redact: Redactor
     faults: tuple[Fault, ...] = ()
-    """Of the tries before."""
+    """Faults of the earlier tries."""
 
     def read(self, response: WireResponse) -> RecordedReply:
-        """An answer, ready for the journal.
+        """Return an answer, ready for the journal.
 
         Raises:
             WireFailure: it is an error, or no answer of this form.
         """
         if not 200 <= response.status < 300:
-            said = self.redact(response.body[:4096].decode("utf-8", "replace"))
-            raise WireFailure(response, f"{response.status}: {safe(said, 300)}")
+            error_text = self.redact(response.body[:4096].decode("utf-8", "replace"))
+            raise WireFailure(response, f"{response.status}: {safe(error_text, 300)}")
         try:
-            # Vectors may come as letters, among which anything is found that looks like a key.
+            # Vectors may be encoded as letters, in which some parts look like keys by chance.
             clean = self.redact.held if self.call.form.role == "embedding" else self.redact
             return recorded(self.call.form, response, clean)
         except (ValueError, BadReply, Transient) as error:
@@ -128,10 +133,10 @@ class _Started(Struct, frozen=True):
 
 
 class AttemptRecorder:
-    """The calls of one attempt (contract: :class:`ragrounds.recorder.wire.Watcher`).
+    """Recorder of the calls of one attempt (contract: :class:`ragrounds.recorder.wire.Watcher`).
 
-    What clients with async ask on the event loop of the attempt is answered there; calls from other threads and other
-    loops, and of clients without async, by a loop beside it (:class:`SideLoop`).
+    Calls of asynchronous clients on the attempt's event loop are answered on that loop. Calls from other threads and
+    other loops, and of synchronous clients, are answered by a separate loop (:class:`SideLoop`).
     """
 
     def __init__(self, context: AttemptContext, journal: StoreJournal) -> None:
@@ -143,32 +148,35 @@ class AttemptRecorder:
         """Calls that have failed so far."""
         self._redactors: dict[tuple[str, ...], Redactor] = {}
         self.ended = asyncio.Event()
-        """Set when nothing may leave any more: whatever the system does now, the attempt has ended."""
+        """Event that is set when no call may leave the process any more: the attempt has ended, whatever the system
+        does.
+        """
         self.stop: BaseException | None = None
-        """Why."""
+        """Reason why the attempt has ended."""
         self.over = False
-        """The system has answered; a call that comes now comes too late."""
+        """True once the system has answered; later calls come too late."""
         self.cut_off = False
-        """It was ended before it had answered."""
+        """True if the system was ended before it had answered."""
         self.calls = 0
-        """Calls that were recorded."""
+        """Number of calls that were recorded."""
         self.missed: Counter[str] = Counter()
-        """What was seen and is not recorded."""
+        """Number of calls that were seen and are not recorded, by description."""
         self.wired: set[str] = set()
-        """Model calls that callbacks told of, and behind which a recorded call stood."""
+        """Tokens of model calls that callbacks reported and to which a recorded call belongs."""
         self._mcp = McpServers()
         self.searches: AttemptSearches | None = None
-        """Is shown what was recorded, for the searches in it."""
+        """Searches of the attempt, which are extracted from recorded calls."""
         self.change: Callable[[bytes], bytes] = bytes
-        """What a search that can be changed is to give."""
+        """Function that returns the changed results of a search."""
 
     async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
-        """The answer to a call (contract: Watcher).
+        """Return the answer to a call (contract: Watcher).
 
         Raises:
             Unsent: it may not be made.
         """
-        # Who holds other calls up in a host must not wait for an equal one among them, on a journal that both ask.
+        # A caller that blocks other calls in a host must not wait for an equal one among them, on a journal that both
+        # use.
         if not waits or asyncio.get_running_loop() is not self._loop:
             return await self._from_other_loop(request, send, waits)
         return await self._exchange(request, send, self._journal)
@@ -184,10 +192,10 @@ class AttemptRecorder:
         if call is not None and call.form is MCP:
             if self._mcp.may_ask(call):
                 call = None
-            elif (used := self._mcp.use(call)) is None:
+            elif (tool_use := self._mcp.use(call)) is None:
                 return await self._greeted(call, request, send, journal)
             else:
-                call = used
+                call = tool_use
         if waits and call is not None and not self.over and self.stop is None:
             await self._context.under_cap()
         mark = await self._server_mark(call) if call is not None and not self.over and self.stop is None else ""
@@ -198,14 +206,14 @@ class AttemptRecorder:
         change = self._context.change
 
         async def make() -> RecordedReply:
-            """Send it."""
-            asked = started.call
-            if change is not None and call is not None and asked.model != call.model:
-                return started.read(await change.sent(request, canonical(asked.body)))
-            return started.read(await send(self._watched_size(asked)))
+            """Send the call."""
+            sent_call = started.call
+            if change is not None and call is not None and sent_call.model != call.model:
+                return started.read(await change.sent(request, canonical(sent_call.body)))
+            return started.read(await send(self._watched_size(sent_call)))
 
-        if (drawn := self._context.drawn) is not None:
-            drawn.flush(journal, lambda: request.body)
+        if (recorded_randomness := self._context.drawn) is not None:
+            recorded_randomness.flush(journal, lambda: request.body)
         try:
             reply, cached = await journal.once(started.entry, make, RecordedReply)
         except BaseException as error:
@@ -215,7 +223,7 @@ class AttemptRecorder:
     async def _greeted(
         self, call: ModelCall, request: WireRequest, send: Send, journal: StoreJournal
     ) -> WireResponse | None:
-        """What is said to an MCP server beside the use of its tools."""
+        """Answer a message to an MCP server that is no use of its tools."""
         if self._is_late(request):
             return None
         sent = None if self.closed else partial(send, self._watched_size(call))
@@ -225,12 +233,14 @@ class AttemptRecorder:
         return answer
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
-        """The same for a client without async, in whatever thread. On the attempt's own event loop it holds that up,
-        and so waits for no call that has to end there."""
+        """Answer a call of a synchronous client, in any thread, like :meth:`exchange`.
+
+        On the attempt's own event loop it blocks the loop, and therefore waits for no call that has to end there.
+        """
         return self._from_other_thread(request, send, waits=running_loop() is not self._loop)
 
     def unseen(self, what: str, *, counted: bool = False) -> None:
-        """Something leaves the process by no client that is known (contract: Watcher).
+        """Handle a call by an unknown client (contract: Watcher).
 
         Raises:
             Unsent: this is a replay.
@@ -243,11 +253,11 @@ class AttemptRecorder:
             self.count_missed(what)
 
     def forked(self) -> None:
-        """Say nothing from now on: this is a forked child's copy (contract: Watcher)."""
+        """Stop recording, because this is a forked child's copy (contract: Watcher)."""
         self.over = True
 
     def count_missed(self, what: str) -> None:
-        """Note something that was seen and cannot be replayed, each kind of it once in the trace."""
+        """Count a call that was seen and cannot be replayed, and note each kind once in the trace."""
         if not self.missed[what]:
             self._context.note("not_recorded", what)
         self.missed[what] += 1
@@ -258,63 +268,66 @@ class AttemptRecorder:
         Raises:
             Unsent: always.
         """
-        # The first reason is the true one: refusing a call makes the system fail by others.
+        # The first reason is the true one: a refused call makes the system fail for other reasons.
         self.stop = self.stop or why
         self._loop.call_soon_threadsafe(self.ended.set)
         raise Unsent(str(why)) from why
 
     def close(self) -> None:
-        """Write what failed for good, and take no further call."""
+        """Record the calls that failed for good, and accept no further call."""
         self.over = True
-        for one in self._tried.values():
-            self._context.last_failure = one.faults[-1].message
+        for started in self._tried.values():
+            self._context.last_failure = started.faults[-1].message
             self._context.end_call(
-                one.begun,
-                one.entry.actor,
-                role=one.call.form.role,
-                faults=one.faults,
-                error=one.faults[-1].message,
-                request_price=partial(self._request_price, one),
+                started.begun,
+                started.entry.actor,
+                role=started.call.form.role,
+                faults=started.faults,
+                error=started.faults[-1].message,
+                request_price=partial(self._request_price, started),
             )
 
     @property
     def closed(self) -> bool:
-        """Whether nothing may leave the process: this is a replay."""
+        """True if nothing may leave the process, because this is a replay."""
         return self._journal.mode == "replay"
 
     def _watched_size(self, call: ModelCall) -> Grown:
-        """What an answer is read by: no more of it than is recorded, and nothing once the attempt has ended."""
+        """Return the size limit of an answer. Nothing is read once the attempt has ended."""
         longest = LONGEST_VECTORS if call.form.role == "embedding" else REPLY.size
         return Grown(longest, lambda: self.over)
 
     async def _server_mark(self, call: ModelCall) -> str:
-        """The fingerprint of the server that a call goes to; empty: it is the first that was met at its address."""
+        """Return the fingerprint of the server that a call goes to; empty if it is the first known server at its
+        address.
+        """
         server = server_of(call.actor) if "server=" in call.actor and call.form.role != "tool" else ""
-        found = await asked_server(self._journal.store, server, replay=self.closed) if server else None
-        return found.fingerprint if found else ""
+        known_server = await asked_server(self._journal.store, server, replay=self.closed) if server else None
+        return known_server.fingerprint if known_server else ""
 
-    def _other(self, request: WireRequest) -> None:
-        """A request of no known form."""
+    def _handle_unknown_form(self, request: WireRequest) -> None:
+        """Handle a request of unknown form."""
         address = plain_address(request.url)
         parts = urllib.parse.urlsplit(address)
         host = parts.hostname or ""
-        if any(host == one or host.endswith(f".{one}") for one in _TELEMETRY) or parts.path.endswith(_REPORTS):
+        if any(host == domain or host.endswith(f".{domain}") for domain in _TELEMETRY) or parts.path.endswith(_REPORTS):
             if self.closed:
                 raise NotThere(f"A replay sends nothing to {host}.")
             return
-        what = f"{request.method} {safe(address, 200)}"
+        label = f"{request.method} {safe(address, 200)}"
         if self.closed:
             self.end(
                 NotReplayed(
-                    f"Replay: the system asks for {what}, which is no model call of a known form, so no journal holds "
+                    f"Replay: the system asks for {label}, which is no model call of a known form, so no journal holds "
                     'it; nothing was sent. `record = ["ADDRESS"]` in the agent\'s file records such calls.'
                 )
             )
-        if not model_call():  # where a model is asked in a form that is not known, its callback counts it
-            self.count_missed(what)
+        if not model_call():  # a model call of unknown form is counted by its callback
+            self.count_missed(label)
 
     def _is_late(self, request: WireRequest) -> bool:
-        """Whether a request comes when the system has answered, from a thread of it that lives on: it passes.
+        """Return True if a request comes after the system has answered, from a thread of it that still runs: the
+        request passes.
 
         Raises:
             Unsent: it may not be made.
@@ -333,7 +346,7 @@ class AttemptRecorder:
             raise Unsent("the attempt of this call was stopped")
 
     def _begin(self, request: WireRequest, call: ModelCall | None, mark: str) -> _Started | None:
-        """Number a call to a server of that fingerprint; ``None``: it is none that is recorded, and passes.
+        """Begin a call to the server with that fingerprint; ``None`` if the call is not recorded, and passes.
 
         Raises:
             Unsent: a cap is reached, or the attempt has ended.
@@ -341,66 +354,67 @@ class AttemptRecorder:
         if self._is_late(request):
             return None
         if call is None:
-            self._other(request)
+            self._handle_unknown_form(request)
             return None
         self._look_for_others(call, request.body)
         redact, change = self._redactor(request), self._context.change
-        clean = _clean(call, request, redact)
+        clean = _without_keys(call, request, redact)
         if self.searches is not None and call.form.role == "answering":
             self.searches.read_request(clean.request(), clean.body)
         searches = self._context.made_searches
         if change is not None and call.form.role == "answering":
             try:
-                bodies = [dict(change.body(searches, one.body)) for one in (call, clean)]
-            except StopRun as why:
-                self.end(why)
-            named = words(bodies[0].get("model"), 200) or call.model
-            call, clean = replace(call, body=bodies[0], model=named), replace(clean, body=bodies[1], model=named)
-        # A vector is the same in every epoch, and however often it is asked for.
-        again = call.form.role == "answering" or call.form is MCP
-        first = call_key(call, self._context.epoch if again else 0)
+                bodies = [dict(change.body(searches, version.body)) for version in (call, clean)]
+            except StopRun as error:
+                self.end(error)
+            model = words(bodies[0].get("model"), 200) or call.model
+            call, clean = replace(call, body=bodies[0], model=model), replace(clean, body=bodies[1], model=model)
+        # A vector is the same in every epoch, however often it is requested.
+        is_sampled = call.form.role == "answering" or call.form is MCP
+        first = call_key(call, self._context.epoch if is_sampled else 0)
         first = hashlib.sha256(first + mark.encode()).digest() if mark else first
-        occurrence = self._occurrences[first] if again else 0
+        occurrence = self._occurrences[first] if is_sampled else 0
         self._occurrences[first] += 1
         if change is not None and call.form.role == "answering":
             occurrence += change.sample(searches) * BETWEEN_SAMPLES
         key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
-        asked = clean.request()
-        try:  # what it searched for stands in this request, and counts before it
+        clean_request = clean.request()
+        try:  # the searches in this request count before it
             self._context.check_caps()
         except AttemptEnded as capped:
             self.end(capped)
-        # A call that failed keeps its begin and its place in the trace: its tries are one call with faults.
-        tried = self._tried.get(first)
-        begun = tried.begun if tried else self._context.begin_call(call.actor, call.form.role)
+        # A call that failed keeps its start and its position in the trace: its tries are one call with faults.
+        earlier_try = self._tried.get(first)
+        started_call = earlier_try.begun if earlier_try else self._context.begin_call(call.actor, call.form.role)
         entry = Entry(
             key=key,
             kind="tool" if call.form.role == "tool" else "model",
             actor=call.actor,
-            request=replace(asked, occurrence=occurrence) if occurrence else asked,
+            request=replace(clean_request, occurrence=occurrence) if occurrence else clean_request,
             payer=self._context.payer,
         )
         self._context.flies(1)
-        if told := model_call():
-            self.wired.add(told)
-        return _Started(call, first, begun, entry, redact, tried.faults if tried else ())
+        if token := model_call():
+            self.wired.add(token)
+        return _Started(call, first, started_call, entry, redact, earlier_try.faults if earlier_try else ())
 
     def _look_for_others(self, call: ModelCall, body: bytes) -> None:
-        """Note it where a call holds the question of another attempt: an object of the system's that both share has
-        kept it."""
-        beside = self._context.at_once
-        if beside and call.form.role == "answering" and (other := beside.heard(self._context.item, body)):
+        """Note a call that contains the question of another attempt: an object of the system that both attempts share
+        has kept it.
+        """
+        at_once = self._context.at_once
+        if at_once and call.form.role == "answering" and (other := at_once.heard(self._context.item, body)):
             self._context.note(MIXED, other)
 
     def _redactor(self, request: WireRequest) -> Redactor:
-        """What takes the keys of this request's headers out of texts."""
+        """Return the redactor that removes the keys of this request's headers from texts."""
         keys = tuple(value.rpartition(" ")[2] for name, value in request.headers.items() if name in _KEYS)
         if keys not in self._redactors:
             self._redactors[keys] = Redactor(*keys)
         return self._redactors[keys]
 
     def _failed(self, started: _Started, error: BaseException) -> WireResponse:
-        """Give an error back to the client, and remember it as a fault of the call.
+        """Return an error to the client, and remember it as a fault of the call.
 
         Raises:
             Unsent: nothing may be sent.
@@ -414,7 +428,7 @@ class AttemptRecorder:
             self.end(error)
         if not isinstance(error, Exception):
             raise error
-        # The client may try again: then it is the same call, under the same key, and not another sample.
+        # The client may try again: then it is the same call, under the same key, and not a new sample.
         self._occurrences[started.first] -= 1
         status = error.response.status if isinstance(error, WireFailure) else None
         kind = "connection" if status is None else _KINDS.get(status, "server" if status >= 500 else "bad_request")
@@ -422,17 +436,17 @@ class AttemptRecorder:
         kind = error.kind if isinstance(error, BadReply) else kind
         fault = Fault(kind=kind, message=redacted(str(error) or type(error).__name__)[:300], status=status)
         self._tried[started.first] = replace(started, faults=(*started.faults, fault))
-        # The client must see what its server gave: whether and when it tries again is its own to decide.
+        # The client must see its server's answer, because it decides whether and when it tries again.
         if isinstance(error, WireFailure):
             return error.response
         raise error
 
     def _answered(self, started: _Started, answered: RecordedReply, cached: bool) -> WireResponse:
-        asked, call = started.entry.request, started.call
-        # Vectors and ranks have no text of theirs, and not all texts that they were asked for are kept.
+        request, call = started.entry.request, started.call
+        # Vectors and ranks have no text, and not all texts for which they were requested are stored.
         reply = answered
-        if isinstance(asked, Request) and call.form.role == "answering":
-            reply = believed(answered, asked)
+        if isinstance(request, Request) and call.form.role == "answering":
+            reply = believed(answered, request)
         self._tried.pop(started.first, None)
         self._context.flies(-1)
         self.calls += 1
@@ -461,27 +475,29 @@ class AttemptRecorder:
         return given_back(answered)
 
     def _request_price(self, started: _Started) -> float | None:
-        """Dollars of what is asked alone."""
-        asked = started.entry.request
-        usage = request_usage(asked) if isinstance(asked, Request) else Usage()
+        """Return the price of the request alone, in dollars."""
+        request = started.entry.request
+        usage = request_usage(request) if isinstance(request, Request) else Usage()
         return self._price(started.call, started.entry.actor, Reply(text="", usage=usage, busy=0.0))
 
     def _price(self, call: ModelCall, actor: str, reply: Reply) -> float | None:
-        """Dollars: by the user's list, or the provider's own where the provider is asked; ``None``: not known."""
+        """Return the price in dollars, by the user's list, or by the provider's if the provider is called; ``None`` if
+        it is not known.
+        """
         if call.form.role == "tool":
-            return 0.0  # as a search of ours: what it may cost is in no list
+            return 0.0  # like a built-in search: its cost is in no list
         provider = actor.partition(":")[0]
-        own = self._context.prices.get(f"{provider}:{call.model}")
-        if own is not None:
-            return own.of(reply.usage, reply.busy)
+        user_price = self._context.prices.get(f"{provider}:{call.model}")
+        if user_price is not None:
+            return user_price.of(reply.usage, reply.busy)
         return listed_price(provider, call.model, reply.usage) if call.listed and reply.usage is not None else None
 
-    # Calls from other threads and other loops: the client sends on its own, and a journal on a loop of ours is asked,
-    # not on the attempt's: the system may hold that up while it waits for its threads.
+    # Calls from other threads and other loops: the client sends them itself, and they use a journal on a separate loop,
+    # not on the attempt's, which the system may block while it waits for its threads.
 
     async def _on_the_side(self, request: WireRequest, send: Send, side: SideLoop, waits: bool) -> WireResponse | None:
         answer = await self._exchange(request, send, side.journal, waits)
-        # What the run says of its journal is of both.
+        # The run reports the sums of both journals.
         self._journal.count(side.journal)
         return answer
 
@@ -518,7 +534,7 @@ _Done = concurrent.futures.Future[WireResponse | None]
 
 
 class _Relay:
-    """Hands a call over to the attempt's loop, and the sending of it back."""
+    """Handover of a call to another loop, and of its sending back to the caller."""
 
     def __init__(self) -> None:
         self.wanted: concurrent.futures.Future[bool] = concurrent.futures.Future()
@@ -526,24 +542,24 @@ class _Relay:
         self.grown: Grown
 
     async def send(self, grown: Grown) -> WireResponse:
-        """Have the caller send, and wait for what came."""
+        """Let the caller send, and wait for the response."""
         self.grown = grown
         self.wanted.set_result(True)
         return await asyncio.wrap_future(self.sent)
 
     def settle(self, done: _Done) -> None:
-        """Tell the caller that there is nothing to send, where it was not asked to."""
+        """Report to the caller that there is nothing to send, if it was not asked to send."""
         if not self.wanted.done():
             self.wanted.set_result(False)
 
 
 _KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
-"""Headers that hold keys. No header is recorded; their values are looked for in what is."""
+"""Headers that contain keys. No header is recorded; their values are removed from recorded texts."""
 _KINDS: Mapping[int, str] = {429: "rate_limit", 408: "timeout", 401: "key", 403: "key"}
 
 
-def _clean(call: ModelCall, request: WireRequest, redact: Redactor) -> ModelCall:
-    """The call for the journal, without keys."""
+def _without_keys(call: ModelCall, request: WireRequest, redact: Redactor) -> ModelCall:
+    """Return the call for the journal, without keys."""
     text = request.body.decode("utf-8", "replace")
     clean = redact(text)
     if clean != text:

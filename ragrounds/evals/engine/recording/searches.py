@@ -1,8 +1,8 @@
-"""The searches of one attempt, each once: told of by a framework's own events, or read in the calls that were recorded.
+"""Searches of one attempt, each counted once: reported by a framework's own events, or read in the recorded calls.
 
-A result that a model is sent stands in every later request of the conversation too, and a search that a callback has
-told of is sent to the model as any other. So what is read is counted by call, and what was told of is matched by its
-query or by the texts that it found, whichever comes first.
+A result that is sent to a model is also in every later request of the conversation, and a search that a callback has
+reported is sent to the model like any other. So searches in recorded calls are counted by call, and reported searches
+are matched by their query or by the texts that they found, whichever comes first.
 """
 
 from __future__ import annotations
@@ -25,108 +25,113 @@ from ragrounds.recorder.passages import of_tool, passage_of, searches
 
 Passages = Sequence[Mapping[str, object]]
 Record = Callable[[str, Passages, str, str], None]
-"""Records a search: its query, its passages, the tool, whose corpus it searched."""
+"""Function that records a search: its query, its passages, the tool, and the owner of the corpus."""
 _BEGINNING = 80
-"""Characters by which a passage is known again: a tool may cut what it hands on."""
+"""Number of characters by which a passage is recognized: a tool may truncate its results."""
 _QUERIES = ("query", "search_query", "q", "question", "queries", "keywords", "text", "input")
-"""Arguments of tools that hold a query, the likeliest first."""
+"""Names of tool arguments that contain a query, the likeliest first."""
 
 
-class _Made:
-    """A search that is recorded, or a use of a tool that its framework has told of."""
+class _SeenSearch:
+    """Search that is recorded, or use of a tool that its framework has reported."""
 
     def __init__(self, query: str, texts: Iterable[str], read: bool) -> None:
         self.query = plain_query(query)
         self.texts = [plain_query(text) for text in texts if text.strip()]
         self.read = read
-        """In a recorded call; else it was told of."""
+        """True if it was read in a recorded call; False if it was reported."""
         self.matched = False
-        """The other side has told of it too."""
+        """True if the other source has seen it too."""
 
 
 class AttemptSearches:
-    """Which searches an attempt has made, from whatever thread they are told of."""
+    """Searches of an attempt, which may be reported from any thread."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._made: list[_Made] = []
+        self._made: list[_SeenSearch] = []
         self._uses: Counter[tuple[str, str, str]] = Counter()
         self._replied: dict[str, ToolCall] = {}
-        """Calls that replies asked for, by their ids."""
+        """Calls that replies requested, by their ids."""
         self._lock = threading.Lock()
 
     def told(self, query: str, texts: Iterable[str]) -> bool:
-        """Whether a search that is told of is news: it was not read in a recorded call before."""
-        return self._is_new(_Made(query, texts, False), (query,))
+        """Return True if a reported search is new: it was not read in a recorded call before."""
+        return self._is_new(_SeenSearch(query, texts, False), (query,))
 
     def used(self, query: str) -> None:
-        """Note the use of a tool whose searches are told of."""
-        self._is_new(_Made(query, (), False), (query,))
+        """Record the use of a tool whose searches are reported separately."""
+        self._is_new(_SeenSearch(query, (), False), (query,))
 
     def read_request(self, asked: Request, body: Body) -> None:
-        """Record the searches whose results stand in a request, and in none before it."""
-        here: Counter[tuple[str, str, str]] = Counter()
+        """Record the searches whose results are in a request, and in none before it."""
+        n_in_request: Counter[tuple[str, str, str]] = Counter()
         with self._lock:
             replied = dict(self._replied)
         for use in tool_uses(asked.messages, body, replied):
             call = use.call
-            # One with an id may be cut or summarised later on; without, only what it gave tells it from another.
-            one = (call.id, call.name, call.arguments + ("" if call.id else str(use.given)))
-            here[one] += 1
+            # A result with an id may be truncated or summarised later on; without an id, only its text distinguishes
+            # it.
+            use_key = (call.id, call.name, call.arguments + ("" if call.id else str(use.given)))
+            n_in_request[use_key] += 1
             with self._lock:
-                known = here[one] <= self._uses[one]
-                self._uses[one] = max(here[one], self._uses[one])
-            if not known:
+                is_known = n_in_request[use_key] <= self._uses[use_key]
+                self._uses[use_key] = max(n_in_request[use_key], self._uses[use_key])
+            if not is_known:
                 self._read_use(use)
 
     def read_reply(self, reply: RecordedReply) -> None:
-        """Keep what a reply asks for, and record the searches that the provider made itself."""
+        """Remember the calls that a reply requests, and record the searches that the provider made itself."""
         with self._lock:
             self._replied.update({call.id: call for call in reply.calls if call.id})
         try:
-            made = provider_searches(reply.body, reply.content_type)
+            provider_results = provider_searches(reply.body, reply.content_type)
         except (ValueError, BadReply, RecursionError):
             return
-        for one in made:
-            query, _ = _query(one.query)
-            if self._is_new(_Made(query, (), True), (query,)):
-                passages = [passage_of(hit, rank) for rank, hit in enumerate(one.hits, 1)]
-                self._record(query, passages, one.tool, PROVIDERS_OWN)
+        for search in provider_results:
+            query, _ = _query(search.query)
+            if self._is_new(_SeenSearch(query, (), True), (query,)):
+                passages = [passage_of(hit, rank) for rank, hit in enumerate(search.hits, 1)]
+                self._record(query, passages, search.tool, PROVIDERS_OWN)
 
     def _read_use(self, use: ToolUse) -> None:
-        found = _passages(use.given, use.call.name)
-        texts = [str(one["text"]) for one in found]
-        query, others = _query(use.call.arguments)
+        passages = _passages(use.given, use.call.name)
+        texts = [str(passage["text"]) for passage in passages]
+        query, possible_queries = _query(use.call.arguments)
         with self._lock:
-            known = {text for one in self._made for text in one.texts}
-        handed_on = not searches(use.call.name) and all(plain_query(text) in known for text in texts)
-        if not found or handed_on:
+            seen_texts = {text for search in self._made for text in search.texts}
+        handed_on = not searches(use.call.name) and all(plain_query(text) in seen_texts for text in texts)
+        if not passages or handed_on:
             return
-        if self._is_new(_Made(query, texts, True), others):
-            self._record(query, found, use.call.name or "tool", SYSTEMS_OWN)
+        if self._is_new(_SeenSearch(query, texts, True), possible_queries):
+            self._record(query, passages, use.call.name or "tool", SYSTEMS_OWN)
 
-    def _is_new(self, made: _Made, queries: Iterable[str]) -> bool:
-        """Whether no search that the other side has brought is this one; it is kept."""
-        asked = {plain_query(query) for query in queries} - {""}
+    def _is_new(self, search: _SeenSearch, queries: Iterable[str]) -> bool:
+        """Return True if no search of the other source equals this one; it is then remembered."""
+        plain_queries = {plain_query(query) for query in queries} - {""}
         with self._lock:
-            for one in self._made:
-                if one.read != made.read and not one.matched and (one.query in asked or _alike(one.texts, made.texts)):
-                    one.matched = True
+            for seen in self._made:
+                if (
+                    seen.read != search.read
+                    and not seen.matched
+                    and (seen.query in plain_queries or _alike(seen.texts, search.texts))
+                ):
+                    seen.matched = True
                     return False
-            self._made.append(made)
+            self._made.append(search)
         return True
 
 
-def _alike(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether all that one side found stands in what the other found, as far as it was not cut."""
-    whole, rest = "\n".join(others), "\n".join(some)
-    return bool(some and others) and (
-        all(text[:_BEGINNING] in whole for text in some) or all(text[:_BEGINNING] in rest for text in others)
+def _alike(texts_1: Sequence[str], texts_2: Sequence[str]) -> bool:
+    """Return True if one side's texts are all contained in the other's, up to truncation."""
+    joined_2, joined_1 = "\n".join(texts_2), "\n".join(texts_1)
+    return bool(texts_1 and texts_2) and (
+        all(text[:_BEGINNING] in joined_2 for text in texts_1) or all(text[:_BEGINNING] in joined_1 for text in texts_2)
     )
 
 
 def _query(arguments: str) -> tuple[str, list[str]]:
-    """The query among a call's arguments, and all texts that may be it."""
+    """Return the query among a call's arguments, and all texts that may be the query."""
     try:
         read = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -142,31 +147,33 @@ def _query(arguments: str) -> tuple[str, list[str]]:
     return likeliest or arguments, list(texts.values())
 
 
-def _passages(given: object, name: str) -> list[dict[str, object]]:
-    """The passages in what a tool gave, as it stands in a request: a text, an object, or several of them."""
-    while isinstance(given, Mapping) and len(given) == 1:  # Gemini's answers are objects: {"result": …}
-        given = next(iter(given.values()))
-    blocks = objects_in(given)
-    parts = [one for one in blocks if "type" in one]  # of a message; a hit has no such key
-    texts = [text for one in parts if isinstance(text := one.get("text"), str)]
-    if results := [one for one in parts if one["type"] == "search_result"]:
-        return of_tool([{**one, "text": shown_text(one.get("content"))} for one in results], name)
-    if given is None or (parts and not texts):
+def _passages(answer: object, name: str) -> list[dict[str, object]]:
+    """Return the passages in a tool's answer in a request: a text, an object, or several of them."""
+    while isinstance(answer, Mapping) and len(answer) == 1:  # Gemini's answers are objects: {"result": …}
+        answer = next(iter(answer.values()))
+    blocks = objects_in(answer)
+    parts = [block for block in blocks if "type" in block]  # of a message; a hit has no such key
+    texts = [text for part in parts if isinstance(text := part.get("text"), str)]
+    if results := [part for part in parts if part["type"] == "search_result"]:
+        return of_tool([{**hit, "text": shown_text(hit.get("content"))} for hit in results], name)
+    if answer is None or (parts and not texts):
         return []
     if not texts:
-        return of_tool(given if blocks or isinstance(given, str) else as_json(given), name)
+        return of_tool(answer if blocks or isinstance(answer, str) else as_json(answer), name)
     read = [_object(text) for text in texts]
     if len(texts) == 1 and not (read[0] and searches(name)):
         return of_tool(texts[0], name)
     if not (all(read) or searches(name)):
         return []
-    return of_tool([one or {"text": text} for one, text in zip(read, texts, strict=True)], name)
+    return of_tool([hit or {"text": text} for hit, text in zip(read, texts, strict=True)], name)
 
 
 def _object(text: str) -> dict[str, object]:
-    """A text that is a JSON object without a list of hits, as some frameworks send each hit; empty: it is none."""
+    """Return a text that is a JSON object without a list of hits, because some frameworks send each hit that way; empty
+    otherwise.
+    """
     try:
         read = json.loads(text) if text.lstrip().startswith("{") else {}
     except (ValueError, RecursionError):
         return {}
-    return read if isinstance(read, dict) and not any(isinstance(one, list) for one in read.values()) else {}
+    return read if isinstance(read, dict) and not any(isinstance(value, list) for value in read.values()) else {}

@@ -1,5 +1,6 @@
-"""A journal on an event loop of its own, for calls from threads: a system may hold up the loop that its attempt runs
-on, waiting for these very threads."""
+"""Journal on a separate event loop, for calls from threads: a system may block the loop of its attempt while it waits
+for these very threads.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _making = threading.Lock()
 
 
 class SideLoop:
-    """A thread with a loop, and a journal of the same store and mode as the one that it stands beside."""
+    """Thread with a loop, and a second journal of the same store and mode as an attempt's."""
 
     def __init__(self, beside: StoreJournal) -> None:
         self.loop = asyncio.new_event_loop()
@@ -31,7 +32,7 @@ class SideLoop:
         beside.on_close(self.close)
 
     def begin(self, work: Callable[[], Coroutine[object, object, R]]) -> Future[R]:
-        """Have the loop do some work, from another thread.
+        """Start some work on the loop, from another thread.
 
         Raises:
             Unsent: the journal is closed; a loop that has stopped would never end the work.
@@ -52,7 +53,7 @@ class SideLoop:
 
 
 def side_of(journal: StoreJournal) -> SideLoop:
-    """The loop beside a journal, made where there is none yet."""
+    """Return the side loop of a journal; it is created at the first call."""
     with _making:
         if journal not in _sides:
             _sides[journal] = SideLoop(journal)

@@ -1,11 +1,11 @@
-"""Garbage collection (`ragrounds runs gc`): finding, counting and removing what nothing in a store refers to any more.
+"""Garbage collection (`ragrounds runs gc`): finding, counting and removing rows that nothing in a store refers to.
 
 Runs, judgements and arenas refer to recorded calls, and these to long texts. A recorded call stays while an attempt, a
-judgement of an arena or a judged score refers to it, while an attempt that is still to be made has paid for it, and
-while the judging of a run or arena that is there has: what was interrupted is resumed without paying twice.
+judgement of an arena or a judged score refers to it, while an unfinished attempt has paid for it, and while the judging
+of an existing run or arena has: interrupted work is resumed without paying twice.
 
-It is mark and sweep. Marks are kept in temporary tables of the database, so a store of any size is walked in little
-memory. The ledger and the transfer of runs walk a store by the same marks.
+The algorithm is mark and sweep. Marks are kept in temporary tables of the database, so a store of any size is walked in
+little memory. The ledger and the transfer of runs walk a store by the same marks.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_pa
 from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row
 
 BATCH = 500
-"""Rows read or written at a time."""
+"""Number of rows read or written at a time."""
 Progress = Callable[[str, int], None]
-"""Called with what is being done and the number of rows done."""
+"""Callback with the current step and the number of rows done."""
 
 
 def reported(rows: Iterable[Any], step: str, report: Progress) -> Iterator[Any]:
-    """Rows as they come, of which every five hundredth and the last are reported."""
+    """Yield rows as they come, and report every five hundredth and the last."""
     count = 0
     for count, row in enumerate(rows, 1):
         if count % 500 == 0:
@@ -59,15 +59,15 @@ def reported(rows: Iterable[Any], step: str, report: Progress) -> Iterator[Any]:
 
 
 class Marks:
-    """The recorded calls (by key) and texts (by hash) that something refers to, marked on one connection."""
+    """Recorded calls (by key) and texts (by hash) that are referred to, marked on one connection."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self.connection = connection
-        frozen = sa.MetaData()
+        temporary_tables = sa.MetaData()
         self.calls, self.blobs, self.payers = (
             sa.Table(
                 name,
-                frozen,
+                temporary_tables,
                 sa.Column("mark", sa.LargeBinary, primary_key=True),
                 prefixes=["TEMPORARY"],
                 sqlite_with_rowid=False,
@@ -75,7 +75,7 @@ class Marks:
             for name in ("marked_calls", "marked_blobs", "marked_payers")
         )
         self._unwritten: dict[str, tuple[sa.Table, set[bytes]]] = {}
-        frozen.create_all(connection, checkfirst=False)
+        temporary_tables.create_all(connection, checkfirst=False)
 
     def mark(self, table: sa.Table, marks: Iterable[bytes]) -> None:
         """Mark more keys or hashes. They are in the table after the next `flush`."""
@@ -101,13 +101,13 @@ class Marks:
             unwritten.clear()
 
     def of(self, table: sa.Table, row: Any) -> None:
-        """Check a row by itself, and mark what it refers to.
+        """Check a single row, and mark everything that it refers to.
 
         Raises:
             UNREADABLE: it does not match its checksum.
         """
-        for name, known in _WORDS.items():
-            if name in table.c and getattr(row, name) not in known:
+        for name, allowed in _WORDS.items():
+            if name in table.c and getattr(row, name) not in allowed:
                 raise ValueError(f"the {name.replace('_', ' ')} {getattr(row, name)!r} is none")
         if CHECKSUM in table.c and not is_whole_row(table, row):
             raise ValueError(_NOT_WRITTEN.get(table.name, "a row does not match its checksum").format(row=row))
@@ -120,9 +120,9 @@ class Marks:
             text.decode("utf-8")
         for name in ("request", "response") if table is schema.calls else ("body",) if "body" in table.c else ():
             if (packed := getattr(row, name)) is not None:
-                self._of_record(table, packed)
+                self._mark_record(table, packed)
 
-    def _of_record(self, table: sa.Table, packed: bytes) -> None:
+    def _mark_record(self, table: sa.Table, packed: bytes) -> None:
         if table is schema.stoppings:  # JSON
             decompress_untrusted(packed)
             return
@@ -131,38 +131,40 @@ class Marks:
             raise TypeError(f"{type(plain).__name__} is no record")
         self.mark(self.blobs, hashes)
         if table is schema.judgements:
-            made = [(call["key"], call.get("error", "")) for call in dict(plain)["calls"]]
+            referenced = [(call["key"], call.get("error", "")) for call in dict(plain)["calls"]]
         elif table is schema.attempts:
             body = msgspec.convert(plain, AttemptBody, strict=False)
-            made = [(event.call.key, event.call.error) for event in body.events if isinstance(event, Called)]
-            made += [(key, "") for event in body.events if isinstance(event, Noted) for key in drawn_keys(event)]
+            referenced = [(event.call.key, event.call.error) for event in body.events if isinstance(event, Called)]
+            referenced += [(key, "") for event in body.events if isinstance(event, Noted) for key in drawn_keys(event)]
         else:
-            made = []
-        # Those that failed, and imported ones, are not in the journal.
-        self.mark(self.calls, [bytes.fromhex(key) for key, error in made if key and not error])
+            referenced = []
+        # Calls that failed, and imported ones, are not in the journal.
+        self.mark(self.calls, [bytes.fromhex(key) for key, error in referenced if key and not error])
 
     def of_rows(
         self, table: sa.Table, what: str, report: Progress, which: sa.ColumnElement[bool] | None = None
     ) -> None:
-        """Mark what the rows of a table refer to, all of them or those of a condition."""
-        wanted = sa.select(table) if which is None else sa.select(table).where(which)
-        for row in reported(stream(self.connection, wanted), what, report):
+        """Mark everything that the rows of a table refer to, for all rows or those of a condition."""
+        statement = sa.select(table) if which is None else sa.select(table).where(which)
+        for row in reported(stream(self.connection, statement), what, report):
             self.of(table, row)
 
     def unfinished(self, number: int, run: Run, final: Collection[str]) -> None:
-        """Mark as payers the attempts of a run that are still to be made, and its judging.
+        """Mark as payers the unfinished attempts of a run, and its judging.
 
-        What was interrupted may have paid for calls that no row names yet.
+        Interrupted work may have paid for calls that no row names yet.
         """
         self.mark(self.payers, [judging_payer(run)])
         self.attempts_to_come(number, run, final)
 
     def attempts_to_come(self, number: int, run: Run, final: Collection[str]) -> None:
         """Mark as payers the attempts of a run that are missing or have none of the statuses `final`."""
-        made, asked = schema.attempts.c, schema.questions.c
-        statuses = sa.select(made.question_id, made.epoch, made.status).where(made.run == number)
+        attempts, questions = schema.attempts.c, schema.questions.c
+        statuses = sa.select(attempts.question_id, attempts.epoch, attempts.status).where(attempts.run == number)
         done = {(row.question_id, row.epoch) for row in self.connection.execute(statuses) if row.status in final}
-        for question_id in stream(self.connection, sa.select(asked.question_id).where(asked.set == run.questions)):
+        for question_id in stream(
+            self.connection, sa.select(questions.question_id).where(questions.set == run.questions)
+        ):
             for key in ((question_id[0], epoch) for epoch in range(run.epochs)):
                 if key not in done:
                     self.mark(self.payers, [attempt_payer(run, *key)])
@@ -177,7 +179,7 @@ class Marks:
 
 
 _WORDS: dict[str, tuple[str, ...]] = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
-"""Columns that hold one of some words."""
+"""Columns with a fixed set of words."""
 _NOT_WRITTEN = {
     "attempts": "the attempt at {row.question_id!r} does not match its checksum",
     "scores": "the score of {row.question_id!r} by {row.scorer} does not match its checksum",
@@ -193,28 +195,29 @@ UNREADABLE = (
     RecursionError,
     MemoryError,
 )
-"""What a row that does not match its checksum raises where it is read."""
+"""Exceptions that reading a row raises if the row does not match its checksum."""
 
 
 class RowVolume(Struct, frozen=True):
-    """A number of rows and the bytes that they hold."""
+    """Number of rows and the bytes that they hold."""
 
     count: int = 0
     bytes: int = 0
 
 
 class Garbage(Struct, frozen=True, kw_only=True):
-    """What was removed, or would be removed."""
+    """Rows that were removed, or would be removed."""
 
     calls: RowVolume
     texts: RowVolume
     questions: RowVolume
-    """Questions of runs that are gone."""
+    """Questions of runs that are removed."""
     recent: RowVolume
-    """Calls that nothing refers to, left because they are too young."""
+    """Calls without a reference that are too young to be removed."""
     outside: RowVolume
-    """Calls that nothing refers to, left because no attempt and no judging of a run made them: queries of `retrieve`,
-    `build`."""
+    """Calls without a reference that no attempt and no judging of a run made, such as queries of `retrieve`, `build`.
+    They are not removed.
+    """
 
 
 def collect_garbage(
@@ -227,16 +230,16 @@ def collect_garbage(
     runs: Sequence[str] | None = None,
     report: Progress = lambda step, rows: None,
 ) -> Garbage:
-    """Count what nothing refers to, and `remove` it in one transaction.
+    """Count all rows without a reference, and `remove` them in one transaction.
 
     Args:
         engine: The store.
         final: Statuses of attempts that are not made again.
         hours: Calls younger than this stay, by the wall clock.
-        outside: Whether calls that no attempt made are removed too.
-        remove: Whether it is removed; else it is only counted.
+        outside: True to include calls that no attempt made.
+        remove: True to remove the rows; otherwise they are only counted.
         runs: Ids of the runs that the caller knows to be idle; any other run is an error.
-        report: Called with the step and the rows it has passed.
+        report: Called with the step and the number of rows that are done.
 
     Raises:
         UserError: a row cannot be read, or a run has begun; nothing was removed.
@@ -253,24 +256,24 @@ def collect_garbage(
             marks = Marks(connection)
             unmarked = ~sa.exists().where(marks.calls.c.mark == calls.c.key)
             old = calls.c.at <= time.time() - hours * 3600
-            ours = sa.true() if outside else calls.c.payer.is_not(None)
-            removable = sa.and_(unmarked, old, ours)
+            of_runs = sa.true() if outside else calls.c.payer.is_not(None)
+            removable = sa.and_(unmarked, old, of_runs)
             unreferenced = ~sa.exists().where(marks.blobs.c.mark == blobs.c.hash)
-            known = _mark_runs(marks, final, runs, report)
+            stored_runs = _mark_runs(marks, final, runs, report)
             marks.of_rows(calls, "recorded calls", report, ~removable)
             marks.flush()
-            abandoned = questions.c.set.not_in({run.questions for run in known})
-            bulk = sa.func.length(calls.c.request) + sa.func.length(calls.c.response)
+            abandoned = questions.c.set.not_in({run.questions for run in stored_runs})
+            size = sa.func.length(calls.c.request) + sa.func.length(calls.c.response)
             garbage = Garbage(
-                calls=volume(bulk, removable),
+                calls=volume(size, removable),
                 texts=volume(sa.func.length(blobs.c.data), unreferenced),
                 questions=volume(sa.func.length(questions.c.body), abandoned),
-                recent=volume(bulk, sa.and_(unmarked, ~old)),
-                outside=volume(bulk, sa.and_(unmarked, old, ~ours)),
+                recent=volume(size, sa.and_(unmarked, ~old)),
+                outside=volume(size, sa.and_(unmarked, old, ~of_runs)),
             )
             if remove:
                 unfinished = sa.exists().where(marks.payers.c.mark == schema.recalls.c.payer)
-                # Texts go by the marks that were made while the calls were still there.
+                # Texts are deleted by the marks that were made while the calls still existed.
                 for table, which in (
                     (calls, removable),
                     (blobs, unreferenced),
@@ -278,7 +281,7 @@ def collect_garbage(
                     (questions, abandoned),
                 ):
                     connection.execute(sa.delete(table).where(which))
-                # For writers that know which texts are there.
+                # Writers cache the existing texts; a new value tells them to discard the cache.
                 mark = {"key": schema.TEXTS_REMOVED, "value": secrets.token_hex(8)}
                 connection.execute(upsert(engine, schema.meta), mark)
             marks.drop()
@@ -290,7 +293,7 @@ def collect_garbage(
 
 
 def _mark_runs(marks: Marks, final: frozenset[str], runs: Sequence[str] | None, report: Progress) -> list[Run]:
-    """Mark all that runs and arenas refer to; gives the runs."""
+    """Mark everything that runs and arenas refer to, and return the runs."""
     numbered = {row.number: run_of(row.body) for row in marks.connection.execute(sa.select(schema.runs))}
     if runs is not None and {run.id for run in numbered.values()} != set(runs):
         raise UserError("A run has begun, or was removed, in this moment. Give the same command again.")

@@ -1,11 +1,11 @@
-"""Recorded calls as a text file, to be kept beside tests under version control.
+"""Recorded calls as a text file, for tests under version control.
 
-One JSON object a line. The first line says what the file is and which servers answered. Then come the calls, sorted by
-what they are, who answered and their key; then the passages of searches, each once, by its hash. A line holds the key
-of a call, the start of what was asked (for people who read a diff), and the response. What was asked is not kept whole:
-its hash is the key, and a replay writes it again.
+The file has one JSON object in each line. The first line gives the format and the servers that answered. Then come the
+calls, sorted by their kind, the model or tool that answered, and their key; then the passages of searches, each once,
+by its hash. A line contains the key of a call, the start of the request (for people who read a diff), and the response.
+The whole request is not stored: its hash is the key, and a replay writes it again.
 
-The same calls always give the same bytes. Nothing in a file is believed that is read: every line is checked.
+The same calls always give the same bytes. Every line of a file is checked when it is read.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from ragrounds.evals.store.servers import fingerprint_in, keep_server, known_ser
 from ragrounds.evals.store.store import Store
 
 FORMAT = 1
-"""Of the file; a newer one is refused."""
+"""Format of the file; a newer one is refused."""
 _APART = 200
-"""Characters from which the text of a passage stands in a line of its own."""
+"""Number of characters from which the text of a passage gets a separate line."""
 _ASKED = 160
-"""Characters of what was asked that a line shows."""
+"""Number of characters of the request that a line shows."""
 _KEY = re.compile(r"(?:[0-9a-f]{2}){8,64}")
 
 
 class ServerLine(Struct, frozen=True, kw_only=True):
-    """A server that answered: see :class:`ragrounds.evals.store.servers.KnownServer`."""
+    """Server that answered: see :class:`ragrounds.evals.store.servers.KnownServer`."""
 
     server: str
     fingerprint: str = ""
@@ -71,45 +71,47 @@ class _TextLine(Struct, frozen=True, kw_only=True):
 
 
 class JournalText(Struct, frozen=True, kw_only=True):
-    """The content of a journal file."""
+    """Content of a journal file."""
 
     calls: Mapping[str, str]
-    """Key → its line, without the line end."""
+    """Line of each call by its key, without the line end."""
     texts: Mapping[str, str]
-    """Hash → its line."""
+    """Line of each text by its hash."""
     servers: tuple[ServerLine, ...]
 
     def joined(self, other: JournalText) -> JournalText:
-        """Both; of a call that both have, this one's."""
-        known = {(one.server, one.fingerprint): one for one in (*other.servers, *self.servers)}
+        """Return the content of both files. This file's line is used for a call that both have."""
+        servers = {(server.server, server.fingerprint): server for server in (*other.servers, *self.servers)}
         return JournalText(
             calls={**other.calls, **self.calls},
             texts={**other.texts, **self.texts},
-            servers=tuple(known[key] for key in sorted(known)),
+            servers=tuple(servers[key] for key in sorted(servers)),
         )
 
     def lines(self) -> Iterator[str]:
-        """The lines of the file, in its order."""
-        yield _line({"ragrounds_journal": FORMAT, "servers": [msgspec.structs.asdict(one) for one in self.servers]})
-        yield from (line for _, line in sorted(self.calls.items(), key=_place))
+        """Yield the lines of the file, in its order."""
+        yield _line(
+            {"ragrounds_journal": FORMAT, "servers": [msgspec.structs.asdict(server) for server in self.servers]}
+        )
+        yield from (line for _, line in sorted(self.calls.items(), key=_sort_key))
         yield from (self.texts[name] for name in sorted(self.texts))
 
     def __bytes__(self) -> bytes:
         return "".join(f"{line}\n" for line in self.lines()).encode()
 
 
-def _place(item: tuple[str, str]) -> tuple[str, str, str]:
-    held = json.loads(item[1])
-    return held["kind"], held["actor"], item[0]
+def _sort_key(item: tuple[str, str]) -> tuple[str, str, str]:
+    call = json.loads(item[1])
+    return call["kind"], call["actor"], item[0]
 
 
 def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> JournalText:
-    """The calls that runs' attempts and their judging refer to, as a file holds them.
+    """Return the calls that runs' attempts and their judging refer to, as lines of a journal file.
 
     Args:
-        store: which has them.
+        store: has the calls.
         runs: of this store.
-        every: the store's other recorded calls, too.
+        every: include the store's other recorded calls.
     """
     clean, calls, texts = Redactor(), dict[str, str](), dict[str, str]()
     with snapshot(store.engine) as reading:
@@ -118,58 +120,60 @@ def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> Jou
             for table in (schema.attempts, schema.gradings):
                 marks.of_rows(table, "", lambda step, rows: None, table.c.run == number)
         marks.flush()
-        wanted = sa.select(schema.calls)
+        statement = sa.select(schema.calls)
         if not every:
-            wanted = wanted.join(marks.calls, schema.calls.c.key == marks.calls.c.mark)
-        for row in stream(reading, wanted):
+            statement = statement.join(marks.calls, schema.calls.c.key == marks.calls.c.mark)
+        for row in stream(reading, statement):
             key, response = bytes(row.key).hex(), _cleaned(unpack(row.response, dict[str, Any], store.texts), clean)
-            held = {
+            line_content = {
                 "kind": row.kind,
                 "actor": clean(row.actor),
                 "key": key,
                 "at": int(row.at),
                 "seconds": row.seconds,
-                "asked": clean(_asked(unpack(row.request, dict[str, Any], store.texts))),
-                "response": _with_passages(response, partial(_put, texts)) if row.kind == "search" else response,
+                "asked": clean(_request_start(unpack(row.request, dict[str, Any], store.texts))),
+                "response": _with_passages(response, partial(_move_text, texts)) if row.kind == "search" else response,
             }
-            calls[key] = _line(held)
+            calls[key] = _line(line_content)
     return JournalText(calls=calls, texts=texts, servers=tuple(_servers(runs, clean)))
 
 
 def _servers(runs: Sequence[Run], clean: Redactor) -> Iterator[ServerLine]:
-    met = {(server, fingerprint_in(run, server)): facts for run in runs for server, facts in run.servers.items()}
-    for (server, mark), facts in sorted(met.items(), key=lambda one: one[0]):
-        told = {clean(name): clean(value) for name, value in sorted(facts.items())}
-        yield ServerLine(server=clean(server), fingerprint=mark, facts=told)
+    facts_by_server = {
+        (server, fingerprint_in(run, server)): facts for run in runs for server, facts in run.servers.items()
+    }
+    for (server, mark), facts in sorted(facts_by_server.items(), key=lambda entry: entry[0]):
+        clean_facts = {clean(name): clean(value) for name, value in sorted(facts.items())}
+        yield ServerLine(server=clean(server), fingerprint=mark, facts=clean_facts)
 
 
-def _asked(request: Mapping[str, object]) -> str:
-    """The start of what was asked."""
+def _request_start(request: Mapping[str, object]) -> str:
+    """Return the start of the request's last message, query or text."""
     messages = request.get("messages")
     last = messages[-1] if isinstance(messages, list) and messages else request
     text = next((str(last[key]) for key in ("content", "query", "text") if isinstance(last, dict) and key in last), "")
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _ASKED else flat[: _ASKED - 1] + "…"
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= _ASKED else one_line[: _ASKED - 1] + "…"
 
 
 def _cleaned(value: Any, clean: Redactor) -> Any:
     if isinstance(value, str):
         return clean.in_json(value)
     if isinstance(value, dict):
-        return {key: _cleaned(each, clean) for key, each in value.items()}
-    return [_cleaned(each, clean) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _cleaned(element, clean) for key, element in value.items()}
+    return [_cleaned(element, clean) for element in value] if isinstance(value, list | tuple) else value
 
 
 def _with_passages(response: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """A search's response with its passages changed."""
+    """Return a search's response with its passages changed."""
     passages = response.get("passages")
     if not isinstance(passages, list):
         return response
-    return {**response, "passages": [change(one) if isinstance(one, dict) else one for one in passages]}
+    return {**response, "passages": [change(passage) if isinstance(passage, dict) else passage for passage in passages]}
 
 
-def _put(texts: dict[str, str], passage: dict[str, Any]) -> dict[str, Any]:
-    """A passage that names its long text, whose line is added to `texts`, by its hash."""
+def _move_text(texts: dict[str, str], passage: dict[str, Any]) -> dict[str, Any]:
+    """Replace a passage's long text by its hash, and add the text's line to `texts`."""
     text = passage.get("text")
     if not isinstance(text, str) or len(text) < _APART:
         return passage
@@ -178,11 +182,11 @@ def _put(texts: dict[str, str], passage: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in passage.items() if key != "text"}, "text_hash": name}
 
 
-def _taken(texts: Mapping[str, str], passage: dict[str, Any]) -> dict[str, Any]:
-    """A passage with the text that it names.
+def _restore_text(texts: Mapping[str, str], passage: dict[str, Any]) -> dict[str, Any]:
+    """Return a passage with the text that its hash names.
 
     Raises:
-        ValueError: the file does not hold it.
+        ValueError: the file does not contain it.
     """
     name = passage.get("text_hash")
     if not isinstance(name, str):
@@ -201,50 +205,57 @@ def _line(value: object) -> str:
 
 
 def read_journal_file(path: Path) -> tuple[JournalText, list[Arrived]]:
-    """What a journal file holds: its lines, and the responses that they stand for.
+    """Read a journal file. Return its lines, and the responses that they contain.
 
     Raises:
         UserError: not such a file, one of a newer version, or one that was changed by hand; names the line.
     """
-    calls, texts, held, parsed = dict[str, str](), dict[str, str](), dict[str, str](), list[tuple[str, _CallLine]]()
+    calls, texts, text_by_hash, parsed = (
+        dict[str, str](),
+        dict[str, str](),
+        dict[str, str](),
+        list[tuple[str, _CallLine]](),
+    )
     head: _Head | None = None
-    for place, value in read_jsonl(path):
+    for line_number, value in read_jsonl(path):
         if head is None:
-            head = shape(value, _Head, path, place)
+            head = shape(value, _Head, path, line_number)
             if head.ragrounds_journal != FORMAT:
-                raise broken(path, f"it has the format {head.ragrounds_journal}, and {FORMAT} is read here", place)
+                raise broken(
+                    path, f"it has the format {head.ragrounds_journal}, and {FORMAT} is read here", line_number
+                )
         elif isinstance(value, dict) and "hash" in value:
-            text = shape(value, _TextLine, path, place)
+            text = shape(value, _TextLine, path, line_number)
             if _hash(text.text) != text.hash:
-                raise broken(path, "a passage is not what its hash says: record it again", place)
-            held[text.hash], texts[text.hash] = text.text, _line(value)
+                raise broken(path, "a passage is not what its hash says: record it again", line_number)
+            text_by_hash[text.hash], texts[text.hash] = text.text, _line(value)
         else:
-            call = shape(value, _CallLine, path, place)
+            call = shape(value, _CallLine, path, line_number)
             if not _KEY.fullmatch(call.key) or call.kind not in ("model", "search", "tool"):
-                raise broken(path, f"{shown(call.key)} is no key of a recorded call", place)
+                raise broken(path, f"{shown(call.key)} is no key of a recorded call", line_number)
             if call.key in calls:
-                raise broken(path, f"the call {call.key[:12]} is in it twice", place)
+                raise broken(path, f"the call {call.key[:12]} is in it twice", line_number)
             calls[call.key] = _line(value)
-            parsed.append((place, call))
+            parsed.append((line_number, call))
     if head is None:
         raise broken(path, "it is empty")
     arrived = []
-    for place, call in parsed:
+    for line_number, call in parsed:
         try:
-            response = msgspec.msgpack.encode(_with_passages(call.response, partial(_taken, held)))
+            response = msgspec.msgpack.encode(_with_passages(call.response, partial(_restore_text, text_by_hash)))
         except (ValueError, OverflowError, RecursionError) as error:
-            raise broken(path, f"a response cannot be stored ({error})", place) from None
+            raise broken(path, f"a response cannot be stored ({error})", line_number) from None
         arrived.append(Arrived(call.key, b"", call.at, call.seconds, msgspec.Raw(response)))
     return JournalText(calls=calls, texts=texts, servers=head.servers), arrived
 
 
 def adopt_journal(store: Store, text: JournalText, arrived: Collection[Arrived]) -> None:
-    """Let a store answer from recorded calls, as from those that a process left which is gone.
+    """Let a store answer from recorded calls, like those that an ended process has left.
 
     Raises:
         UserError: the folder of the store cannot be written.
     """
-    for one in text.servers:
-        if not any(known.fingerprint == one.fingerprint for known in known_servers(store.engine, one.server)):
-            keep_server(store.engine, one.server, one.fingerprint, one.facts)
+    for server in text.servers:
+        if not any(stored.fingerprint == server.fingerprint for stored in known_servers(store.engine, server.server)):
+            keep_server(store.engine, server.server, server.fingerprint, server.facts)
     leave_arrivals(store, arrived)

@@ -1,8 +1,8 @@
-"""What calls cost by prices that were given after they were made (`ragrounds ledger --reprice`).
+"""Cost of calls by prices that are set after the calls were made (`ragrounds ledger --reprice`).
 
-A call keeps its tokens, and the journal the seconds that its server was busy with it, so a price that comes later can
-be applied to it. It is written into everything that holds the call: attempts, the calls of judges, the judgements of
-arenas. Tokens that are not known stay so, and with them what they cost; no call is made.
+A call's record has its tokens, and the journal has the seconds that its server was busy with it, so a later price can
+be applied to it. The price is written into everything that contains the call: attempts, the calls of judges, the
+judgements of arenas. If tokens are not known, their cost stays unknown too; no call is made.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from ragrounds.models.options import VLLM, read_options
 from ragrounds.models.prices import Price, listed_price, used_price
 
 Plain = dict[str, Any]
-"""A stored record without its type."""
+"""Stored record without its type."""
 _BATCH = 200
-"""Rows that are read and written together."""
+"""Number of rows that are read and written together."""
 
 
 def prices_of(models: Iterable[str]) -> dict[str, Price]:
-    """``provider:model`` → price, of models that are named with one: ``openai:NAME[price_input=…,price_output=…]``.
+    """Return prices by ``provider:model``, from models that are given with a price:
+    ``openai:NAME[price_input=…,price_output=…]``.
 
     Raises:
         UserError: a model without a price.
     """
-    said: dict[str, Price] = {}
+    prices: dict[str, Price] = {}
     for text in models:
         options = read_options(parse(text))
         name, price = f"{options.provider}:{options.model}", options.serving.price
@@ -48,12 +49,12 @@ def prices_of(models: Iterable[str]) -> dict[str, Price]:
                 f"--price {text!r} has no price. Give {name}[price_input=…,price_output=…] in dollars per "
                 "million tokens, or price_gpu_hour=…"
             )
-        said[name] = msgspec.structs.replace(price, gpus=price.gpus or options.gpus)
-    return said
+        prices[name] = msgspec.structs.replace(price, gpus=price.gpus or options.gpus)
+    return prices
 
 
 class RepricedCalls(Struct, kw_only=True):
-    """What became of the calls without a known price."""
+    """Numbers of calls without a known price before, by result."""
 
     priced: int = 0
     unknown: int = 0
@@ -61,69 +62,71 @@ class RepricedCalls(Struct, kw_only=True):
 
 
 def reprice(store: Store, runs: Sequence[Run], prices: Mapping[str, Price], *, arenas: bool = False) -> RepricedCalls:
-    """Apply prices to stored calls without one, and write what they cost.
+    """Apply prices to stored calls without one, and write their costs.
 
     Args:
         store: of the runs.
-        runs: whose attempts and judges' calls.
-        prices: the user's, by ``provider:model``; after them the list of providers' prices counts.
-        arenas: also the calls of all arenas.
+        runs: whose attempts and judges' calls are repriced.
+        prices: the user's, by ``provider:model``; the list of providers' prices is used for other models.
+        arenas: also reprice the calls of all arenas.
 
     Raises:
         ragrounds.base.errors.StopRun: the store cannot be written.
     """
-    work, kept = Repricing(store, prices), ArenaStore(store)
+    repricing, arena_store = Repricing(store, prices), ArenaStore(store)
     of_runs = (schema.attempts, schema.gradings, schema.regradings)
     rows = [(table, table.c.run == store.number(run)) for run in runs for table in of_runs]
-    judged = schema.judgements
-    rows += [(judged, judged.c.arena == kept.add(arena)) for arena in (kept.arenas() if arenas else ())]
+    judgements = schema.judgements
+    rows += [
+        (judgements, judgements.c.arena == arena_store.add(arena)) for arena in (arena_store.arenas() if arenas else ())
+    ]
     try:
         for table, which in rows:
-            work.rewrite(table, which)
+            repricing.rewrite(table, which)
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(store.engine, error) from error
-    return work.done
+    return repricing.done
 
 
-class _Answered(Struct):
-    """What the price of a recorded reply, or of a search, depends on beside its tokens."""
+class _ResponseUsage(Struct):
+    """Part of a recorded reply, or of a search, that its price depends on in addition to tokens."""
 
     busy: float | None = None
     used: tuple[Used, ...] | None = ()
 
 
 class Repricing:
-    """The new prices of calls, in whatever row they stand."""
+    """New prices of calls, in every kind of row that contains them."""
 
     def __init__(self, store: Store, prices: Mapping[str, Price]) -> None:
         self._store, self._prices = store, prices
         self.done = RepricedCalls()
 
     def rewrite(self, table: sa.Table, which: sa.ColumnElement[bool]) -> None:
-        """Rewrite the rows in which the price of a call changes, some at a time."""
+        """Rewrite the rows in which the price of a call changes, in batches."""
         key = list(table.primary_key.columns)
-        chosen = sa.select(*key, *(column for column in table.c if column not in key))
-        statement = chosen.where(which, table.c.body.is_not(None)).order_by(*key).limit(_BATCH).with_for_update()
-        last: tuple[object, ...] | None = None
+        columns = sa.select(*key, *(column for column in table.c if column not in key))
+        statement = columns.where(which, table.c.body.is_not(None)).order_by(*key).limit(_BATCH).with_for_update()
+        last_key: tuple[object, ...] | None = None
         while True:
-            beyond = statement if last is None else statement.where(sa.tuple_(*key) > last)
+            next_rows = statement if last_key is None else statement.where(sa.tuple_(*key) > last_key)
             with exclusive_transaction(self._store.engine) as connection:
-                rows = connection.execute(beyond).all()
+                rows = connection.execute(next_rows).all()
                 for row in rows:
                     body = msgspec.msgpack.decode(decompress(row.body))
                     calls = _calls_in(body)
-                    if sum(self._change(call) for call in calls):  # each is looked at
+                    if sum(self._change(call) for call in calls):  # sum, because every call must be changed
                         same = sa.and_(*(column == value for column, value in zip(key, row, strict=False)))
                         sums = sums_of(calls, row.input is None) if "input" in table.c else {}
-                        written = {"body": compress(msgspec.msgpack.encode(body)), **sums}
-                        whole = summed(table, {**row._mapping, **written})
-                        connection.execute(sa.update(table).where(same).values(whole))
+                        changes = {"body": compress(msgspec.msgpack.encode(body)), **sums}
+                        full_row = summed(table, {**row._mapping, **changes})
+                        connection.execute(sa.update(table).where(same).values(full_row))
             if len(rows) < _BATCH:
                 return
-            last = tuple(rows[-1])[: len(key)]
+            last_key = tuple(rows[-1])[: len(key)]
 
     def _change(self, call: Plain) -> bool:
-        """Give a call the price that it lacks; whether there is one now."""
+        """Set the price of a call without one, and return True if it has a price now."""
         if call.get("error") or not isinstance(call["actor"], str) or call.get("cost_uncached") is not None:
             return False
         call["cost_uncached"] = price = self.price(call)
@@ -135,17 +138,17 @@ class Repricing:
         usage = msgspec.convert(call.get("usage"), Usage | None)
         try:
             spec = parse(call["actor"])
-        except UserError:  # what a foreign system called by a name of its own
+        except UserError:  # a name that a foreign system chose
             return None
         if call["kind"] == "search":
-            used = self._answered(call.get("key", "")).used
-            return None if used is None else _sum(used_price(one, self._prices) for one in used)
+            used = self._response_usage(call.get("key", "")).used
+            return None if used is None else _sum(used_price(resource, self._prices) for resource in used)
         if call["kind"] == "model":
             provider, _, model = spec.name.partition(":")
             price = self._prices.get(spec.name)
             if price is not None:
                 timed = price.gpu_hour is not None
-                return price.of(usage, self._answered(call.get("key", "")).busy if timed else None)
+                return price.of(usage, self._response_usage(call.get("key", "")).busy if timed else None)
             if usage is None or provider == VLLM or "server" in spec.parameters or not model:
                 return None
             return 0.0 if provider == "baseline" else listed_price(provider, model, usage)
@@ -154,26 +157,30 @@ class Repricing:
             return None
         return used_price(Used(model, usage.input, "base_url" not in spec.parameters), self._prices)
 
-    def _answered(self, key: str) -> _Answered:
-        """What the journal holds under a key; nothing is known where it holds nothing."""
-        found = sa.select(schema.calls.c.response).where(schema.calls.c.key == bytes.fromhex(key))
+    def _response_usage(self, key: str) -> _ResponseUsage:
+        """Return the usage of the call that is recorded under a key; it is not known if there is no such call."""
+        statement = sa.select(schema.calls.c.response).where(schema.calls.c.key == bytes.fromhex(key))
         with self._store.engine.connect() as connection:
-            row = connection.execute(found).first() if key else None
+            row = connection.execute(statement).first() if key else None
         if row is None:
-            return _Answered(used=None)
-        return msgspec.msgpack.decode(decompress(row.response), type=_Answered, ext_hook=lambda code, data: "(long)")
+            return _ResponseUsage(used=None)
+        return msgspec.msgpack.decode(
+            decompress(row.response), type=_ResponseUsage, ext_hook=lambda code, data: "(long)"
+        )
 
 
 def _calls_in(body: Plain) -> list[Plain]:
-    """The calls that a row's body holds: of an attempt's events, of a judgement, or the one of a judge."""
+    """Return the calls in a row's body: of an attempt's events, of a judgement, or the one of a judge."""
     if "events" in body:
         return [event["call"] for event in body["events"] if event["type"] == "called"]
     return list(body["calls"]) if "calls" in body else [body]
 
 
 def sums_of(calls: Sequence[Plain], untold: bool) -> dict[str, float | None]:
-    """What calls cost together, unless something beside them was never recorded: the row lacks tokens (`untold`), and
-    the calls do not."""
+    """Return the total cost of calls, or nothing if other calls were never recorded.
+
+    That is the case if the row lacks tokens (`untold`), and the calls do not.
+    """
     replied = [call for call in calls if not call.get("error")]
     if untold and all(call.get("usage") is not None for call in replied if call.get("kind", "model") != "search"):
         return {}
@@ -182,6 +189,6 @@ def sums_of(calls: Sequence[Plain], untold: bool) -> dict[str, float | None]:
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:
-    found = list(amounts)
-    known = [amount for amount in found if amount is not None]
-    return sum(known) if len(known) == len(found) else None
+    all_amounts = list(amounts)
+    known_amounts = [amount for amount in all_amounts if amount is not None]
+    return sum(known_amounts) if len(known_amounts) == len(all_amounts) else None

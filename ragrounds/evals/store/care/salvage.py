@@ -1,9 +1,10 @@
-"""What can be read of a store whose file is damaged, saved into a new one (`ragrounds doctor --store --save FOLDER`).
+"""Salvage of a store whose file is damaged: all readable rows, saved into a new store (`ragrounds doctor --store --save
+FOLDER`).
 
-Every page of the file is read by itself (:mod:`ragrounds.evals.store.care.sqlite_pages`), so that a damaged one hides
-no other. A row is kept where it is what was written and where all that it rests on was kept too: the new store is
-whole. What is lost is made again by the commands that made it: a run's from its recorded calls, which nobody pays
-again.
+Every page of the file is read separately (:mod:`ragrounds.evals.store.care.sqlite_pages`), so that a damaged one hides
+no other. A row is saved if it matches its checksum and if all rows that it depends on were saved too: the new store is
+consistent. Lost rows are rebuilt by the commands that made them: a run's from its recorded calls, which are not paid
+for again.
 """
 
 from __future__ import annotations
@@ -48,28 +49,31 @@ _PASSES = (
     ),
     (schema.scores, schema.judgements, schema.votes),
 )
-"""What is read in one passage over the file: all that its rows rest on was read before. Leases are of processes that
-are gone, facts are derived."""
+"""Tables that are read in each pass over the file. All tables on which they depend are in an earlier pass.
+
+Leases are not saved because their processes have ended, and facts because they are derived.
+"""
 _PAGE = 8192
-"""Bytes of a page of a store's file."""
+"""Number of bytes of a page of a store's file."""
 
 
 class SavedStore(Struct, frozen=True, kw_only=True):
-    """What was saved of a damaged store."""
+    """Result of saving a damaged store."""
 
     place: str
-    """The new store."""
+    """Path of the new store."""
     saved: dict[str, int]
-    """Table → its rows in the new store."""
+    """Number of rows in the new store, by table."""
     dropped: dict[str, int]
-    """Table → rows that were read and do not match their checksums, or depend on something that is lost."""
+    """Number of rows that were read but not saved, by table: they do not match their checksums, or depend on lost rows.
+    """
     unread: int
-    """Pages of the file that could not be read; how many rows were there is not known."""
+    """Number of pages of the file that could not be read; the number of rows on them is not known."""
 
     def lines(self) -> Iterator[str]:
-        """The same in words."""
-        kept = ", ".join(f"{count:,} {table}" for table, count in self.saved.items() if count) or "nothing"
-        yield f"{'saved':10} {kept}"
+        """Yield the result as lines of text."""
+        saved_words = ", ".join(f"{count:,} {table}" for table, count in self.saved.items() if count) or "nothing"
+        yield f"{'saved':10} {saved_words}"
         dropped = ", ".join(f"{count:,} {table}" for table, count in self.dropped.items() if count)
         damaged = f"; {dropped} that do not match their checksums, or depend on what is lost" if dropped else ""
         yield f"{'lost':10} {self.unread:,} pages that cannot be read{damaged}"
@@ -80,13 +84,13 @@ class SavedStore(Struct, frozen=True, kw_only=True):
 
 
 def save_store(damaged: Path, home: Path, old_home: Path, report: Progress = lambda step, rows: None) -> SavedStore:
-    """Save all that can be read of a store's file into a new store in the folder `home`.
+    """Save all readable rows of a store's file into a new store in the folder `home`.
 
     Args:
         damaged: the file; it is only read.
         home: a folder without a store.
-        old_home: the folder beside whose store answers may lie that are in none yet: they are copied.
-        report: called with the step and the rows it has passed.
+        old_home: the folder of the damaged store; answers in it that are in no store yet are copied.
+        report: called with the step and the number of rows that are done.
 
     Raises:
         UserError: there is no such file, or a store in the folder.
@@ -96,9 +100,9 @@ def save_store(damaged: Path, home: Path, old_home: Path, report: Progress = lam
         raise UserError(f"The file {damaged} does not exist.")
     if (home / "store.sqlite").exists():
         raise UserError(f"{home} already contains a store. Give a new folder.")
-    with Store(home) as new, tempfile.TemporaryDirectory(prefix=".ragrounds-", dir=home) as beside:
+    with Store(home) as new, tempfile.TemporaryDirectory(prefix=".ragrounds-", dir=home) as folder:
         salvage = _Salvage(new, report)
-        with closing(Pages(_merged(damaged, Path(beside)), _PAGE)) as pages:
+        with closing(Pages(_merged(damaged, Path(folder)), _PAGE)) as pages:
             for tables in _PASSES:
                 salvage.passage(pages, tables)
             copy_arrivals(old_home, str(damaged.absolute()), new)
@@ -108,19 +112,21 @@ def save_store(damaged: Path, home: Path, old_home: Path, report: Progress = lam
 
 
 def _merged(damaged: Path, folder: Path) -> Path:
-    """A copy of the file, with what was written to the log beside it in its place."""
+    """Return a copy of the file in which the content of its write-ahead log is merged."""
     for path in (damaged, damaged.with_name(f"{damaged.name}-wal")):
         if path.exists():
             shutil.copy(path, folder / path.name)
-    whole = folder / damaged.name
-    with suppress(sqlite3.Error), closing(sqlite3.connect(whole)) as connection:
+    copy = folder / damaged.name
+    with suppress(sqlite3.Error), closing(sqlite3.connect(copy)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return whole
+    return copy
 
 
 def _row(table: sa.Table, rowid: int | None, values: Sequence[Any]) -> dict[str, Any] | None:
-    """The row by column: a whole number that is the key is kept as the rowid, a whole float as a number. ``None``: by
-    the number and kinds of its values it is of another table."""
+    """Return the row by column; ``None`` if the number and kinds of its values show that it belongs to another table.
+
+    SQLite stores an integer key as the rowid, and a float without a fraction as an integer.
+    """
     if table.dialect_options["sqlite"]["with_rowid"] != (rowid is not None) or len(values) != len(table.c):
         return None
     row = dict(zip(table.c.keys(), values, strict=True))
@@ -137,7 +143,7 @@ def _row(table: sa.Table, rowid: int | None, values: Sequence[Any]) -> dict[str,
 
 
 class _References(Marks):
-    """What one row refers to, without a database."""
+    """References of one row, without a database."""
 
     def __init__(self) -> None:
         self.calls, self.blobs = schema.calls, schema.blobs
@@ -148,16 +154,16 @@ class _References(Marks):
 
 
 class _Salvage:
-    """Passages over a damaged file."""
+    """Passes over a damaged file."""
 
     def __init__(self, new: Store, report: Progress) -> None:
         self._new, self._report = new, report
         self.saved, self.dropped = Counter[str](), Counter[str]()
         self._runs: dict[int, Run] = {}
-        self._asked: dict[str, set[int]] = {}
-        """Set → the positions of its questions."""
-        self._kept: set[tuple[Any, ...]] = set()
-        """What others may rest on, by the name of its table and its key."""
+        self._positions_by_set: dict[str, set[int]] = {}
+        """Positions of the questions of each set."""
+        self._saved_keys: set[tuple[Any, ...]] = set()
+        """Keys of rows on which others may depend, each with the name of its table."""
 
     def passage(self, pages: Pages, tables: Sequence[sa.Table]) -> None:
         """Save the rows of some tables."""
@@ -165,67 +171,74 @@ class _Salvage:
             for number, (rowid, values) in enumerate(pages.rows(), 1):
                 rows = [(table, row) for table in tables if (row := _row(table, rowid, values)) is not None]
                 for table, row in rows:
-                    if self._keeps(table, SimpleNamespace(**row)):
+                    if self._is_consistent(table, SimpleNamespace(**row)):
                         self.saved[table.name] += connection.execute(insert_new(self._new.engine, table), row).rowcount
                         break
                 else:
                     self.dropped.update(table.name for table, _ in rows[:1])
                 if number % BATCH == 0:
                     self._report(f"saving {tables[0].name}", number)
-            for name, positions in self._asked.items() if schema.questions in tables else ():
-                if len(positions) <= max(positions):  # the command that asked them asks all again
+            for name, positions in self._positions_by_set.items() if schema.questions in tables else ():
+                if len(positions) <= max(positions):  # the command that asked them asks all of them again
                     broken = sa.delete(schema.questions).where(schema.questions.c.set == name)
                     self.dropped["questions"] += (gone := connection.execute(broken).rowcount)
                     self.saved["questions"] -= gone
                     positions.clear()
 
-    def _keeps(self, table: sa.Table, row: Any) -> bool:
-        """Whether a row is what was written, and all is there that it rests on; remembers what others rest on."""
+    def _is_consistent(self, table: sa.Table, row: Any) -> bool:
+        """Return True if a row matches its checksum and all rows that it depends on were saved; remember its key for
+        others.
+        """
         references = _References()
         try:
             references.of(table, row)
-            made = self._made(table, row)
+            keys = self._keys_of(table, row)
         except UNREADABLE:
             return False
-        if made is None or not self._kept.issuperset(references.found):
+        if keys is None or not self._saved_keys.issuperset(references.found):
             return False
-        self._kept.update(made)
+        self._saved_keys.update(keys)
         return True
 
-    def _made(self, table: sa.Table, row: Any) -> list[tuple[Any, ...]] | None:
-        """What can rest on a row; ``None``: what it rests on itself is not there.
+    def _keys_of(self, table: sa.Table, row: Any) -> list[tuple[Any, ...]] | None:
+        """Return the keys under which others may depend on a row; ``None`` if a row that it depends on itself is
+        missing.
 
         Raises:
             UNREADABLE: it does not match its checksum.
         """
         if "run" in table.c:
-            run = self._runs[row.run]  # a KeyError is unreadable, too
-            known = ("questions", run.questions, getattr(row, "question_id", "")) in self._kept
-            if "question_id" in table.c and not (known and 0 <= row.epoch < run.epochs):
+            run = self._runs[row.run]  # a KeyError counts as unreadable, too
+            has_question = ("questions", run.questions, getattr(row, "question_id", "")) in self._saved_keys
+            if "question_id" in table.c and not (has_question and 0 <= row.epoch < run.epochs):
                 return None
         match table.name:
             case "blobs" | "calls":
                 return [(table.name, row.hash if table is schema.blobs else row.key)]
             case "runs":
-                told = run_of(row.body)
-                same = (told.id, told.fingerprint, told.created) == (row.id, row.fingerprint, row.created)
-                if not same or len(self._asked.get(told.questions, ())) != told.count:
+                run_record = run_of(row.body)
+                same = (run_record.id, run_record.fingerprint, run_record.created) == (
+                    row.id,
+                    row.fingerprint,
+                    row.created,
+                )
+                if not same or len(self._positions_by_set.get(run_record.questions, ())) != run_record.count:
                     return None
-                self._runs[row.number] = told
+                self._runs[row.number] = run_record
             case "questions":
-                item = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
-                if item.question.id != row.question_id:
+                stored = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
+                if stored.question.id != row.question_id:
                     return None
-                self._asked.setdefault(row.set, set()).add(row.position)
+                self._positions_by_set.setdefault(row.set, set()).add(row.position)
                 return [("questions", row.set, row.question_id)]
             case "attempts":
                 return [("attempts", row.run, row.question_id, row.epoch)]
-            case "scores" if ("attempts", row.run, row.question_id, row.epoch) not in self._kept:
+            case "scores" if ("attempts", row.run, row.question_id, row.epoch) not in self._saved_keys:
                 return None
             case "arenas":
                 arena = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Arena)
                 return [("arenas", row.number)] if arena.fingerprint == row.fingerprint else None
-            case "judgements" | "votes" if ("arenas", row.arena) not in self._kept:
+            case "judgements" | "votes" if ("arenas", row.arena) not in self._saved_keys:
                 return None
             case "recalls":
                 decompress_untrusted(row.response)

@@ -1,4 +1,4 @@
-"""The rows on the pages of a SQLite file, read one page after the other: what is damaged hides nothing that is not.
+"""Rows on the pages of a SQLite file, read one page after the other, so that damage on one page does not affect others.
 
 The format: https://www.sqlite.org/fileformat2.html (sections 1.5 and 1.6: b-tree pages and overflow; 2.1: records).
 """
@@ -12,34 +12,40 @@ from pathlib import Path
 from typing import Any
 
 _TABLE, _INDEX, _INDEX_INNER, _TABLE_INNER = 0x0D, 0x0A, 0x02, 0x05
-"""Kinds of pages, by their first byte. Tables without rowids are kept as indexes, whose inner pages hold rows, too."""
+"""Kinds of pages, by their first byte. Tables without rowids are stored as indexes, whose inner pages contain rows,
+too.
+"""
 _HEAD = 8
-"""Bytes of a page's header; an inner one has four more."""
+"""Number of bytes of a page's header; an inner one has four more."""
 _CONSTANT = {0: None, 8: 0, 9: 1}
 """Kinds of values that take no bytes."""
 _BROKEN = (IndexError, struct.error, ValueError, OverflowError)
-"""What reading garbage raises."""
+"""Exceptions that are raised by reading garbage."""
 
 
 class Pages:
-    """The pages of a file.
+    """Pages of a file.
 
     Args:
         path: the file.
-        size: bytes of a page, where the file's own header cannot be believed.
+        size: bytes of a page, used if the file's own header is invalid.
     """
 
     def __init__(self, path: Path, size: int) -> None:
         with path.open("rb") as file:
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        told = int.from_bytes(self._data[16:18], "big")
-        self._size = told if self._data[:15] == b"SQLite format 3" and told >= 512 and not told & (told - 1) else size
+        header_size = int.from_bytes(self._data[16:18], "big")
+        self._size = (
+            header_size
+            if self._data[:15] == b"SQLite format 3" and header_size >= 512 and not header_size & (header_size - 1)
+            else size
+        )
         self._count = len(self._data) // self._size
         self._free = set(self._freed())
         self._seen = {1, *self._free}
 
     def rows(self) -> Iterator[tuple[int | None, list[Any]]]:
-        """Each row that can be read: its rowid, of a table that has them, and its values."""
+        """Yield each row that can be read: its rowid, for a table with rowids, and its values."""
         for number in range(2, self._count + 1):
             page = self._page(number)
             if number in self._free or page[0] not in (_TABLE, _INDEX, _INDEX_INNER, _TABLE_INNER):
@@ -47,19 +53,19 @@ class Pages:
             self._seen.add(number)
             start = _HEAD + (4 if page[0] in (_INDEX_INNER, _TABLE_INNER) else 0)
             count = min(int.from_bytes(page[3:5], "big"), (self._size - start) // 2)
-            for place in struct.unpack_from(f">{count}H", page, start) if page[0] != _TABLE_INNER else ():
+            for offset in struct.unpack_from(f">{count}H", page, start) if page[0] != _TABLE_INNER else ():
                 try:
-                    yield self._cell(page, place)
+                    yield self._cell(page, offset)
                 except _BROKEN:
                     continue
 
     @property
     def unread(self) -> int:
-        """Pages that hold nothing that could be read and are not free, after all rows were."""
+        """Return the number of pages that are not free and on which nothing could be read, after all rows were read."""
         return self._count - len(self._seen)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._data.close()
 
     def _page(self, number: int) -> bytes:
@@ -68,57 +74,57 @@ class Pages:
         return self._data[(number - 1) * self._size : number * self._size]
 
     def _freed(self) -> Iterator[int]:
-        """The pages of the list of free ones: what is left on them was removed."""
-        trunk, met = int.from_bytes(self._data[32:36], "big"), set[int]()
-        while 1 < trunk <= self._count and trunk not in met:
-            met.add(trunk)
+        """Yield the pages of the free list: rows on them were removed."""
+        trunk, seen = int.from_bytes(self._data[32:36], "big"), set[int]()
+        while 1 < trunk <= self._count and trunk not in seen:
+            seen.add(trunk)
             page = self._page(trunk)
-            following, count = struct.unpack_from(">2I", page)
+            next_trunk, count = struct.unpack_from(">2I", page)
             if count > self._size // 4 - 2:
                 return
             yield from (trunk, *struct.unpack_from(f">{count}I", page, 8))
-            trunk = following
+            trunk = next_trunk
 
-    def _cell(self, page: bytes, at: int) -> tuple[int | None, list[Any]]:
-        """The row of a cell."""
-        at += 4 if page[0] == _INDEX_INNER else 0
-        length, at = _varint(page, at)
-        rowid, at = _varint(page, at) if page[0] == _TABLE else (None, at)
-        least = (self._size - 12) * 32 // 255 - 23
-        most = self._size - 35 if page[0] == _TABLE else (self._size - 12) * 64 // 255 - 23
-        here = length
-        if length > most:
-            here = least + (length - least) % (self._size - 4)
-            here = here if here <= most else least
-        if length > len(self._data) or at + here > self._size:
+    def _cell(self, page: bytes, offset: int) -> tuple[int | None, list[Any]]:
+        """Return the row of a cell."""
+        offset += 4 if page[0] == _INDEX_INNER else 0
+        length, offset = _varint(page, offset)
+        rowid, offset = _varint(page, offset) if page[0] == _TABLE else (None, offset)
+        min_local = (self._size - 12) * 32 // 255 - 23
+        max_local = self._size - 35 if page[0] == _TABLE else (self._size - 12) * 64 // 255 - 23
+        n_read = length
+        if length > max_local:
+            n_read = min_local + (length - min_local) % (self._size - 4)
+            n_read = n_read if n_read <= max_local else min_local
+        if length > len(self._data) or offset + n_read > self._size:
             raise ValueError("a row is longer than its page")
-        parts, following = [page[at : at + here]], 0
-        if length > here:
-            following = int.from_bytes(page[at + here : at + here + 4], "big")
-        while (left := length - here) > 0:
-            over = self._page(following)
-            self._seen.add(following)
-            parts.append(over[4 : 4 + left])
-            here, following = here + len(parts[-1]), int.from_bytes(over[:4], "big")
+        parts, next_page = [page[offset : offset + n_read]], 0
+        if length > n_read:
+            next_page = int.from_bytes(page[offset + n_read : offset + n_read + 4], "big")
+        while (remaining := length - n_read) > 0:
+            overflow_page = self._page(next_page)
+            self._seen.add(next_page)
+            parts.append(overflow_page[4 : 4 + remaining])
+            n_read, next_page = n_read + len(parts[-1]), int.from_bytes(overflow_page[:4], "big")
         return rowid, _values(b"".join(parts))
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of one to nine bytes, and where it ends."""
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
+    """Decode a number of one to nine bytes, and return it with the offset of its end."""
     value = 0
-    for place in range(at, at + 8):
-        value = value << 7 | data[place] & 0x7F
-        if data[place] < 0x80:
-            return value, place + 1
-    return value << 8 | data[at + 8], at + 9
+    for position in range(offset, offset + 8):
+        value = value << 7 | data[position] & 0x7F
+        if data[position] < 0x80:
+            return value, position + 1
+    return value << 8 | data[offset + 8], offset + 9
 
 
 def _values(record: bytes) -> list[Any]:
-    """The values of a record: each has a number in the head that says its kind and length."""
-    end, at = _varint(record, 0)
+    """Decode the values of a record: each has a number in the header that gives its kind and length."""
+    end, offset = _varint(record, 0)
     kinds: list[int] = []
-    while at < end:
-        kind, at = _varint(record, at)
+    while offset < end:
+        kind, offset = _varint(record, offset)
         kinds.append(kind)
     values: list[Any] = []
     for kind in kinds:

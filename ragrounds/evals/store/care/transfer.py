@@ -1,10 +1,11 @@
-"""Copying runs between stores with all that they rest on: questions, attempts, scores, recorded calls, texts, arenas.
+"""Transfer of runs between stores, with everything that they depend on: questions, attempts, scores, recorded calls,
+texts, arenas.
 
-What goes with a run or an arena is said by the foreign keys of :mod:`ragrounds.evals.store.schema`: its rows have its
-number, which is another one in every store. A source may be a file of unknown origin, so nothing in it is believed:
-every row is read and checked before anything is written. Calls, texts and questions are known by their content and are
-only added; a run and its own rows appear in one transaction. A process that is killed in the middle leaves whole runs,
-and perhaps calls that nothing refers to yet: the same command completes the copy, and `gc` would remove them.
+The rows that belong to a run or an arena follow from the foreign keys of :mod:`ragrounds.evals.store.schema`: they
+contain its number, which is different in every store. A source may be a file of unknown origin, so nothing in it is
+trusted: every row is read and checked before anything is written. Calls, texts and questions are identified by their
+content and are only added; a run and its rows appear in one transaction. A process that is killed in the middle leaves
+whole runs, and perhaps calls without a reference: the same command completes the copy, and `gc` would remove them.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from ragrounds.evals.store.run_names import find_runs
 from ragrounds.evals.store.servers import adopt_servers
 
 _ID = re.compile(r"(?=.*[^\W_])[\w.-]{1,200}")
-"""What any version has given a run as its id. It is a name in the store: files get theirs where they are written."""
+"""Pattern of run ids of every version. An id is a name in the store; file names are derived where files are written."""
 _NAMES = frozenset({"id", "question_id", "chosen", "code", "mark"})
-"""Columns that tables show as they are, beside those of a key."""
+"""Columns that tables show unchanged, in addition to those of a key."""
 _TYPES: dict[type[Any], tuple[type, ...]] = {
     sa.Text: (str,),
     sa.Integer: (int,),
@@ -50,11 +51,11 @@ _TYPES: dict[type[Any], tuple[type, ...]] = {
     sa.LargeBinary: (bytes,),
 }
 _BYTES = 8 << 20
-"""Bytes of rows written at a time."""
+"""Number of bytes of rows written at a time."""
 
 
 def tables_of(owner: sa.Table) -> dict[sa.Table, sa.Column[Any]]:
-    """The tables whose rows go with a run or an arena, each with the column of its number."""
+    """Return the tables whose rows belong to a run or an arena, each with the column of its number."""
     links = [
         (table, key.parent)
         for table in schema.metadata.sorted_tables
@@ -66,47 +67,48 @@ def tables_of(owner: sa.Table) -> dict[sa.Table, sa.Column[Any]]:
 
 
 class _Owner(Struct, frozen=True):
-    """A run or an arena of the source."""
+    """Run or arena of the source."""
 
     table: sa.Table
     number: int
     row: dict[str, Any]
-    """Without the number."""
+    """Row without the number."""
 
     @property
     def id(self) -> str:
         return str(self.row["id"])
 
     def find(self, connection: sa.Connection) -> Any:
-        """The row of the same one in another store; ``None``: it is not there."""
+        """Return the row of the same run or arena in another store; ``None`` if it is not there."""
         same = next(column for column in self.table.c if column.unique)
         return connection.execute(sa.select(self.table).where(same == self.row[same.name])).first()
 
 
 class TransferResult(Struct, frozen=True, kw_only=True):
-    """What copying has added to the target."""
+    """Result of copying runs to the target."""
 
     runs: tuple[str, ...]
     """Ids of the runs that were added."""
     present: tuple[str, ...]
-    """Ids of the runs that were there already, equal in every row."""
+    """Ids of the runs that existed already, equal in every row."""
     arenas: tuple[str, ...]
     """Ids of the arenas that were added."""
     calls: int
-    """Recorded calls that were added."""
+    """Number of recorded calls that were added."""
     texts: int
     differing: int
-    """Calls that the target had recorded with another reply: that one stays, and traces show it."""
+    """Number of calls that the target had recorded with another reply; the target's reply is kept, and traces show it.
+    """
 
 
 def read_runs(engine: sa.Engine) -> list[Run]:
-    """The runs of a store of unknown origin, oldest first.
+    """Return the runs of a store of unknown origin, oldest first.
 
     Raises:
         UserError: one of them cannot be read.
     """
-    found: list[Run] = []
-    with engine.connect() as reading, _believed(shown(engine), lambda: "runs"):
+    runs: list[Run] = []
+    with engine.connect() as reading, _untrusted_source(shown(engine), lambda: "runs"):
         for row in stream(reading, sa.select(schema.runs).order_by(schema.runs.c.number)):
             check_row(schema.runs, row)
             run = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Run)
@@ -115,21 +117,22 @@ def read_runs(engine: sa.Engine) -> list[Run]:
             if not _ID.fullmatch(run.id):
                 raise ValueError(f"{run.id!r} is no id of a run")
             _check_names(run.agent, run.benchmark)
-            found.append(run)
-    return found
+            runs.append(run)
+    return runs
 
 
 def choose_runs(engine: sa.Engine, references: Sequence[str]) -> list[Run]:
-    """The runs of a store of unknown origin that some references name, each once; all of them where none is given.
+    """Return the runs of a store of unknown origin that some references name, each once; all of them without
+    references.
 
     Raises:
         UserError: a run cannot be read, a reference names none or several, or there is no run at all.
     """
-    known = read_runs(engine)
-    chosen = [fitting[-1] for fitting in find_runs(references, known, shown(engine))] or known
-    if not chosen:
+    stored = read_runs(engine)
+    selected = [fitting[-1] for fitting in find_runs(references, stored, shown(engine))] or stored
+    if not selected:
         raise UserError(f"{shown(engine)} contains no runs.")
-    return list({run.id: run for run in chosen}.values())
+    return list({run.id: run for run in selected}.values())
 
 
 def copy_runs(
@@ -146,7 +149,7 @@ def copy_runs(
         target: the store that gets them.
         runs: as :func:`read_runs` returns them.
         final: statuses of attempts that are not made again; of the others, the calls already paid for are copied.
-        report: called with the step and the rows it has passed.
+        report: called with the step and the number of rows that are done.
 
     Raises:
         UserError: the source is broken or lacks something, or the target has a run of the same id with other content,
@@ -156,10 +159,10 @@ def copy_runs(
     with snapshot(source) as reading:
         marks = Marks(reading)
         checked = _Source(reading, marks, final, report)
-        with _believed(shown(source), lambda: checked.at, " Nothing was written."):
+        with _untrusted_source(shown(source), lambda: checked.at, " Nothing was written."):
             owners = checked.read(runs)
-        with snapshot(target) as there:
-            present = [owner for owner in owners if _is_there(owner, reading, there, shown(target))]
+        with snapshot(target) as target_reading:
+            present = [owner for owner in owners if _is_present(owner, reading, target_reading, shown(target))]
         new = [owner for owner in owners if owner not in present]
         ids = {owner.id for owner in new if owner.table is schema.runs}
         added = [run for run in runs if run.id in ids]
@@ -184,14 +187,16 @@ def copy_runs(
 
 
 class _Source:
-    """Reads and checks all that some runs rest on, and marks the calls and texts; `at` says where it is."""
+    """Reader of everything that some runs depend on. It checks the rows, and marks the calls and texts; `at` is its
+    current position.
+    """
 
     def __init__(self, reading: sa.Connection, marks: Marks, final: frozenset[str], report: Progress) -> None:
         self._reading, self._marks, self._final, self._report = reading, marks, final, report
         self.at = ""
 
     def read(self, runs: Sequence[Run]) -> list[_Owner]:
-        """Check and mark all that these runs refer to, and the arenas in which only they played.
+        """Check and mark everything that these runs refer to, and the arenas in which only they played.
 
         Raises:
             UNREADABLE: something is broken or missing.
@@ -211,24 +216,24 @@ class _Source:
             self._marks.unfinished(numbers[run.id], run, self._final)
         owners += self._arenas({run.id for run in runs})
         self._marks.of_payers()
-        for table, what in ((schema.calls, "recorded calls"), (schema.blobs, "texts")):
-            self.at, wanted = what, _marked(table, self._marks)
-            self._rows(table, wanted)
+        for table, kind_words in ((schema.calls, "recorded calls"), (schema.blobs, "texts")):
+            self.at, statement = kind_words, _marked(table, self._marks)
+            self._rows(table, statement)
             self._marks.flush()
             marked = self._marks.calls if table is schema.calls else self._marks.blobs
-            held = sa.exists().where(next(iter(table.primary_key)) == marked.c.mark)
-            if count := self._count(sa.select(sa.func.count()).select_from(marked).where(~held)):
-                raise ValueError(f"{count:,} {what} that the runs refer to are missing")
+            is_present = sa.exists().where(next(iter(table.primary_key)) == marked.c.mark)
+            if count := self._count(sa.select(sa.func.count()).select_from(marked).where(~is_present)):
+                raise ValueError(f"{count:,} {kind_words} that the runs refer to are missing")
         return owners
 
     def _questions(self, name: str, runs: Sequence[Run]) -> None:
         self.at, table, position = "questions", schema.questions, -1
         distinct = self._count(sa.select(sa.func.count(table.c.question_id.distinct())).where(table.c.set == name))
-        asked = sa.select(table).where(table.c.set == name).order_by(table.c.position)
-        for position, row in enumerate(self._stream(table, asked)):
-            item = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
-            _check_names(item.question.benchmark)
-            if row.position != position or item.question.id != row.question_id:
+        statement = sa.select(table).where(table.c.set == name).order_by(table.c.position)
+        for position, row in enumerate(self._stream(table, statement)):
+            stored = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
+            _check_names(stored.question.benchmark)
+            if row.position != position or stored.question.id != row.question_id:
                 raise ValueError(f"the questions {name[:12]} are not in order")
         for run in runs:
             if not position + 1 == distinct == run.count:
@@ -239,8 +244,8 @@ class _Source:
         for table, column in tables_of(owner.table).items():
             self.at = f"{table.name} of {owner.id}"
             if run is not None and {"question_id", "epoch"} <= set(table.c.keys()):
-                known = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
-                wrong = table.c.question_id.not_in(known) | (table.c.epoch < 0) | (table.c.epoch >= run.epochs)
+                question_ids = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
+                wrong = table.c.question_id.not_in(question_ids) | (table.c.epoch < 0) | (table.c.epoch >= run.epochs)
                 if count := self._count(sa.select(sa.func.count()).where(column == owner.number, wrong)):
                     raise ValueError(f"{count:,} of them are of questions that the run does not have")
             self._rows(table, sa.select(table).where(column == owner.number))
@@ -253,8 +258,8 @@ class _Source:
             played = {system["run"] for system in arena["systems"] if system.get("run")}
             if played and played <= runs:
                 self._marks.mark(self._marks.payers, [arena_payer(row.fingerprint)])
-                kept = {name: value for name, value in row._mapping.items() if name != "number"}
-                owner = _Owner(schema.arenas, row.number, kept)
+                row_values = {name: value for name, value in row._mapping.items() if name != "number"}
+                owner = _Owner(schema.arenas, row.number, row_values)
                 self._owned(owner)
                 yield owner
 
@@ -273,23 +278,23 @@ class _Source:
 
 
 def _marked(table: sa.Table, marks: Marks) -> sa.Select[Any]:
-    """The recorded calls, or the texts, that are marked."""
+    """Return a statement for the recorded calls, or the texts, that are marked."""
     marked = marks.calls if table is schema.calls else marks.blobs
     return sa.select(table).join(marked, next(iter(table.primary_key)) == marked.c.mark)
 
 
 @contextmanager
-def _believed(place: str, at: Callable[[], str], end: str = "") -> Iterator[None]:
-    """What is read of a store of unknown origin in the block is what it should be, or a UserError says where not."""
+def _untrusted_source(place: str, at: Callable[[], str], end: str = "") -> Iterator[None]:
+    """Raise a UserError with the position if reading a store of unknown origin fails in the block."""
     try:
         yield
     except (sa.exc.DatabaseError, *UNREADABLE) as error:
-        why = said(error) if isinstance(error, sa.exc.DatabaseError) else str(error) or type(error).__name__
-        raise UserError(f"{place} cannot be read: {at()}: {why.rstrip('.')}.{end}") from error
+        problem = said(error) if isinstance(error, sa.exc.DatabaseError) else str(error) or type(error).__name__
+        raise UserError(f"{place} cannot be read: {at()}: {problem.rstrip('.')}.{end}") from error
 
 
 def _check_names(*names: str) -> None:
-    """Raise ValueError for names with control characters: tables show names as they are, and ours have none."""
+    """Raise ValueError for names with control characters: tables show names unchanged, and valid ones have none."""
     for name in names:
         if not name.isprintable():
             raise ValueError(f"a name holds control characters: {name!r}")
@@ -299,9 +304,9 @@ def check_row(table: sa.Table, row: Any) -> None:
     """Check the kinds of a row's values, and names.
 
     Raises:
-        ValueError: one cannot be.
+        ValueError: one of them is invalid.
     """
-    # SQLite keeps whatever it is given in any column.
+    # SQLite stores any value in any column.
     for column, value in zip(table.columns, row, strict=True):
         if value is None and column.nullable:
             continue
@@ -313,41 +318,46 @@ def check_row(table: sa.Table, row: Any) -> None:
         raise ValueError(f"a note has {len(text):,} characters")
 
 
-def _is_there(owner: _Owner, reading: sa.Connection, there: sa.Connection, place: str) -> bool:
-    """Whether a store holds a run or an arena already, with equal rows. Readers' notes may be others.
+def _is_present(owner: _Owner, reading: sa.Connection, target_reading: sa.Connection, target: str) -> bool:
+    """Return True if a store has a run or an arena already, with equal rows. Readers' notes may differ.
 
     Raises:
-        UserError: it holds one of the same id with other rows.
+        UserError: it has one of the same id with other rows.
     """
-    known = owner.find(there)
-    if known is None:
+    existing = owner.find(target_reading)
+    if existing is None:
         return False
     differing = ""
-    if owner.table is schema.runs and run_of(known.body) != run_of(owner.row["body"]):
+    if owner.table is schema.runs and run_of(existing.body) != run_of(owner.row["body"]):
         differing = "another run"
     for table, column in tables_of(owner.table).items():
         if differing or table is schema.notes:
             continue
-        (count, mine), (held, other) = _digest(reading, column, owner.number), _digest(there, column, known.number)
-        if count != held:
-            differing = f"{held:,} {table.name} there, {count:,} in what is copied"
+        (count, mine), (n_there, other) = (
+            _digest(reading, column, owner.number),
+            _digest(target_reading, column, existing.number),
+        )
+        if count != n_there:
+            differing = f"{n_there:,} {table.name} there, {count:,} in what is copied"
         elif mine != other:
             differing = f"other {table.name}"
     if differing:
         kind = owner.table.name.removesuffix("s")
         remedy = f" Remove one of them (`ragrounds runs rm {quote(owner.id)}`), or give only the others."
         raise UserError(
-            f"{place} already has {'a' if kind == 'run' else 'the'} {kind} {owner.id}, and it differs: "
+            f"{target} already has {'a' if kind == 'run' else 'the'} {kind} {owner.id}, and it differs: "
             f"{differing}. Nothing was written.{remedy if kind == 'run' else ''}"
         )
     return True
 
 
 def _digest(connection: sa.Connection, column: sa.Column[Any], number: int) -> tuple[int, int]:
-    """How many rows a run or an arena has in a table, and a hash of them that does not depend on their order."""
+    """Return the number of rows of a run or an arena in a table, and a hash of them that does not depend on their
+    order.
+    """
     count = total = 0
     for row in stream(connection, sa.select(column.table).where(column == number)):
-        # Scores are made again where their code has changed (`code`): what they are is in the other columns.
+        # Scores are made again when their code changes (`code`): their content is in the other columns.
         values = [value for name, value in row._mapping.items() if name not in (column.name, "code", "checksum")]
         count += 1
         total += int.from_bytes(hashlib.sha256(msgspec.msgpack.encode(values)).digest()[:16], "big")
@@ -355,14 +365,14 @@ def _digest(connection: sa.Connection, column: sa.Column[Any], number: int) -> t
 
 
 class _Writer:
-    """Writes rows in bounded batches, a transaction each; a run or arena with its rows is one transaction."""
+    """Writer of rows in bounded batches, each in a transaction; a run or arena with its rows is one transaction."""
 
     def __init__(self, reading: sa.Connection, target: sa.Engine, report: Progress) -> None:
         self._reading, self._target, self._report = reading, target, report
         self.differing = 0
 
     def add(self, table: sa.Table, wanted: sa.Select[Any]) -> int:
-        """Write the rows whose key the target does not hold yet; returns how many."""
+        """Write the rows whose key the target does not have yet, and return their number."""
         new = done = 0
         for batch in self._batches(wanted, 20 if table is schema.blobs else 100):
             done += len(batch)
@@ -379,23 +389,23 @@ class _Writer:
             return batch
         key = next(iter(table.primary_key.columns))
         replies = [table.c.response] if table is schema.calls else []
-        wanted = sa.select(key, *replies).where(key.in_([row[key.name] for row in batch]))
+        statement = sa.select(key, *replies).where(key.in_([row[key.name] for row in batch]))
         with self._target.connect() as connection:
-            known = {bytes(row[0]): row for row in connection.execute(wanted)}
+            present = {bytes(row[0]): row for row in connection.execute(statement)}
         if table is schema.calls:
-            both = [(row["response"], known[row["key"]].response) for row in batch if row["key"] in known]
+            both = [(row["response"], present[row["key"]].response) for row in batch if row["key"] in present]
             self.differing += sum(not self._same(mine, theirs) for mine, theirs in both)
-        return [row for row in batch if row[key.name] not in known]
+        return [row for row in batch if row[key.name] not in present]
 
     def _same(self, mine: bytes, theirs: bytes) -> bool:
-        # Which parts of a text are stored apart depends on what was stored before it.
+        # The parts of a text that are stored separately depend on the texts that were stored before.
         if decompress(mine) == decompress(theirs):
             return True
         with self._target.connect() as connection:
             return bool(unpack(mine, dict, _texts(self._reading)) == unpack(theirs, dict, _texts(connection)))
 
     def whole(self, owner: _Owner) -> None:
-        """Write a run or an arena with its own rows, whole or not at all."""
+        """Write a run or an arena with its rows in one transaction."""
         done = 0
         with writing(self._target) as connection:
             connection.execute(sa.insert(owner.table), owner.row)
@@ -407,7 +417,7 @@ class _Writer:
                     self._report(f"writing {owner.id}", done)
 
     def notes(self, owner: _Owner) -> None:
-        """Add readers' notes to a run that is there: of one author's two at an attempt, the later one stays."""
+        """Add readers' notes to an existing run. If an author has two at an attempt, the later one is kept."""
         table = schema.notes
         if owner.table is not schema.runs:
             return
@@ -417,22 +427,22 @@ class _Writer:
                 later = upsert(self._target, table, newest=table.c.at)
                 connection.execute(later, [{**row, "run": number} for row in batch])
 
-    def _batches(self, wanted: sa.Select[Any], size: int = 100) -> Iterator[list[dict[str, Any]]]:
+    def _batches(self, statement: sa.Select[Any], size: int = 100) -> Iterator[list[dict[str, Any]]]:
         batch: list[dict[str, Any]] = []
-        held = 0
-        for row in stream(self._reading, wanted, size):
+        n_bytes = 0
+        for row in stream(self._reading, statement, size):
             batch.append(dict(row._mapping))
-            held += sum(len(value) for value in row if isinstance(value, bytes | str))
-            if len(batch) >= BATCH or held >= _BYTES:
+            n_bytes += sum(len(value) for value in row if isinstance(value, bytes | str))
+            if len(batch) >= BATCH or n_bytes >= _BYTES:
                 yield batch
-                batch, held = [], 0
+                batch, n_bytes = [], 0
         if batch:
             yield batch
 
 
 def _texts(connection: sa.Connection) -> Fetch:
     def _fetch(hashes: Iterable[bytes]) -> dict[bytes, str]:
-        wanted = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(list(hashes)))
-        return {bytes(row.hash): decompress(row.data).decode() for row in connection.execute(wanted)}
+        statement = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(list(hashes)))
+        return {bytes(row.hash): decompress(row.data).decode() for row in connection.execute(statement)}
 
     return _fetch
