@@ -60,7 +60,7 @@ def check_set(folder: Path, queries: Collection[str], queries_file: str, judged:
 
     Raises:
         UserError: a broken line of the corpus, a duplicate id, a judgement of a missing query, or a missing relevant
-        document, which no retriever could find. Other documents do not count and may be missing.
+            document, which no retriever could find. Other documents do not count and may be missing.
     """
     corpus, documents = _documents(folder)
     for path, grades in judged.items():

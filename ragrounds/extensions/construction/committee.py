@@ -113,8 +113,7 @@ def by_frequency(
         rankings: name → ids of documents, best first. A repeated id counts once in a ranking.
         most: largest number of documents; ``None`` for all.
         known: documents that are candidates even if they are not found: the initial positives of R2MED. They come
-        first,
-            in addition to `most`.
+            first, in addition to `most`.
     """
     lists = {name: list(dict.fromkeys(ids)) for name, ids in rankings.items()}
     rankings_by_id: dict[str, list[str]] = {}

@@ -6,7 +6,7 @@ START → candidates → draw → grade → END
 * ``candidates``: the `depth` documents that the retriever finds for the query, best first (CMedTEB: the top 50).
 * ``draw``: selects those that are graded.
 * ``grade``: a model grades each from S to D (CMedTEB, Table 23), several per call. A document for which it gave no
-readable grade, or which it refused, has no grade; the query continues, unless none of its documents was graded.
+  readable grade, or which it refused, has no grade; the query continues, unless none of its documents was graded.
 
 No node sees which documents the benchmark labels as relevant.
 """

@@ -139,7 +139,7 @@ def build(
 
     Raises:
         UserError: items that cannot be read, no model, a folder with other contents, or another process that is
-        building the same.
+            building the same.
     """
     check(request)
     check(execution)

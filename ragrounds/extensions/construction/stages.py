@@ -194,7 +194,7 @@ async def of_part(asked: Awaitable[Part]) -> Part:
 
     Raises:
         Rejected: the part is rejected: its replies were malformed, the provider refused it, or the call would always
-        fail.
+            fail.
         CallFailed, AttemptEnded: any other failure ends the item; another run may succeed.
     """
     try:

@@ -48,7 +48,7 @@ class OtlpExporter:
     Args:
         attributes: function that returns the attributes of a node's span; ``None`` is left out.
         project: project that the spans belong to; if empty, each run is a project, by its id. In another project, the
-        same attempts are different traces.
+            same attempts are different traces.
         project_name: name of the resource attribute for the project; empty if there is no such attribute.
     """
 

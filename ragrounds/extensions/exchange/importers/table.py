@@ -205,7 +205,7 @@ def rows_with(
 
     Args:
         values: function that returns the values of a record, or a text with the reason why it cannot be read, or
-        ``None`` if it is no row. Its last argument keeps what was seen in earlier records.
+            ``None`` if it is no row. Its last argument keeps what was seen in earlier records.
         places: keys of the rows in a record that contains many.
     """
 
