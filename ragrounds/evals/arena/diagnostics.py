@@ -114,7 +114,7 @@ def judges_on_axis(
             if arena.orders == "both"
             else _winners(model_judgements, position, None)
         )
-        winner_flags = [(question, has and not constant) for question, has in winners_of_pairs]
+        winner_flags = [(question, has_winner and not constant) for question, has_winner in winners_of_pairs]
         rows.append(
             JudgeOnAxis(
                 judge=name,
@@ -264,8 +264,8 @@ def judge_agreements(
     agreements = []
     for index, first in enumerate(names):
         for second in names[index + 1 :]:
-            common = [item for item in outcomes[first] if item in outcomes[second]]
-            pairs = [(outcomes[first][item], outcomes[second][item]) for item in common]
+            common = [judged_pair for judged_pair in outcomes[first] if judged_pair in outcomes[second]]
+            pairs = [(outcomes[first][judged_pair], outcomes[second][judged_pair]) for judged_pair in common]
             agreements.append(
                 JudgeAgreement(
                     one=first,

@@ -55,16 +55,16 @@ def load_axes(names: Sequence[str] = (), file: Path | None = None) -> tuple[Axis
     return tuple(Axis(name, axes[name].en, axes[name].zh) for name in dict.fromkeys(names or axes))
 
 
-def _read(text: str, where: str) -> Mapping[str, _AxisEntry]:
+def _read(text: str, source: str) -> Mapping[str, _AxisEntry]:
     try:
         axes = msgspec.convert(parse_toml(text), dict[str, _AxisEntry])
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f'{where}: {error}. Expected one table an axis: [name] with en = "what it means".') from error
+        raise UserError(f'{source}: {error}. Expected one table an axis: [name] with en = "what it means".') from error
     if not axes:
-        raise UserError(f"{where} has no axes.")
+        raise UserError(f"{source} has no axes.")
     for name, entry in axes.items():
         if not _NAME.fullmatch(name) or not entry.en.strip():
-            raise UserError(f"{where}: the axis {name!r} needs a name of letters, digits, - and _, and a text `en`.")
+            raise UserError(f"{source}: the axis {name!r} needs a name of letters, digits, - and _, and a text `en`.")
     return axes
 
 
@@ -197,8 +197,8 @@ def _shared_questions(store: Store, runs: Sequence[Run]) -> tuple[list[Question]
 
 def _name(run: Run, runs: Sequence[Run]) -> str:
     """Return the agent's text if no other run has the same agent, otherwise the run's id."""
-    alike = sum(other.agent == run.agent for other in runs) > 1
-    return run.id if alike or run.agent == REFERENCE else run.agent
+    is_shared = sum(candidate.agent == run.agent for candidate in runs) > 1
+    return run.id if is_shared or run.agent == REFERENCE else run.agent
 
 
 def _model(run: Run) -> str:

@@ -269,10 +269,10 @@ class ArenaPlayer:
         error = next((call.error for call in verdict.calls if call.error), "")
         self._failures.count(model.spec, model.spec, "!" in outcomes, error)
         self._spending.count(*paid_now(verdict.calls, self._journal.earlier))
-        if before := self._paid_before.get(unjudged.key, ()):
-            paid_keys = {call.key for call in before}
+        if paid_before := self._paid_before.get(unjudged.key, ()):
+            paid_keys = {call.key for call in paid_before}
             new_calls = (call for call in verdict.calls if not call.cached or call.key not in paid_keys)
-            verdict = msgspec.structs.replace(verdict, calls=(*before, *new_calls))
+            verdict = msgspec.structs.replace(verdict, calls=(*paid_before, *new_calls))
         judgement = msgspec.structs.replace(
             unjudged,
             outcomes=outcomes,
@@ -299,14 +299,14 @@ def _fitted(model: Model, question: str, texts: tuple[str, str]) -> tuple[str, s
     """Return the answers. If they do not fit into the judge's window, each is cut to half of the available tokens."""
     if model.window is None:
         return texts
-    room = model.window - 2 * _ANSWER - model.count(question)
-    if room <= 0:
+    available = model.window - 2 * _ANSWER - model.count(question)
+    if available <= 0:
         raise StopRun(
             f"The judge {model.spec} has a window of {model.window} tokens, too few for a question with two answers."
         )
-    if sum(model.count(text) for text in texts) <= room:
+    if sum(model.count(text) for text in texts) <= available:
         return texts
-    return model.cut(texts[0], room // 2), model.cut(texts[1], room // 2)
+    return model.cut(texts[0], available // 2), model.cut(texts[1], available // 2)
 
 
 def _check_prices(judges: Sequence[Model]) -> None:

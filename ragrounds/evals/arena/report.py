@@ -203,10 +203,10 @@ def _withheld(ranking: RankingCheck) -> str:
     if ranking.stands:
         return ""
     pairs = "; ".join(f"{upper} and {lower}" for upper, lower in ranking.overturned[:5])
-    more = f" and {len(ranking.overturned) - 5} more pairs" if len(ranking.overturned) > 5 else ""
+    rest = f" and {len(ranking.overturned) - 5} more pairs" if len(ranking.overturned) > 5 else ""
     return (
         f"No ranking: {ranking.missing} {'match has' if ranking.missing == 1 else 'matches have'} no verdict, and "
-        f"they could overturn the order of {pairs}{more}. The same command asks again where "
+        f"they could overturn the order of {pairs}{rest}. The same command asks again where "
         "calls failed; where verdicts cannot be read, take another judge or more --tries."
     )
 
@@ -257,9 +257,9 @@ def _style_controlled(
     if not len(matches):
         return None
     styles = [{id: style_features(text) for id, text in answers.items()} for answers in stored.lineup.answers]
-    done = [match for match, outcome in zip(stored.played, panel, strict=True) if outcome is not None]
-    first = np.array([styles[match.first][match.question_id] for match in done])
-    second = np.array([styles[match.second][match.question_id] for match in done])
+    finished = [match for match, outcome in zip(stored.played, panel, strict=True) if outcome is not None]
+    first = np.array([styles[match.first][match.question_id] for match in finished])
+    second = np.array([styles[match.second][match.question_id] for match in finished])
     return control_style(matches, style_differences(first, second))
 
 

@@ -174,15 +174,15 @@ class AdaptiveSchedule:
         open_pairs = counts.played < self._questions
         if not unresolved.any() or not open_pairs.any():
             return []
-        room = int((self._questions - counts.played).sum())
+        remaining_matches = int((self._questions - counts.played).sum())
         selected: list[int] = []
-        for _ in range(min(self._at_once, room)):
+        for _ in range(min(self._at_once, remaining_matches)):
             # One at a time if a pair may run out of questions within the batch.
-            left = self._questions - counts.played - np.bincount(selected, minlength=len(counts.played))
-            if (left[open_pairs] >= self._at_once).all() and not selected:
+            remaining = self._questions - counts.played - np.bincount(selected, minlength=len(counts.played))
+            if (remaining[open_pairs] >= self._at_once).all() and not selected:
                 batch = choose_pairs(counts.points[unresolved][None], open_pairs[None], self._at_once)[0]
                 return [int(pair) for pair in batch]
-            next_pair = choose_pairs(_as_ties(counts.points[unresolved], selected)[None], (left > 0)[None], 1)[0]
+            next_pair = choose_pairs(_as_ties(counts.points[unresolved], selected)[None], (remaining > 0)[None], 1)[0]
             selected.append(int(next_pair[0]))
         return selected
 
@@ -200,11 +200,11 @@ class AdaptiveSchedule:
 def _as_ties(points: Floats, pairs: list[int]) -> Floats:
     """Return the points as if the matches of `pairs` had ended in ties."""
     first, second = all_pairs(points.shape[-1])
-    more = points.copy()
+    extended = points.copy()
     for pair in pairs:
-        more[:, first[pair], second[pair]] += 0.5
-        more[:, second[pair], first[pair]] += 0.5
-    return more
+        extended[:, first[pair], second[pair]] += 0.5
+        extended[:, second[pair], first[pair]] += 0.5
+    return extended
 
 
 def open_schedule(

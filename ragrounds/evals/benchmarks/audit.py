@@ -35,16 +35,18 @@ def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[ExactDu
         questions: questions of one benchmark.
         golds: the text of each question's right answer, by question id.
     """
-    same: dict[tuple[str, ...], list[Question]] = defaultdict(list)
+    questions_by_content: dict[tuple[str, ...], list[Question]] = defaultdict(list)
     for question in questions:
-        same[fold(question.text), *(fold(option) for option in question.options.values())].append(question)
+        questions_by_content[fold(question.text), *(fold(option) for option in question.options.values())].append(
+            question
+        )
     return tuple(
         ExactDuplicates(
             questions=tuple(question.id for question in duplicates),
             groups=tuple(sorted({place(question) for question in duplicates})),
             golds_differ=len({fold(golds[question.id]) for question in duplicates}) > 1,
         )
-        for duplicates in same.values()
+        for duplicates in questions_by_content.values()
         if len(duplicates) > 1
     )
 

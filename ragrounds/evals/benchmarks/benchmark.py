@@ -166,14 +166,14 @@ def with_clusters(questions: Iterable[Question]) -> tuple[Question, ...]:
     """
     all_questions = tuple(questions)
     first: dict[tuple[str, ...], str] = {}
-    same: dict[str, str] = {}
+    cluster_by_question: dict[str, str] = {}
     for question in all_questions:
         content = (fold(question.text), *(fold(option) for option in question.options.values()))
-        same[question.id] = first.setdefault(content, question.id)
-    members = Counter(same.values())
+        cluster_by_question[question.id] = first.setdefault(content, question.id)
+    members = Counter(cluster_by_question.values())
     return tuple(
-        msgspec.structs.replace(question, cluster=same[question.id])
-        if not question.cluster and members[same[question.id]] > 1
+        msgspec.structs.replace(question, cluster=cluster_by_question[question.id])
+        if not question.cluster and members[cluster_by_question[question.id]] > 1
         else question
         for question in all_questions
     )
@@ -222,11 +222,11 @@ def select(
     candidates = [question for question in benchmark.questions if not ids or question.id in requested_ids]
     sample = sorted(candidates, key=lambda question: lot(seed, question.id))
     if per_dataset is not None:
-        taken: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         balanced: list[Question] = []
         for question in sample:
-            if taken[question.benchmark] < per_dataset:
-                taken[question.benchmark] += 1
+            if counts[question.benchmark] < per_dataset:
+                counts[question.benchmark] += 1
                 balanced.append(question)
         sample = balanced
     sampled_ids = {question.id for question in sample[:limit]}

@@ -89,20 +89,20 @@ def _documents(folder: Path) -> tuple[Path, set[str]]:
     (path,) = origin.files
     ids: set[str] = set()
     documents: set[str] = set()
-    bad: list[BadLine] = []
-    for passage, (_, line) in passages(origin, bad=bad):
-        _refuse(bad, path)
+    bad_lines: list[BadLine] = []
+    for passage, (_, line) in passages(origin, bad=bad_lines):
+        _refuse(bad_lines, path)
         if passage.id in ids:
             raise broken(path, f"the id {shown(passage.id)} is not unique", f"line {line}")
         ids.add(passage.id)
         # Use one string for both if they are equal: a corpus may have millions.
         documents.add(passage.id if passage.document == passage.id else passage.document)
-    _refuse(bad, path)
+    _refuse(bad_lines, path)
     if not ids:
         raise broken(path, "the corpus contains no documents")
     return path, documents
 
 
-def _refuse(bad: list[BadLine], path: Path) -> None:
-    if bad:
-        raise broken(path, bad[0].reason, f"line {bad[0].line}")
+def _refuse(bad_lines: list[BadLine], path: Path) -> None:
+    if bad_lines:
+        raise broken(path, bad_lines[0].reason, f"line {bad_lines[0].line}")

@@ -199,9 +199,9 @@ def _built(name: str, hashes: Mapping[str, str]) -> list[str]:
     return [sha256 for path, sha256 in hashes.items() if path.endswith(f"/{name}")]
 
 
-def _same(file: Path, *described: str) -> bool | None:
+def _same(file: Path, *expected: str) -> bool | None:
     """Return True if the file has one of the hashes; ``None`` if no hash is known."""
-    hashes = [sha256 for sha256 in described if sha256]
+    hashes = [sha256 for sha256 in expected if sha256]
     return _sha256(file) in hashes if hashes else None
 
 
@@ -210,10 +210,10 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _copy(source: Path, target: Path, read: Iterable[Path], needs: tuple[str, ...]) -> None:
+def _copy(source: Path, target: Path, read_files: Iterable[Path], needs: tuple[str, ...]) -> None:
     """Copy the files that were read and, from a folder, the further files that the family keeps."""
     folder = source if source.is_dir() else source.parent
-    files = {file for file in read if file.is_relative_to(folder)}
+    files = {file for file in read_files if file.is_relative_to(folder)}
     if source.is_dir():
         files |= {file for pattern in (*needs, CARD_FILE) for file in source.glob(pattern) if file.is_file()}
     else:

@@ -165,7 +165,7 @@ def randomisation(differences: Sequence[float], *, resamples: int = RESAMPLES, s
     values = values[values != 0]
     if len(values) < 2:
         return 1.0
-    result = stats.permutation_test(
+    test = stats.permutation_test(
         (values, np.zeros_like(values)),
         lambda first, second, axis: np.sum(first - second, axis=axis),
         permutation_type="samples",
@@ -173,4 +173,4 @@ def randomisation(differences: Sequence[float], *, resamples: int = RESAMPLES, s
         batch=max(1, 2_000_000 // len(values)),
         rng=np.random.default_rng(seed),
     )
-    return float(result.pvalue)
+    return float(test.pvalue)

@@ -96,7 +96,7 @@ def measure(
             continue
         kind, _, k = name.partition("@")
         # trec_eval cannot cut the reciprocal rank: the run is cut instead.
-        by_cut.setdefault(int(k) if kind == "MRR" and k else None, {})[_theirs(name)] = name
+        by_cut.setdefault(int(k) if kind == "MRR" and k else None, {})[_trec_eval_name(name)] = name
     for cut, names_by_trec_name in by_cut.items():
         cut_run = (
             judged_results
@@ -129,7 +129,7 @@ def tied_precision(grades: Mapping[str, int], scores: Mapping[str, float], relev
 
 def ordered(documents: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return documents in trec_eval's order: by score as a float32, equal scores by id, both descending."""
-    return sorted(documents.items(), key=lambda item: (float(np.float32(item[1])), item[0]), reverse=True)
+    return sorted(documents.items(), key=lambda scored: (float(np.float32(scored[1])), scored[0]), reverse=True)
 
 
 def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -158,11 +158,11 @@ def _evaluate(judgements: Judgements, run: Run, measures: list[str], relevant: i
         return {}
     grades = {query: dict(documents) for query, documents in judgements.items()}
     evaluator = pytrec_eval.RelevanceEvaluator(grades, measures, relevance_level=relevant)
-    result: dict[str, dict[str, float]] = evaluator.evaluate(run)
-    return result
+    values: dict[str, dict[str, float]] = evaluator.evaluate(run)
+    return values
 
 
-def _theirs(name: str) -> str:
+def _trec_eval_name(name: str) -> str:
     kind, _, k = name.partition("@")
     if kind not in _TREC_EVAL_NAMES:
         return name

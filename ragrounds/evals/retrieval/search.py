@@ -102,7 +102,9 @@ async def retrieve(
     searches = _Searches(searcher, k, keep)
     plain = {query: text for query, text in queries.items() if query not in written}
     batched = isinstance(searcher, BatchSearcher)
-    left = iter(written.items() if batched else [(id, written.get(id) or Query(text)) for id, text in queries.items()])
+    single_queries = iter(
+        written.items() if batched else [(id, written.get(id) or Query(text)) for id, text in queries.items()]
+    )
     batches = iter(batched_items(plain, BATCH) if batched else ())
 
     async def _worker() -> None:
@@ -110,7 +112,7 @@ async def retrieve(
             await searches.many(batch)
             if progress:
                 progress(len(searches.run))
-        for query, replacement in left:
+        for query, replacement in single_queries:
             await searches.one(query, replacement)
             if progress:
                 progress(len(searches.run))
@@ -139,8 +141,8 @@ async def retrieve(
 
 def batched_items(items: Mapping[str, str], size: int) -> Iterator[list[tuple[str, str]]]:
     """Yield the items in lists of at most `size`."""
-    left = iter(items.items())
-    while batch := list(islice(left, size)):
+    remaining = iter(items.items())
+    while batch := list(islice(remaining, size)):
         yield batch
 
 

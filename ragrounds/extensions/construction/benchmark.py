@@ -127,13 +127,13 @@ def _judged_product(
 
     `drop_reason` is the reason why queries without a positive are dropped.
     """
-    queries = refined([item.query for item in items if item.query.positives])
-    dropped = [drop for item in items for drop in item.faults]
-    for item in items:
-        if not item.query.positives:
-            counts = Counter(row["fate"] for row in item.rows)
+    queries = refined([judged_item.query for judged_item in items if judged_item.query.positives])
+    dropped = [drop for judged_item in items for drop in judged_item.faults]
+    for judged_item in items:
+        if not judged_item.query.positives:
+            counts = Counter(row["fate"] for row in judged_item.rows)
             detail = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
-            dropped.append(Dropped(id=item.query.id, stage=VERIFY, reason=drop_reason, detail=detail))
+            dropped.append(Dropped(id=judged_item.query.id, stage=VERIFY, reason=drop_reason, detail=detail))
     files: dict[str, Lines] = {}
     if queries:
         labels = [
@@ -144,7 +144,7 @@ def _judged_product(
         ]
         sheet, agreed, sheet_notes = settings.experts(labels, {query.id: query.text for query in queries}, corpus)
         files, figures, notes = {**form(queries, corpus), **sheet}, {**figures, **agreed}, [*notes, *sheet_notes]
-    if rows := [row for item in items for row in item.rows]:
+    if rows := [row for judged_item in items for row in judged_item.rows]:
         files[GRADES] = json_lines(rows)
     return Product(
         benchmark=settings.card(family, title, len(queries), f"Built by {built_by}; card.json says how."),
@@ -186,12 +186,12 @@ def mining_product(
             _fault(name, "grade", grade, f"{grade['id']}: {grade['fault']}") for grade in grades if "fault" in grade
         ]
         items.append(JudgedItem(query=query, rows=rows, faults=faults))
-    fates = Counter(row["fate"] for item in items for row in item.rows)
+    fates = Counter(row["fate"] for judged_item in items for row in judged_item.rows)
     counts = {
         "graded": fates.total(),
         **{name: fates[name] for name in ("positive", "negative", "dropped", "ungraded")},
     }
-    reasons_text = reason_counts(fault.reason for item in items for fault in item.faults)
+    reasons_text = reason_counts(fault.reason for judged_item in items for fault in judged_item.faults)
     note = (
         f"{counts['graded']:,} documents were graded: {counts['positive']:,} positive, {counts['negative']:,} "
         f"negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} without a grade{reasons_text}."
@@ -247,11 +247,11 @@ def consensus_product(
         items.append(JudgedItem(query=query, rows=rows, faults=faults))
         pairs += own_pairs
     agreement = consensus(models, pairs, relevant)
-    query_texts = {item.query.id: item.query.text for item in items}
+    query_texts = {judged_item.query.id: judged_item.query.text for judged_item in items}
 
     def form(queries: Sequence[JudgedQuery], corpus: Corpus) -> dict[str, Lines]:
         """Return the files of the sets. The similarity set has the pairs that all models put into one class."""
-        rows = [row for item in items for row in item.rows if row["fate"] in ("positive", "negative")]
+        rows = [row for judged_item in items for row in judged_item.rows if row["fate"] in ("positive", "negative")]
         texts = {id: titled(passage) for id, passage in corpus.some({row["document"] for row in rows}).items()}
         graded_pairs = [
             {"sentence1": query_texts[row["query"]], "sentence2": texts[row["document"]], "score": row["similarity"]}
@@ -347,7 +347,7 @@ def missing_product(
     files: dict[str, Lines] = {}
     if queries:
         judgements = {query.query: dict(asked.judgements[query.query]) for query in queries}
-        completed = {id: {**old, **dict.fromkeys(missing_ids[id], 1)} for id, old in judgements.items()}
+        completed = {id: {**grades, **dict.fromkeys(missing_ids[id], 1)} for id, grades in judgements.items()}
         documents = ((passage.document, passage.title, passage.text) for passage in corpus)
         files = {
             **beir_files(documents, {id: asked.queries[id] for id in judgements}, completed),
@@ -392,13 +392,13 @@ def _graded_rows(query: GradedQuery, relevant: str) -> Iterable[JsonObject]:
 
 def _said(missing: MissingLabels, queries: int) -> list[str]:
     """Return the figures as sentences."""
-    missed = missing.false_negatives
+    false_negatives = missing.false_negatives
     notes = [
         f"Per query, among the {missing.depth} documents found: {_figure(missing.labelled)} labelled as relevant, "
         f"{_figure(missing.relevant)} relevant by the grades; {_figure(missing.false_positives)} false positives, "
-        f"{_figure(missed)} false negatives (95 % intervals over {missing.queries:,} queries).",
-        f"Over the benchmark's {queries:,} queries that is {missed.value * queries:,.0f} missing labels "
-        f"({_ends(missed, queries, 0)}), deeper ones not counted.",
+        f"{_figure(false_negatives)} false negatives (95 % intervals over {missing.queries:,} queries).",
+        f"Over the benchmark's {queries:,} queries that is {false_negatives.value * queries:,.0f} missing labels "
+        f"({_ends(false_negatives, queries, 0)}), deeper ones not counted.",
     ]
     if missing.unreadable:
         notes.append(f"{missing.unreadable:,} pairs have no grade; they are in no figure, and rejected.jsonl says why.")

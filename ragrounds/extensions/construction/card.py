@@ -137,9 +137,11 @@ def count(stages: Sequence[str], item_set: ItemSet, results: Sequence[ItemResult
     lines = [
         stage_count(INTAKE, item_set.read, (drop.reason for drop in item_set.dropped)),
         stage_count(SAMPLE, item_set.passed, ["not drawn"] * (item_set.passed - len(item_set.items))),
-        stage_count(RUN, len(item_set.items), (result.status for result in results if result.outcome is None)),
+        stage_count(
+            RUN, len(item_set.items), (item_result.status for item_result in results if item_result.outcome is None)
+        ),
     ]
-    outcomes = [result.outcome for result in results if result.outcome is not None]
+    outcomes = [item_result.outcome for item_result in results if item_result.outcome is not None]
     remaining = len(outcomes)
     for number, stage in enumerate(stages):
         reasons = [

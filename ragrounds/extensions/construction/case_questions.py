@@ -102,10 +102,10 @@ class RewrittenCase(Struct):
 async def significance(state: CaseState, context: Context) -> Changes:
     """Find the contribution that the report was published for; a report without any is rejected."""
 
-    def _check(read: Significance) -> str:
-        return "" if read.kind == "none" or read.significance.strip() else "the significance is empty"
+    def _check(reply: Significance) -> str:
+        return "" if reply.kind == "none" or reply.significance.strip() else "the significance is empty"
 
-    read = await ask_for(
+    reply = await ask_for(
         context,
         "build/case_significance",
         Significance,
@@ -114,19 +114,19 @@ async def significance(state: CaseState, context: Context) -> Changes:
         shorten="report",
         report=context.stem.text,
     )
-    if read.kind == "none":
-        raise Rejected(NOTHING_NEW, read.significance)
-    return {"contribution": read.significance.strip(), "kind": read.kind}
+    if reply.kind == "none":
+        raise Rejected(NOTHING_NEW, reply.significance)
+    return {"contribution": reply.significance.strip(), "kind": reply.kind}
 
 
 async def timeline(state: CaseState, context: Context) -> Changes:
     """List the report's events, 2 to 200."""
 
-    def _check(read: Timeline) -> str:
-        count = len([event for event in read.timeline if event.strip()])
+    def _check(reply: Timeline) -> str:
+        count = len([event for event in reply.timeline if event.strip()])
         return "" if 2 <= count <= _MOST else f"expected 2 to {_MOST} events, got {count}"
 
-    read = await ask_for(
+    reply = await ask_for(
         context,
         "build/case_timeline",
         Timeline,
@@ -135,19 +135,19 @@ async def timeline(state: CaseState, context: Context) -> Changes:
         shorten="report",
         report=context.stem.text,
     )
-    return {"events": [" ".join(event.split()) for event in read.timeline if event.strip()]}
+    return {"events": [" ".join(event.split()) for event in reply.timeline if event.strip()]}
 
 
 async def question(state: CaseState, context: Context) -> Changes:
     """Write the case up to the decision point, the question, and its answer from the timeline."""
     events = state["events"]
 
-    def _check(read: Draft) -> str:
-        if not 2 <= read.decision <= len(events):
-            return f"the decision is event {read.decision}; expected 2 to {len(events)}"
-        return "" if all(text.strip() for text in (read.case, read.question, read.answer)) else "a field is empty"
+    def _check(reply: Draft) -> str:
+        if not 2 <= reply.decision <= len(events):
+            return f"the decision is event {reply.decision}; expected 2 to {len(events)}"
+        return "" if all(text.strip() for text in (reply.case, reply.question, reply.answer)) else "a field is empty"
 
-    read = await ask_for(
+    reply = await ask_for(
         context,
         "build/case_question",
         Draft,
@@ -156,8 +156,8 @@ async def question(state: CaseState, context: Context) -> Changes:
         significance=state["contribution"],
         timeline=numbered(events),
     )
-    full_question = f"{read.case.strip()} {read.question.strip()}"
-    return {"asked": full_question, "reply": read.answer.strip(), "decision": read.decision}
+    full_question = f"{reply.case.strip()} {reply.question.strip()}"
+    return {"asked": full_question, "reply": reply.answer.strip(), "decision": reply.decision}
 
 
 async def verbatim(state: CaseState, context: Context) -> Changes:
@@ -188,10 +188,10 @@ async def follows(state: CaseState, context: Context) -> Changes:
 async def rewrite(state: CaseState, context: Context) -> Changes:
     """Write the question again with distractors; its answer must stay the same, and must not be given away."""
 
-    def _check(read: RewrittenCase) -> str:
-        return "" if read.question.strip() else "the question is empty"
+    def _check(reply: RewrittenCase) -> str:
+        return "" if reply.question.strip() else "the question is empty"
 
-    read = await ask_for(
+    reply = await ask_for(
         context,
         "build/case_rewrite",
         RewrittenCase,
@@ -200,15 +200,15 @@ async def rewrite(state: CaseState, context: Context) -> Changes:
         question=state["asked"],
         answer=state["reply"],
     )
-    distractors = [" ".join(text.split()) for text in read.distractors if text.strip()]
-    if not distractors or folded(read.question) == folded(state["asked"]):
-        raise Rejected(NOT_REWRITTEN, read.question)
-    if read.answer.strip() and folded(read.answer) != folded(state["reply"]):
-        raise Rejected(ANSWER_CHANGED, read.answer)
-    fault = question_fault(read.question, state["reply"], state["events"], state["decision"])
+    distractors = [" ".join(text.split()) for text in reply.distractors if text.strip()]
+    if not distractors or folded(reply.question) == folded(state["asked"]):
+        raise Rejected(NOT_REWRITTEN, reply.question)
+    if reply.answer.strip() and folded(reply.answer) != folded(state["reply"]):
+        raise Rejected(ANSWER_CHANGED, reply.answer)
+    fault = question_fault(reply.question, state["reply"], state["events"], state["decision"])
     if fault:
-        raise Rejected(fault, read.question)
-    return {"rewritten": read.question.strip(), "distractors": distractors}
+        raise Rejected(fault, reply.question)
+    return {"rewritten": reply.question.strip(), "distractors": distractors}
 
 
 async def unchanged(state: CaseState, context: Context) -> Changes:

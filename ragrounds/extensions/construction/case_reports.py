@@ -151,8 +151,8 @@ def report_items(
     dropped: list[Dropped] = []
     passing: list[str] = []
     seen: set[str] = set()
-    bad: list[BadLine] = []
-    for number, (passage, facts) in enumerate(reports.read(bad), 1):
+    bad_lines: list[BadLine] = []
+    for number, (passage, facts) in enumerate(reports.read(bad_lines), 1):
         progress(number)
         if passage.id in seen:
             raise UserError(f"The report {passage.id!r} is twice in {reports.name}; ids must be unique.")
@@ -167,7 +167,8 @@ def report_items(
     if strangers is not None:
         strangers += [id for id in reports.table if id not in seen]
     dropped += [
-        Dropped(id=bad_line.file, stage=INTAKE, reason="cannot be read", detail=bad_line.reason) for bad_line in bad
+        Dropped(id=bad_line.file, stage=INTAKE, reason="cannot be read", detail=bad_line.reason)
+        for bad_line in bad_lines
     ]
     sampled_ids = drawn_ids(passing, limit, seed)
     items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in sampled_ids)

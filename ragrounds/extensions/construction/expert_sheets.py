@@ -52,7 +52,7 @@ def sheet_lines(
     ratings = ["rating"] if raters == 1 else [f"rating_{number}" for number in range(1, raters + 1)]
     empty = [""] * (len(ratings) + len(more))
     heading = [ID, *columns, *ratings, *more, DIGEST]
-    return [as_csv(heading, ([item, *cells, *empty, _digest(cells)] for item, cells in rows.items()))]
+    return [as_csv(heading, ([item_id, *cells, *empty, _digest(cells)] for item_id, cells in rows.items()))]
 
 
 def _digest(cells: Iterable[str]) -> str:
@@ -98,24 +98,24 @@ def read_ratings(
     ratings_by_item: dict[str, tuple[str | None, ...]] = {}
     changed: list[str] = []
     words = {rating.casefold(): rating for rating in allowed} | dict(spellings)
-    item_by_text = {safe(item).strip(): item for item in items}
+    item_by_text = {safe(item_id).strip(): item_id for item_id in items}
     for location, row in rows:
         item_text = row[ID].strip()
-        item = item_by_text.get(item_text, "")
+        item_id = item_by_text.get(item_text, "")
         if item_text not in item_by_text:
             problem = f"there is no item {shown(item_text)} among those to be rated.{nearest(item_text, item_by_text)}"
             raise broken(path, problem.removesuffix("."), location)
-        if item in ratings_by_item:
-            raise broken(path, f"the item {shown(item)} is in it twice", location)
-        ratings_by_item[item] = tuple(_rating(row[rater], words, allowed, path, location) for rater in raters)
-        if item in texts:
+        if item_id in ratings_by_item:
+            raise broken(path, f"the item {shown(item_id)} is in it twice", location)
+        ratings_by_item[item_id] = tuple(_rating(row[rater], words, allowed, path, location) for rater in raters)
+        if item_id in texts:
             if not row.get(DIGEST, "").strip():
                 raise broken(
-                    path, f"it is unknown what was rated: {shown(item)} has nothing under {DIGEST!r}", location
+                    path, f"it is unknown what was rated: {shown(item_id)} has nothing under {DIGEST!r}", location
                 )
-            if row[DIGEST].strip() != _digest(texts[item].values()):
-                changed.append(item)
-    unchanged = {item: ratings for item, ratings in ratings_by_item.items() if item not in changed}
+            if row[DIGEST].strip() != _digest(texts[item_id].values()):
+                changed.append(item_id)
+    unchanged = {item_id: ratings for item_id, ratings in ratings_by_item.items() if item_id not in changed}
     return SheetRatings(raters=raters, items=unchanged, changed=tuple(changed))
 
 
@@ -233,11 +233,11 @@ def expert_agreement(
     """
     label_by_item = {label.item: label for label in labels}
     final_labels: dict[str, str | None] = {
-        item: DECISIONS[0] if label.relevant else DECISIONS[1] for item, label in label_by_item.items()
+        item_id: DECISIONS[0] if label.relevant else DECISIONS[1] for item_id, label in label_by_item.items()
     }
     texts = {
-        item: dict(zip(PAIR, (queries.get(label.query, ""), passages.get(label.document, "")), strict=True))
-        for item, label in label_by_item.items()
+        item_id: dict(zip(PAIR, (queries.get(label.query, ""), passages.get(label.document, "")), strict=True))
+        for item_id, label in label_by_item.items()
     }
     ratings = read_ratings(path, list(final_labels), DECISIONS, SPELLINGS, texts)
     people = HumanLabels(raters=ratings.raters, items=ratings.items)

@@ -57,13 +57,13 @@ def check_folder(folder: Path, pipeline: str) -> None:
 
 def _try_writing(folder: Path, name: str) -> None:
     """Create the folders that :func:`write_built` will create, and remove them again."""
-    new = list(itertools.takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
+    missing_folders = list(itertools.takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-"):
             pass
     finally:
-        for path in new:
+        for path in missing_folders:
             with contextlib.suppress(OSError):  # it was not created, or is no longer empty
                 path.rmdir()
 
@@ -222,14 +222,14 @@ def rejections(item_set: ItemSet, results: Sequence[ItemResult], later: Iterable
     outcome.
     """
     yield from item_set.dropped
-    for result in results:
-        if result.outcome is not None and not result.outcome.kept:
-            outcome = result.outcome
-            yield Dropped(id=result.question.id, stage=outcome.stage, reason=outcome.reason, detail=outcome.detail)
+    for item_result in results:
+        if item_result.outcome is not None and not item_result.outcome.kept:
+            outcome = item_result.outcome
+            yield Dropped(id=item_result.question.id, stage=outcome.stage, reason=outcome.reason, detail=outcome.detail)
     yield from later
-    for result in results:
-        if result.outcome is None:
-            yield Dropped(id=result.question.id, stage="run", reason=result.status, detail=result.reason)
+    for item_result in results:
+        if item_result.outcome is None:
+            yield Dropped(id=item_result.question.id, stage="run", reason=item_result.status, detail=item_result.reason)
 
 
 def not_listed(item_set: ItemSet) -> list[str]:

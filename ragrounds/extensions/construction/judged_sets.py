@@ -132,8 +132,8 @@ def query_ids(question_ids: Sequence[str]) -> dict[str, str]:
     If there are several datasets, ids keep the name.
     """
     datasets = {id.partition("/")[0] for id in question_ids}
-    bare = len(datasets) == 1 and all(id.partition("/")[2] for id in question_ids)
-    return {id: id.partition("/")[2] if bare else id for id in question_ids}
+    drops_dataset = len(datasets) == 1 and all(id.partition("/")[2] for id in question_ids)
+    return {id: id.partition("/")[2] if drops_dataset else id for id in question_ids}
 
 
 def _ambiguous(queries: Iterable[JudgedQuery]) -> set[str]:

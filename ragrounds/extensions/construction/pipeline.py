@@ -94,12 +94,12 @@ def plan_build(
     """
     agent = pipeline.agent(parameters, models)
     servers = meet(model_texts(agent, model, defaults).values())
-    opened = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, servers.texts), searcher)
+    opened_agent = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, servers.texts), searcher)
     run_ids = {run.id for run in store.runs()}
-    run = find_or_start_run(store, item_set.items, opened, 1, new=new, servers=servers.facts)
+    run = find_or_start_run(store, item_set.items, opened_agent, 1, new=new, servers=servers.facts)
     if fresh and run.id in run_ids and not _is_fresh_run(store, run):
-        run = find_or_start_run(store, item_set.items, opened, 1, new=True, servers=servers.facts)
-    return PlannedRun(run, agent, opened.models, searcher, prices)
+        run = find_or_start_run(store, item_set.items, opened_agent, 1, new=True, servers=servers.facts)
+    return PlannedRun(run, agent, opened_agent.models, searcher, prices)
 
 
 def _is_fresh_run(store: Store, run: Run) -> bool:
@@ -141,4 +141,4 @@ def _item_result(question: Question, gold: Gold, attempt: Attempt | None, ended:
 
 def kept_results(all_results: Sequence[ItemResult]) -> list[ItemResult]:
     """Return the items that the graph kept."""
-    return [result for result in all_results if result.status == "kept"]
+    return [item_result for item_result in all_results if item_result.status == "kept"]

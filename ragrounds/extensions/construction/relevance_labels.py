@@ -165,7 +165,7 @@ class Window(Struct, frozen=True):
         frame = context.prompts.render(
             PROMPT, context.stem.language, query=context.stem.text, passages="", form=_FORM * at_once
         )
-        rooms = {role: room for role in roles if (room := context.room(frame, role=role)) is not None}
+        rooms = {role: available for role in roles if (available := context.room(frame, role=role)) is not None}
         role = min(rooms, key=rooms.__getitem__, default=roles[0])
         return cls(role, rooms.get(role))
 

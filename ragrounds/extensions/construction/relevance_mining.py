@@ -221,9 +221,15 @@ def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: i
         answer: the right option.
         most_right: largest number of right answers of a question that is not too easy.
     """
-    right = sum(prediction == answer for prediction in predictions.values())
-    silent = sum(prediction is None for prediction in predictions.values())
-    return "too easy" if right > most_right else "undecided" if right + silent > most_right else "kept"
+    right_count = sum(prediction == answer for prediction in predictions.values())
+    unreadable_count = sum(prediction is None for prediction in predictions.values())
+    return (
+        "too easy"
+        if right_count > most_right
+        else "undecided"
+        if right_count + unreadable_count > most_right
+        else "kept"
+    )
 
 
 AXES = ("relevance", "support")

@@ -326,9 +326,9 @@ def _distinct_models(option: str, models: Sequence[str]) -> tuple[str, ...]:
         UserError: a repeated model: it would agree with itself.
     """
     texts = [str(parse(model)) for model in models]
-    twice = next((text for text in texts if texts.count(text) > 1), None)
-    if twice is not None:
-        raise UserError(f"{option} {twice!r} is given twice: it would count twice.")
+    repeated = next((text for text in texts if texts.count(text) > 1), None)
+    if repeated is not None:
+        raise UserError(f"{option} {repeated!r} is given twice: it would count twice.")
     return tuple(texts)
 
 

@@ -174,11 +174,11 @@ def read_object(text: str, kind: type[T]) -> T:
 def _fitting(context: Context, prompt: str, role: str, shorten: str, values: dict[str, str]) -> tuple[Message, ...]:
     language = context.stem.language
     if shorten:
-        room = context.room(context.prompts.render(prompt, language, **{**values, shorten: ""}), role=role)
+        available = context.room(context.prompts.render(prompt, language, **{**values, shorten: ""}), role=role)
         text = values[shorten]
-        if room is not None and context.count(text, role=role) > room:
-            values = {**values, shorten: context.cut(text, room, role=role)}
-            context.note("cut", f"{shorten}: only the first {room:,} tokens fit the model's window")
+        if available is not None and context.count(text, role=role) > available:
+            values = {**values, shorten: context.cut(text, available, role=role)}
+            context.note("cut", f"{shorten}: only the first {available:,} tokens fit the model's window")
     return context.prompts.render(prompt, language, **values)
 
 

@@ -116,9 +116,9 @@ class Delivery(Generic[I]):
 
     def words(self) -> str:
         """Return a phrase on the results of the delivery."""
-        more = [f"{self.known:,} were there already"] if self.known else []
-        more += [f"{self.refused:,} refused ({self.reason})"] if self.refused else []
-        return f"{self.taken:,} {self.what} sent" + "".join(f", {text}" for text in more)
+        details = [f"{self.known:,} were there already"] if self.known else []
+        details += [f"{self.refused:,} refused ({self.reason})"] if self.refused else []
+        return f"{self.taken:,} {self.what} sent" + "".join(f", {text}" for text in details)
 
     async def _together(self, batches: Sequence[Sequence[I]]) -> None:
         try:
@@ -216,12 +216,12 @@ def in_batches(
     larger.
     """
     batch, batch_size = list[I](), 0
-    for item in items:
-        item_size = size(item)
+    for element in items:
+        item_size = size(element)
         if batch and (len(batch) >= most or (limit and batch_size + item_size > limit)):
             yield batch
             batch, batch_size = [], 0
-        batch.append(item)
+        batch.append(element)
         batch_size += item_size
     if batch:
         yield batch

@@ -83,8 +83,8 @@ class RowFile:
 
     def add(self, row: ImportedRow) -> None:
         """Append a row."""
-        data = self._encode(row)
-        self._file.write(len(data).to_bytes(4, "little") + data)
+        encoded = self._encode(row)
+        self._file.write(len(encoded).to_bytes(4, "little") + encoded)
         self.count += 1
 
     def __iter__(self) -> Iterator[ImportedRow]:
@@ -114,7 +114,7 @@ class QuestionFinder:
         self.questions = questions
         self._by_tail: dict[str, list[str]] = defaultdict(list)
         self._by_text: dict[bytes, list[str]] = defaultdict(list)
-        self._turns: dict[tuple[str, str, bytes], dict[str, int]] = defaultdict(dict)
+        self._row_numbers: dict[tuple[str, str, bytes], dict[str, int]] = defaultdict(dict)
         for question in questions.values():
             self.add(question)
 
@@ -138,7 +138,7 @@ class QuestionFinder:
 
     def _turn_of_row(self, row: ImportedRow) -> int:
         """Return the number of the row among those with its text. Rows with one id count as one."""
-        turns = self._turns[row.agent, row.dataset, _digest(row.question)]
+        turns = self._row_numbers[row.agent, row.dataset, _digest(row.question)]
         return turns.setdefault(row.id or str(len(turns)), len(turns))
 
     def _find_by_id(self, row: ImportedRow) -> str:
@@ -177,7 +177,8 @@ def benchmark_of(rows: RowFile, form: str) -> Benchmark:
     finder.questions = questions
     for row in rows:
         question_id, _ = finder.find(row)
-        turns = finder._turns[row.agent, row.dataset, _digest(row.question)]  # a text's k-th row is its k-th question
+        # A text's k-th row is its k-th question.
+        turns = finder._row_numbers[row.agent, row.dataset, _digest(row.question)]
         indexed_count = len(finder._by_text.get(_digest(row.question), []))
         if (question_id and len(turns) <= indexed_count) or not row.question.strip() or not row.gold:
             continue

@@ -80,7 +80,7 @@ def import_runs(
     )
     form, benchmark_name = files[0][1].name, benchmark or files[0][1].benchmark
     named_benchmark = load(benchmark_name, effective_settings.home) if benchmark_name else None
-    rows, bad, count = RowFile(), list[str](), 0
+    rows, bad_rows, count = RowFile(), list[str](), 0
     try:
         for file, importer in files:
             with IMPORTERS.used(importer.name):
@@ -88,12 +88,12 @@ def import_runs(
                     if isinstance(row, BadRow):
                         count += 1
                         if count <= _NAMED:
-                            bad.append(f"{file.path.name}, {row.place}: {row.reason}")
+                            bad_rows.append(f"{file.path.name}, {row.place}: {row.reason}")
                         continue
                     rows.add(replace(row, agent=agent or row.agent or file.title))
             progress(file.path.name, rows.count)
         if not rows.count:
-            raise UserError(f"There is no row that could be read. {' '.join(bad[:3])}".strip())
+            raise UserError(f"There is no row that could be read. {' '.join(bad_rows[:3])}".strip())
         loaded = named_benchmark or benchmark_of(rows, form)
         with open_store(effective_settings) as store:
             stored = store_rows(store, rows, loaded, form)
@@ -103,7 +103,7 @@ def import_runs(
             return ImportedFiles(
                 tuple(stored),
                 {str(file.path): importer.name for file, importer in files},
-                tuple(bad),
+                tuple(bad_rows),
                 count,
                 tuple(map(str, left)),
                 tuple(guesses),
@@ -129,7 +129,7 @@ def import_files(
     """
     requested = IMPORTERS.named(format) if format else None
     importer_by_file: list[tuple[ImportFile, Importer]] = []
-    left: list[Path] = []
+    unrecognised: list[Path] = []
     for path in map(Path, paths):
         is_folder = path.is_dir()
         matches = []
@@ -141,7 +141,7 @@ def import_files(
             if importer is not None:  # there may be thousands of files: their beginnings are not kept
                 matches.append((replace(file, start=file.start[:64], first={}), importer))
             elif is_folder:
-                left.append(file_path)
+                unrecognised.append(file_path)
             else:
                 names, hint = ", ".join(import_formats()), _PARQUET if file.start.startswith(b"PAR1") else ""
                 raise UserError(f"{file_path}: no form is recognised in it. --format says which ({names}).{hint}")
@@ -149,14 +149,14 @@ def import_files(
         selected = [
             (file, importer) for file, importer in matches if not (is_folder and has_special_form and importer.general)
         ]
-        left += [file.path for file, importer in matches if (file, importer) not in selected]
+        unrecognised += [file.path for file, importer in matches if (file, importer) not in selected]
         importer_by_file += selected
     forms = sorted({importer.name for _, importer in importer_by_file})
     if not forms:
         raise UserError("There is no file of a form that is recognised. `ragrounds import --help` names the forms.")
     if len(forms) > 1:
         raise UserError(f"These files have several forms ({', '.join(forms)}); import them one form at a time.")
-    return importer_by_file, left
+    return importer_by_file, unrecognised
 
 
 def import_lines(found: ImportedFiles) -> Iterator[str]:

@@ -178,7 +178,7 @@ def surveyed(source: BenchmarkSource, setting: LinkSetting) -> GraphSurvey:
         files=graph,
         names=names,
         types=types,
-        counts={types: _by_key(inside) for types, inside in counts.items()},
+        counts={types: _by_key(relation_counts) for types, relation_counts in counts.items()},
         seed=seed,
         first=(newest, start_index),
     )
@@ -273,10 +273,10 @@ def link_question(
     triplet.
     """
     head, relation, tail = triplet  # the relation is the answer: it may not occur in group or metadata
-    wrong_relations = [other for other in relations if other not in holding]
-    distractors = sorted(wrong_relations, key=lambda other: lot(seed, *triplet, other))[: options - 1]
-    order = sorted([relation, *distractors], key=lambda other: lot(seed, "order", *triplet, other))
-    labels = labelled([worded(other) for other in order])
+    wrong_relations = [relation_name for relation_name in relations if relation_name not in holding]
+    distractors = sorted(wrong_relations, key=lambda relation_name: lot(seed, *triplet, relation_name))[: options - 1]
+    order = sorted([relation, *distractors], key=lambda relation_name: lot(seed, "order", *triplet, relation_name))
+    labels = labelled([worded(relation_name) for relation_name in order])
     dataset = benchmark.rpartition("/")[2]
     head_name, tail_name = named(head, survey.names), named(tail, survey.names)
     question = Question(

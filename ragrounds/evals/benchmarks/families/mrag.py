@@ -66,13 +66,13 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     if not name:
         raise UserError(f"Give a dataset of MRAG: `mrag/NAME:PATH`, where NAME is one of {', '.join(_READ)}.")
     card = next(card for card in family_cards("mrag") if card.name == f"mrag/{name}")
-    read = list(_READ[name](_reader_source(source, card.size)))
+    all_items = list(_READ[name](_reader_source(source, card.size)))
     if name in _SAMPLED:
         seed = source.number("seed", 0)
-        sample = sorted(read, key=lambda item: lot(seed, item.question.id))[: card.size]
-        sampled_ids = {item.question.id for item in sample}
-        read = [item for item in read if item.question.id in sampled_ids]
-    for item in read:
+        sample = sorted(all_items, key=lambda candidate: lot(seed, candidate.question.id))[: card.size]
+        sampled_ids = {candidate.question.id for candidate in sample}
+        all_items = [candidate for candidate in all_items if candidate.question.id in sampled_ids]
+    for item in all_items:
         id = f"{name}/{item.question.id.partition('/')[2]}"
         question = msgspec.structs.replace(item.question, id=id, benchmark=card.name, language=card.language)
         yield Item(question, msgspec.structs.replace(item.gold, question_id=id))

@@ -180,9 +180,9 @@ def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
                 for trace in TraceCleaner().traces(export.store, [run]):
                     line = sample(trace, scorers)
                     if line is not None:
-                        data = msgspec.json.encode(line) + b"\n"
-                        digest.update(data)
-                        count += file.write(data) > 0
+                        encoded = msgspec.json.encode(line) + b"\n"
+                        digest.update(encoded)
+                        count += file.write(encoded) > 0
             details |= {"format": "jsonl", "file_path": f"{base}_samples.jsonl", "hash_algorithm": "sha256",
                      "checksum": digest.hexdigest(), "total_rows": count}  # fmt: skip
             return f"{count:,} attempts of {run.id}"

@@ -219,7 +219,7 @@ class InspectWriter:
 
     def _call(self, traced: TracedCall, step_start: float, span: str) -> Any:
         call, hide = traced.call, self._hide
-        when = _time(call.at or step_start)
+        timestamp = _time(call.at or step_start)
         if call.kind == "model":
             text = hide(traced.reply.text) if traced.reply else ""
             stop = _STOPS.get(traced.reply.finish, "unknown") if traced.reply else "unknown"
@@ -229,7 +229,7 @@ class InspectWriter:
             output.usage = None if call.usage is None else self._usage(call.usage, call.cost_uncached)
             output.time = call.seconds
             return self._event.ModelEvent(
-                timestamp=when,
+                timestamp=timestamp,
                 span_id=span,
                 model=hide(call.actor),
                 role=call.role,
@@ -245,7 +245,7 @@ class InspectWriter:
                 error=hide(call.error) or None,
                 working_time=call.seconds,
             )
-        data: dict[str, object] = {
+        call_record: dict[str, object] = {
             "kind": call.kind,
             "actor": hide(call.actor),
             "query": hide(traced.searched.query) if traced.searched else None,
@@ -259,7 +259,7 @@ class InspectWriter:
                 for hit in traced.passages
             ],
         }  # fmt: skip
-        return self._event.InfoEvent(timestamp=when, span_id=span, source="ragrounds", data=data)
+        return self._event.InfoEvent(timestamp=timestamp, span_id=span, source="ragrounds", data=call_record)
 
     def _plain(self, value: object) -> object:
         return None if value is None else read_json(self._hide.in_json(msgspec.json.encode(value).decode()))

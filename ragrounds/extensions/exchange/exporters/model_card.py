@@ -55,8 +55,8 @@ def _parts(export: Export[ModelCardOptions]) -> Iterator[ExportPart]:
         entries = [entry for run in export.runs for entry in results(run, compare(export.store, [run]), hub)]
         models = (str(text).partition("[")[0] for text in (export.runs[0].identity.get("models") or {}).values())
         name = export.options.model or next(models, export.runs[0].agent)
-        data = hub.ModelCardData(model_name=name, eval_results=entries)
-        path.write_text(TraceCleaner().text(f"---\n{data.to_yaml()}\n---\n"), encoding="utf-8")
+        card_metadata = hub.ModelCardData(model_name=name, eval_results=entries)
+        path.write_text(TraceCleaner().text(f"---\n{card_metadata.to_yaml()}\n---\n"), encoding="utf-8")
         return f"{len(entries):,} results of {name}"
 
     yield ExportPart(_write)

@@ -123,14 +123,14 @@ def chat_input(node: TraceNode) -> object:
 
 def as_function(tool: Tool) -> dict[str, object]:
     """Return a tool in the form that chat models take."""
-    about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": about}
+    definition = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": definition}
 
 
 def retrieved(passage: Passage) -> dict[str, object]:
     """Return a passage as LangChain writes documents, which other tools read."""
-    about = {"id": passage.id, "score": float(passage.score), **passage_facts(passage)}
-    return {"page_content": passage.text, "type": "Document", "metadata": about}
+    metadata = {"id": passage.id, "score": float(passage.score), **passage_facts(passage)}
+    return {"page_content": passage.text, "type": "Document", "metadata": metadata}
 
 
 def passage_facts(passage: Passage) -> dict[str, object]:

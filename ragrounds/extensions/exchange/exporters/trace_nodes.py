@@ -274,9 +274,9 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
 
 def score_words(score: Score, gold: Gold) -> str:
     """Return the explanation of a score in one line."""
-    read = f"read as {score.prediction}" if score.prediction else f"{score.answer_status}, nothing was read"
-    right = f"right is {gold.answer}" if gold.answer else ""
-    return "; ".join(text for text in (read, right, score.reason) if text)
+    reading = f"read as {score.prediction}" if score.prediction else f"{score.answer_status}, nothing was read"
+    gold_text = f"right is {gold.answer}" if gold.answer else ""
+    return "; ".join(text for text in (reading, gold_text, score.reason) if text)
 
 
 def score_facts(score: Score) -> dict[str, object]:

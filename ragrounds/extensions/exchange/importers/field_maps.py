@@ -73,12 +73,12 @@ def _sample(line: Values, file: ImportFile, seen: dict[str, str]) -> Values | No
     metric = text_of(line.get("evaluation_result_id"))
     if seen.setdefault(f"{line.get('evaluation_id')} {line.get('sample_id')}", metric) != metric:
         return None
-    about, input, output, used = (dict_of(line.get(key)) for key in ("metadata", "input", "output", "token_usage"))
-    messages, calls = dicts_of(line.get("messages")), number_of(about.get("model_calls"))
+    metadata, input, output, used = (dict_of(line.get(key)) for key in ("metadata", "input", "output", "token_usage"))
+    messages, calls = dicts_of(line.get("messages")), number_of(metadata.get("model_calls"))
     assistant_messages = [message for message in messages if message.get("role") == "assistant"]
     return {
-        **{key: about.get(key) for key in ("choice", "epoch")},
-        "agent": " ".join(filter(None, (text_of(about.get("agent")), text_of(line.get("model_id"))))),
+        **{key: metadata.get(key) for key in ("choice", "epoch")},
+        "agent": " ".join(filter(None, (text_of(metadata.get("agent")), text_of(line.get("model_id"))))),
         "dataset": line.get("evaluation_name"),
         "id": line.get("sample_id"),
         "question": input.get("raw"),
@@ -92,7 +92,7 @@ def _sample(line: Values, file: ImportFile, seen: dict[str, str]) -> Values | No
         "input_tokens": used.get("input_tokens"),
         "output_tokens": used.get("output_tokens"),
         "milliseconds": dict_of(line.get("performance")).get("latency_ms"),
-        "cost": about.get("cost_usd"),
+        "cost": metadata.get("cost_usd"),
         "score": dict_of(line.get("evaluation")).get("score"),
         "error": line.get("error"),
     }

@@ -168,16 +168,16 @@ def dicts_of(value: object) -> list[dict[str, Any]]:
 
 def too_deep(value: object, levels: int = 100) -> bool:
     """Return True if lists and objects are nested on more levels than can be followed."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
-    return not levels or any(too_deep(member, levels - 1) for member in inside)
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
+    return not levels or any(too_deep(member, levels - 1) for member in members)
 
 
 def unpacked(value: object) -> object:
     """Return a list or object that is stored as text, by JSON or as Python prints it; anything else unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        for read in (json.loads, ast.literal_eval):
+        for parse in (json.loads, ast.literal_eval):
             try:
-                parsed = read(value.strip())
+                parsed = parse(value.strip())
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 continue
             return value if too_deep(parsed) else parsed
@@ -287,12 +287,12 @@ def passages_of(value: object) -> tuple[GivenPassage, ...]:
         if isinstance(entry, list):
             passages += passages_of(entry)
         elif isinstance(entry, dict):
-            inner = dict_of(entry.get("document")) or entry
-            text = next((text_of(inner[key]) for key in _TEXT if inner.get(key)), "")
-            about = {**dict_of(inner.get("metadata")), **entry, **inner}
-            id = next((text_of(about[key]) for key in _ID if about.get(key)), "")
-            score = number_of(about.get("score", about.get("document.score")))
-            passages.append(GivenPassage(text, id, text_of(about.get("title")), score))
+            document = dict_of(entry.get("document")) or entry
+            text = next((text_of(document[key]) for key in _TEXT if document.get(key)), "")
+            fields = {**dict_of(document.get("metadata")), **entry, **document}
+            id = next((text_of(fields[key]) for key in _ID if fields.get(key)), "")
+            score = number_of(fields.get("score", fields.get("document.score")))
+            passages.append(GivenPassage(text, id, text_of(fields.get("title")), score))
         elif entry:
             passages.append(GivenPassage(text_of(entry)))
     return tuple(passages)

@@ -60,15 +60,15 @@ def _packed(file: ImportFile) -> Rows:
     try:
         with file.path.open("rb") as raw, zipfile.ZipFile(raw) as log:
             names = {info.filename: info for info in log.infolist()}
-            about = names.get("header.json") or names.get("_journal/start.json")
-            if about is None:
+            header_info = names.get("header.json") or names.get("_journal/start.json")
+            if header_info is None:
                 yield BadRow("the file", "it has no header, as a log of Inspect has")
                 return
-            read = _member(log, raw, about, "header.json")
-            if isinstance(read, BadRow):
-                yield read
+            header_record = _member(log, raw, header_info, "header.json")
+            if isinstance(header_record, BadRow):
+                yield header_record
                 return
-            header = _header(read[1])
+            header = _header(header_record[1])
             for number, info in enumerate((member for name, member in names.items() if name.startswith("samples/")), 1):
                 location = f"sample {number}"
                 sample = _member(log, raw, info, location)
@@ -83,12 +83,12 @@ def _member(log: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo, locatio
         return BadRow(location, f"it unpacks to {info.file_size:,} bytes, and at most {LARGEST_RECORD:,} are taken")
     try:
         with _zstd(raw, info) if info.compress_type == _ZSTD else log.open(info) as member:
-            data = member.read(LARGEST_RECORD + 1)
+            content = member.read(LARGEST_RECORD + 1)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, _zstd_error()) as error:
         return BadRow(location, f"it cannot be unpacked ({error})"[:200])
-    if len(data) > LARGEST_RECORD:
+    if len(content) > LARGEST_RECORD:
         return BadRow(location, f"it unpacks to more than {LARGEST_RECORD:,} bytes")
-    return parsed(data.decode("utf-8", "surrogateescape"), location)
+    return parsed(content.decode("utf-8", "surrogateescape"), location)
 
 
 def _zstd(raw: IO[bytes], info: zipfile.ZipInfo) -> Any:

@@ -42,12 +42,12 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._inner.read(len(buffer))
-        self._seen += len(data)
+        block = self._inner.read(len(buffer))
+        self._seen += len(block)
         if self._seen > _LARGEST:
             raise broken(self._path, f"it unpacks to more than {_LARGEST >> 30} GiB")
-        buffer[: len(data)] = data
-        return len(data)
+        buffer[: len(block)] = block
+        return len(block)
 
 
 def opened(path: Path) -> IO[bytes]:

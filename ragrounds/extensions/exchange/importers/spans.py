@@ -153,9 +153,9 @@ def _row(trace: _Trace, location: str) -> ImportedRow | BadRow:
     calls = [step for _, parent, step in sorted(steps.values(), key=lambda entry: entry[0])
              if step.kind != "model" or parent not in steps or steps[parent][2].kind != "model"]  # fmt: skip
     fields: dict[str, Any] = {"question": _words(first["given"]), "seconds": _seconds(first["times"])}
-    for about in (dict_of(first["given"]), first["about"]):
-        fields |= {name: about[column] for name, column in guessed(list(about)).items()}
-        fields |= {name: about[name] for name in ("choice", "status") if name in about}
+    for values in (dict_of(first["given"]), first["about"]):
+        fields |= {name: values[column] for name, column in guessed(list(values)).items()}
+        fields |= {name: values[name] for name in ("choice", "status") if name in values}
     span_fields = {name: first[name] for name in ("agent", "error", "cost", "input_tokens", "output_tokens")}
     fields |= {**span_fields, "answer": _words(first["answer"]), "steps": calls}
     return row_with(

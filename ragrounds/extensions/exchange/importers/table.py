@@ -136,9 +136,9 @@ def _rows(file: ImportFile) -> Rows:
         return
     fields = mapped(file, columns)
     used = {column.partition(".")[0] for column in fields.values()} | set(fields.values())
-    left = [column for column in columns if "." not in column and column not in used]
+    unread = [column for column in columns if "." not in column and column not in used]
     mapping_text = ", ".join(f"{field} = {column}" for field, column in fields.items())
-    file.say(f"{file.path.name}: {mapping_text}" + (f"; not read: {', '.join(left[:12])}" if left else "") + ".")
+    file.say(f"{file.path.name}: {mapping_text}" + (f"; not read: {', '.join(unread[:12])}" if unread else "") + ".")
     for record in chain(first_records, stream):
         yield record if isinstance(record, BadRow) else row_of(record[1], fields, record[0])
 
@@ -216,9 +216,9 @@ def rows_with(
                 yield entry
                 continue
             fields = dict(flat(entry[1])) if places else {}
-            inside = next((fields[path] for path in places if isinstance(fields.get(path), list)), None)
-            for number, record in enumerate([entry[1]] if inside is None else inside, 1):
-                location = entry[0] if inside is None else f"result {number}"
+            nested_rows = next((fields[path] for path in places if isinstance(fields.get(path), list)), None)
+            for number, record in enumerate([entry[1]] if nested_rows is None else nested_rows, 1):
+                location = entry[0] if nested_rows is None else f"result {number}"
                 row_values = values(record, file, seen) if isinstance(record, dict) else "a JSON object was expected"
                 if isinstance(row_values, str):
                     yield BadRow(location, row_values)
