@@ -132,7 +132,7 @@ class QuestionFinder:
             self._turn_of_row(row)
             return id_match, True
         text_matches = self._by_text.get(_digest(row.question), [])
-        text_matches = [id for id in text_matches if _of(self.questions[id], row.dataset)] or text_matches
+        text_matches = [id for id in text_matches if _is_in_dataset(self.questions[id], row.dataset)] or text_matches
         turn = self._turn_of_row(row)
         return (text_matches[min(turn, len(text_matches) - 1)] if text_matches else ""), False
 
@@ -148,7 +148,7 @@ class QuestionFinder:
             if id in self.questions:
                 return id
         tails = self._by_tail.get(row.id.rpartition("/")[2], [])
-        tails = [id for id in tails if _of(self.questions[id], row.dataset)] or tails
+        tails = [id for id in tails if _is_in_dataset(self.questions[id], row.dataset)] or tails
         return tails[0] if len(tails) == 1 else ""
 
     @staticmethod
@@ -161,7 +161,7 @@ class QuestionFinder:
         )
 
 
-def _of(question: Question, dataset: str) -> bool:
+def _is_in_dataset(question: Question, dataset: str) -> bool:
     return bool(dataset) and (question.benchmark.rpartition("/")[2] == dataset or question.id.startswith(f"{dataset}/"))
 
 

@@ -102,7 +102,7 @@ class ImportFile(Struct, frozen=True, kw_only=True):
     root: Path | None = None
     """Folder that was given, if the file is in one."""
     first: Mapping[str, object] = {}
-    """First record of JSON, JSON Lines or CSV, only for `recognises`; empty if there is none."""
+    """First record of JSON, JSON Lines or CSV, only for `recognises`; empty if the file has none."""
     start: bytes = b""
     """First bytes, decompressed; 64 of them for `rows`."""
     fields: Mapping[str, str] = {}
