@@ -1,1 +1,1 @@
-"""The arena: which of two long answers is better, many times over, and what ranking that supports."""
+"""Arena: compare two long answers many times over, and derive the ranking that the verdicts support."""

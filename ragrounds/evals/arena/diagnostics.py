@@ -1,7 +1,7 @@
-"""How each judge of an arena behaved, and how its verdicts fit other judges and people.
+"""Diagnostics of an arena's judges: behaviour, costs, and agreement with other judges and people.
 
-Each judge on each axis (position, ties, disagreement with itself, what it failed to say), its costs, agreement between
-judges, and which judges' models also play.
+Per judge and axis: position bias, ties, inconsistency and missing verdicts. Per judge: costs, agreement with others,
+and whether its model also plays.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail
 
 BIASED = 0.2
-"""A judge that prefers one place more often than the other by this share of its decided verdicts gets a note."""
+"""Position bias (difference between the shares of decided verdicts for either position) above which a judge gets a
+note.
+"""
 SEEN = 6
-"""Verdicts that are all alike from which on a judge is taken not to read: by chance so many are once in 32 times."""
+"""Number of identical verdicts from which a judge is taken not to read the answers.
+
+By chance, that many are identical once in 32 times.
+"""
 
 Pair = tuple[str, int, int]
-"""A question and the places of two systems, the smaller first."""
+"""Question id and the indices of two systems, the smaller first."""
 
 
 ItemT = TypeVar("ItemT")
@@ -34,7 +39,7 @@ NumberT = TypeVar("NumberT", int, float)
 
 
 class JudgeOnAxis(Struct, frozen=True, kw_only=True):
-    """One judge on one axis. A share is ``None`` where there is nothing to count."""
+    """Behaviour of one judge on one axis. A share is ``None`` if there is nothing to count."""
 
     judge: str
     matches: int
@@ -42,24 +47,31 @@ class JudgeOnAxis(Struct, frozen=True, kw_only=True):
     missing: int
     ties: float | None
     inconsistent: float | None
-    """Pairs of orders whose verdicts differ: they count as ties."""
+    """Share of pairs of orders whose verdicts differ. Such a pair counts as a tie."""
     first: float | None
-    """Among verdicts for one answer, those for the one shown first; .5 where place does not matter."""
+    """Share of verdicts for the answer shown first, among verdicts for either answer; 0.5 without position bias."""
     informative: Estimate | None = None
-    """Share of its matches with a winner, the same in both orders where both are played, clustered by question; 0 of a
-    judge whose verdicts are all alike. ``None``: it judged no match."""
+    """Share of this judge's matches with a winner, clustered by question; the winner must be the same in both orders if
+    both are played.
+
+    It is 0 if all verdicts of the judge are alike, and ``None`` if the judge judged no match.
+    """
     constant: str = ""
-    """What all of its verdicts say, whatever the answers: ``tie``, ``the first answer``, ``the second answer``, ``A``
-    or ``B``; empty: they differ, or are fewer than `SEEN`."""
+    """Verdict that the judge always gives: ``tie``, ``the first answer``, ``the second answer``, ``A`` or ``B``.
+
+    It is empty if the verdicts differ or are fewer than `SEEN`.
+    """
 
     @property
     def uninformed(self) -> bool:
-        """Whether its verdicts say nothing about the answers: in no match does it name a winner for what it read."""
+        """True if the verdicts do not depend on the answers: no match has a winner that can be attributed to what was
+        read.
+        """
         return self.informative is not None and self.informative.value == 0.0
 
 
 class JudgeCost(Struct, frozen=True, kw_only=True):
-    """What a judge took in calls, tokens and dollars. ``None``: not known."""
+    """Calls, tokens and dollars that a judge used. ``None`` if unknown."""
 
     judge: str
     calls: int
@@ -67,11 +79,11 @@ class JudgeCost(Struct, frozen=True, kw_only=True):
     output: int | None
     cost_paid: float | None
     cost_uncached: float | None
-    """With an empty journal."""
+    """Dollars that the same calls cost with an empty journal."""
 
 
 class MissingVerdicts(Struct, frozen=True, kw_only=True):
-    """How many verdicts (an axis of a call each) are missing for one reason."""
+    """Number of verdicts (one per call and axis) that are missing for one reason."""
 
     judge: str
     reason: str
@@ -81,125 +93,150 @@ class MissingVerdicts(Struct, frozen=True, kw_only=True):
 def judges_on_axis(
     arena: Arena, judgements: Sequence[ArenaJudgement], played: Sequence[Match], axis: int
 ) -> list[JudgeOnAxis]:
-    """How every judge of the arena behaved on one axis."""
-    part, place = (0, axis) if arena.calls == "together" else (axis, 0)
-    found = []
+    """Return the behaviour of every judge of the arena on one axis."""
+    part, position = (0, axis) if arena.calls == "together" else (axis, 0)
+    rows = []
     for judge, name in enumerate(arena.judges):
-        asked = [one for one in judgements if one.judge == judge and one.part == part and one.how in ("asked", "cut")]
-        said = [match.judges[judge][axis] for match in played]
-        done = [outcome for outcome in said if outcome is not None]
-        letters = Counter(one.outcomes[place] for one in asked)
+        model_judgements = [
+            judgement
+            for judgement in judgements
+            if judgement.judge == judge and judgement.part == part and judgement.how in ("asked", "cut")
+        ]
+        axis_outcomes = [match.judges[judge][axis] for match in played]
+        verdicts = [outcome for outcome in axis_outcomes if outcome is not None]
+        letters = Counter(judgement.outcomes[position] for judgement in model_judgements)
         decided = letters["1"] + letters["2"]
-        ways = _both_orders(asked, place)
-        pairs = list(ways.values())
-        constant = _constant(arena, asked, place)
-        winners = _winners(asked, place, ways) if arena.orders == "both" else _winners(asked, place, None)
-        won = [(question, has and not constant) for question, has in winners]
-        found.append(
+        outcomes_by_pair = _both_orders(model_judgements, position)
+        pairs = list(outcomes_by_pair.values())
+        constant = _constant(arena, model_judgements, position)
+        winners_of_pairs = (
+            _winners(model_judgements, position, outcomes_by_pair)
+            if arena.orders == "both"
+            else _winners(model_judgements, position, None)
+        )
+        winner_flags = [(question, has_winner and not constant) for question, has_winner in winners_of_pairs]
+        rows.append(
             JudgeOnAxis(
                 judge=name,
-                matches=len(done),
-                missing=len(said) - len(done),
-                ties=_share(done.count("tie"), len(done)),
-                inconsistent=_share(sum(one != other for one, other in pairs), len(pairs)),
+                matches=len(verdicts),
+                missing=len(axis_outcomes) - len(verdicts),
+                ties=_share(verdicts.count("tie"), len(verdicts)),
+                inconsistent=_share(sum(forward != backward for forward, backward in pairs), len(pairs)),
                 first=_share(letters["1"], decided),
-                informative=_informative(won),
+                informative=_informative(winner_flags),
                 constant=constant,
             )
         )
-    return found
+    return rows
 
 
-def _informative(won: Sequence[tuple[str, bool]]) -> Estimate | None:
-    """The share of matches with a winner, from (question, whether it has one)."""
-    if not won:
+def _informative(winner_flags: Sequence[tuple[str, bool]]) -> Estimate | None:
+    """Return the share of matches with a winner, given (question id, True if it has a winner) for each match."""
+    if not winner_flags:
         return None
-    return stratified_mean([float(has) for _, has in won], clusters=[question for question, _ in won])
+    return stratified_mean([float(has) for _, has in winner_flags], clusters=[question for question, _ in winner_flags])
 
 
 def _winners(
-    asked: Sequence[ArenaJudgement], place: int, ways: Mapping[Pair, tuple[str, str]] | None
+    judgements: Sequence[ArenaJudgement], position: int, outcomes_by_pair: Mapping[Pair, tuple[str, str]] | None
 ) -> list[tuple[str, bool]]:
-    """Of each judged match its question, and whether it has a winner; `ways`: what both orders say."""
-    if ways is not None:
-        return [(pair[0], one == other != "tie") for pair, (one, other) in ways.items()]
-    return [(one.question_id, one.outcomes[place] in "12") for one in asked if one.outcomes[place] in LETTERS]
+    """Return the question id of each judged match, and True if the match has a winner.
+
+    `outcomes_by_pair` has the outcomes of both orders; it is ``None`` if only one order is played.
+    """
+    if outcomes_by_pair is not None:
+        return [(pair[0], forward == backward != "tie") for pair, (forward, backward) in outcomes_by_pair.items()]
+    return [
+        (judgement.question_id, judgement.outcomes[position] in "12")
+        for judgement in judgements
+        if judgement.outcomes[position] in LETTERS
+    ]
 
 
-def _constant(arena: Arena, asked: Sequence[ArenaJudgement], place: int) -> str:
-    """What all verdicts of a judge say, whatever the answers; empty: they differ, or are too few to tell."""
-    said = [one for one in asked if one.outcomes[place] in LETTERS]
-    if len(said) < SEEN:
+def _constant(arena: Arena, judgements: Sequence[ArenaJudgement], position: int) -> str:
+    """Return the verdict that a judge always gives, or an empty string if verdicts differ or are too few."""
+    decided = [judgement for judgement in judgements if judgement.outcomes[position] in LETTERS]
+    if len(decided) < SEEN:
         return ""
-    letters = {one.outcomes[place] for one in said}
+    letters = {judgement.outcomes[position] for judgement in decided}
     if len(letters) == 1:
         return {"=": "tie", "1": "the first answer", "2": "the second answer"}[letters.pop()]
-    labels = {_label(arena, one, place) for one in said}
+    labels = {_label(arena, judgement, position) for judgement in decided}
     return labels.pop() if len(labels) == 1 else ""
 
 
-def _label(arena: Arena, judged: ArenaJudgement, place: int) -> str:
-    """The label that a verdict named: ``A`` or ``B``, which go with the place by the pair's seed; ``tie``."""
-    letter = judged.outcomes[place]
+def _label(arena: Arena, judgement: ArenaJudgement, position: int) -> str:
+    """Return the label that a verdict names, ``A`` or ``B``, or ``tie``.
+
+    The pair's seed assigns labels to positions.
+    """
+    letter = judgement.outcomes[position]
     if letter == "=":
         return "tie"
-    labels = drawn_labels(pair_seed(arena.seed, judged.question_id, judged.first, judged.second))
+    labels = drawn_labels(pair_seed(arena.seed, judgement.question_id, judgement.first, judgement.second))
     return labels[0] if letter == "1" else labels[1]
 
 
 def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[JudgeCost]:
-    """What every judge of the arena took."""
-    found = []
+    """Return the calls, tokens and costs of every judge of the arena."""
+    costs = []
     for judge, name in enumerate(arena.judges):
-        mine = [one for one in judgements if one.judge == judge]
-        paid, uncached = _sum(one.cost_paid for one in mine), _sum(one.cost_uncached for one in mine)
-        found.append(
+        own_judgements = [judgement for judgement in judgements if judgement.judge == judge]
+        paid, uncached = (
+            _sum(judgement.cost_paid for judgement in own_judgements),
+            _sum(judgement.cost_uncached for judgement in own_judgements),
+        )
+        costs.append(
             JudgeCost(
                 judge=name,
-                calls=sum(one.calls for one in mine),
-                input=_sum(one.usage.input if one.usage else None for one in mine),
-                output=_sum(one.usage.output if one.usage else None for one in mine),
+                calls=sum(judgement.calls for judgement in own_judgements),
+                input=_sum(judgement.usage.input if judgement.usage else None for judgement in own_judgements),
+                output=_sum(judgement.usage.output if judgement.usage else None for judgement in own_judgements),
                 cost_paid=None if paid is None else round(paid, 9),
                 cost_uncached=None if uncached is None else round(uncached, 9),
             )
         )
-    return found
+    return costs
 
 
 def missing_verdicts(arena: Arena, details: Iterable[tuple[ArenaJudgement, JudgementDetail]]) -> list[MissingVerdicts]:
-    """The reasons of missing verdicts, the most frequent first."""
+    """Return the reasons of missing verdicts, the most frequent first."""
     counts: Counter[tuple[int, str]] = Counter()
-    for judged, detail in details:
-        counts.update((judged.judge, reason) for reason in detail.reasons.values())
+    for judgement, detail in details:
+        counts.update((judgement.judge, reason) for reason in detail.reasons.values())
     return [
         MissingVerdicts(judge=arena.judges[judge], reason=reason, count=count)
         for (judge, reason), count in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     ]
 
 
-def _both_orders(asked: Sequence[ArenaJudgement], place: int) -> dict[Pair, tuple[str, str]]:
-    """Pair → the outcomes of both its orders, from the same side, where there are both."""
-    ways: dict[Pair, list[str]] = {}
-    for one in asked:
-        outcome = one_way(one)[place]
+def _both_orders(judgements: Sequence[ArenaJudgement], position: int) -> dict[Pair, tuple[str, str]]:
+    """Return, for each pair whose two orders have an outcome, both outcomes from the same side."""
+    outcomes_by_pair: dict[Pair, list[str]] = {}
+    for judgement in judgements:
+        outcome = one_way(judgement)[position]
         if outcome in LETTERS.values():
-            key = (one.question_id, min(one.first, one.second), max(one.first, one.second))
-            ways.setdefault(key, []).append(str(outcome))
-    return {pair: (said[0], said[1]) for pair, said in ways.items() if len(said) == 2}
+            key = (
+                judgement.question_id,
+                min(judgement.first, judgement.second),
+                max(judgement.first, judgement.second),
+            )
+            outcomes_by_pair.setdefault(key, []).append(str(outcome))
+    return {pair: (outcomes[0], outcomes[1]) for pair, outcomes in outcomes_by_pair.items() if len(outcomes) == 2}
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _share(count: int, total: int) -> float | None:
+    return count / total if total else None
 
 
 def _sum(values: Iterable[NumberT | None]) -> NumberT | None:
-    """The sum; ``None`` where a value is not known."""
-    known = list(values)
-    return None if None in known else sum(value for value in known if value is not None)
+    """Return the sum, or ``None`` if a value is unknown."""
+    collected = list(values)
+    return None if None in collected else sum(value for value in collected if value is not None)
 
 
 class JudgeAgreement(Struct, frozen=True, kw_only=True):
-    """How far two judges agree on the pairs that both judged."""
+    """Agreement of two judges on the pairs that both judged."""
 
     one: str
     other: str
@@ -207,42 +244,47 @@ class JudgeAgreement(Struct, frozen=True, kw_only=True):
     same: float | None
     """Share of equal outcomes."""
     alpha: float | None
-    """Krippendorff's alpha, nominal: 1 perfect, 0 as by chance; ``None`` where it is not defined: one of the two
-    says nothing about the answers, or both say one thing throughout."""
+    """Krippendorff's alpha, nominal: 1 is perfect agreement, 0 is agreement by chance.
+
+    It is ``None`` if it is not defined: one judge's verdicts do not depend on the answers, or both always give one
+    verdict.
+    """
 
 
 def judge_agreements(
     outcomes: Mapping[str, Mapping[ItemT, str]], silent: Collection[str] = ()
 ) -> tuple[JudgeAgreement, ...]:
-    """The agreement of every two judges, people among them.
+    """Measure the agreement of every two judges, people among them.
 
     Args:
-        outcomes: judge → item (a question and a pair) → outcome, where there is one.
+        outcomes: judge → item (a question and a pair) → outcome. Missing outcomes have no entry.
         silent: judges whose verdicts say nothing about the answers: agreement with them is not defined.
     """
     names = list(outcomes)
-    found = []
-    for place, one in enumerate(names):
-        for other in names[place + 1 :]:
-            common = [item for item in outcomes[one] if item in outcomes[other]]
-            pairs = [(outcomes[one][item], outcomes[other][item]) for item in common]
-            found.append(
+    agreements = []
+    for index, first in enumerate(names):
+        for second in names[index + 1 :]:
+            common = [judged_pair for judged_pair in outcomes[first] if judged_pair in outcomes[second]]
+            pairs = [(outcomes[first][judged_pair], outcomes[second][judged_pair]) for judged_pair in common]
+            agreements.append(
                 JudgeAgreement(
-                    one=one,
-                    other=other,
+                    one=first,
+                    other=second,
                     items=len(common),
                     same=sum(a == b for a, b in pairs) / len(pairs) if pairs else None,
-                    alpha=krippendorff_alpha(pairs) if pairs and not {one, other} & set(silent) else None,
+                    alpha=krippendorff_alpha(pairs) if pairs and not {first, second} & set(silent) else None,
                 )
             )
-    return tuple(found)
+    return tuple(agreements)
 
 
 def own_models(arena: Arena) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The judges whose model also answers, each with these systems: it may favour them."""
-    found = []
+    """Return the judges whose model also answers, each with the systems of that model: it may favour them."""
+    judges_with_systems = []
     for judge in arena.judges:
-        own = [one.model and judges_itself(judge, [one.model]) for one in arena.systems]
-        if any(own):
-            found.append((judge, tuple(name for name, is_own in zip(arena.names, own, strict=True) if is_own)))
-    return tuple(found)
+        is_own_model = [system.model and judges_itself(judge, [system.model]) for system in arena.systems]
+        if any(is_own_model):
+            judges_with_systems.append(
+                (judge, tuple(name for name, is_same in zip(arena.names, is_own_model, strict=True) if is_same))
+            )
+    return tuple(judges_with_systems)

@@ -1,7 +1,7 @@
-"""The lineup of an arena: the systems, the questions that all of them answered, the answers, and the axes.
+"""Lineup of an arena: the systems, the questions that all of them answered, the answers, and the axes.
 
-Nothing is generated: answers are those of stored runs, or the benchmark's own. Axes are data: MRAG-Bench's four stand
-in ``axes.toml`` beside this file, a user's own in a file of the same form.
+Nothing is generated: answers come from stored runs or from the benchmark. Axes are data: MRAG-Bench's four are in
+``axes.toml`` next to this file, custom ones in a file of the same form.
 """
 
 from __future__ import annotations
@@ -36,45 +36,45 @@ class _AxisEntry(Struct, forbid_unknown_fields=True):
 
 
 def load_axes(names: Sequence[str] = (), file: Path | None = None) -> tuple[Axis, ...]:
-    """The axes `names` in this order, by default all: MRAG-Bench's four, or those of the user's TOML file, which has
-    one table an axis, ``[name]`` with ``en`` and perhaps ``zh``.
+    """Return the axes `names` in this order, by default all: MRAG-Bench's four, or those of the user's TOML file, which
+    has one table an axis, ``[name]`` with ``en`` and perhaps ``zh``.
 
     Raises:
         UserError: no such axis, or a file of another form.
     """
     if file is None:
-        known = _read(files(__package__).joinpath("axes.toml").read_text(encoding="utf-8"), "axes.toml")
+        axes = _read(files(__package__).joinpath("axes.toml").read_text(encoding="utf-8"), "axes.toml")
     else:
         try:
-            known = _read(file.read_text(encoding="utf-8"), str(file))
+            axes = _read(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"Cannot read the axes in {file}: {error}.") from error
     for name in names:
-        if name not in known:
-            raise unknown("axis", name, known, "ragrounds arena --help")
-    return tuple(Axis(name, known[name].en, known[name].zh) for name in dict.fromkeys(names or known))
+        if name not in axes:
+            raise unknown("axis", name, axes, "ragrounds arena --help")
+    return tuple(Axis(name, axes[name].en, axes[name].zh) for name in dict.fromkeys(names or axes))
 
 
-def _read(text: str, where: str) -> Mapping[str, _AxisEntry]:
+def _read(text: str, source: str) -> Mapping[str, _AxisEntry]:
     try:
-        known = msgspec.convert(parse_toml(text), dict[str, _AxisEntry])
+        axes = msgspec.convert(parse_toml(text), dict[str, _AxisEntry])
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f'{where}: {error}. Expected one table an axis: [name] with en = "what it means".') from error
-    if not known:
-        raise UserError(f"{where} has no axes.")
-    for name, entry in known.items():
+        raise UserError(f'{source}: {error}. Expected one table an axis: [name] with en = "what it means".') from error
+    if not axes:
+        raise UserError(f"{source} has no axes.")
+    for name, entry in axes.items():
         if not _NAME.fullmatch(name) or not entry.en.strip():
-            raise UserError(f"{where}: the axis {name!r} needs a name of letters, digits, - and _, and a text `en`.")
-    return known
+            raise UserError(f"{source}: the axis {name!r} needs a name of letters, digits, - and _, and a text `en`.")
+    return axes
 
 
 class Lineup(Struct, frozen=True, kw_only=True):
-    """Who plays, and on what."""
+    """Contestants of an arena, the questions that they share, and their answers."""
 
     systems: tuple[Contestant, ...]
     questions: tuple[Question, ...]
     answers: tuple[dict[str, str], ...]
-    """For each system: question id → text; empty where it gave none (it loses to any answer)."""
+    """For each system: question id → text; empty if the system gave none (an empty answer loses to any other)."""
     golds: dict[str, Gold]
     left_out: int = 0
     """Questions that some system has not been asked yet."""
@@ -98,7 +98,7 @@ class Lineup(Struct, frozen=True, kw_only=True):
 def gather_lineup(
     store: Store, references: Sequence[str], *, reference: bool = False, epoch: int = 0, part: AnswerPart = "whole"
 ) -> Lineup:
-    """The lineup of the runs `references`; `reference` adds the benchmark's own answers as a system.
+    """Gather the lineup of the runs `references`. `reference` adds the benchmark's own answers as a system.
 
     Raises:
         UserError: fewer than two systems, the same run twice, questions that differ, or none of them long.
@@ -132,12 +132,12 @@ def gather_lineup(
             raise UserError("The benchmark has no reference answers: leave --reference out.")
         systems.append(Contestant(name=REFERENCE))
         answers.append({question.id: golds[question.id].answer for question in ready})
-    kept = {question.id for question in ready}
+    ready_ids = {question.id for question in ready}
     return Lineup(
         systems=tuple(systems),
         questions=tuple(ready),
-        answers=tuple({id: text for id, text in texts.items() if id in kept} for texts in answers),
-        golds={id: gold for id, gold in golds.items() if id in kept},
+        answers=tuple({id: text for id, text in texts.items() if id in ready_ids} for texts in answers),
+        golds={id: gold for id, gold in golds.items() if id in ready_ids},
         left_out=len(questions) - len(ready),
         benchmark=", ".join(dict.fromkeys(run.benchmark for run in runs)),
     )
@@ -150,43 +150,43 @@ class RenamedArena(Arena, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """Of the arena that was played: names are no part of it."""
+        """Fingerprint of the arena that was played. Names are not part of it."""
         return self.played.fingerprint
 
 
 def renamed(arena: Arena, names: Mapping[str, str]) -> RenamedArena:
-    """An arena with the names that its systems are shown by.
+    """Return an arena whose systems are shown by `names`.
 
     Args:
-        arena: that is played.
-        names: run id → name. Systems of one name are told apart by their runs' ids.
+        arena: the arena that was played.
+        names: run id → name. The run id is appended to names that several systems share.
     """
-    called = [names.get(system.run) or system.name for system in arena.systems]
-    shown = tuple(
-        replace(system, name=f"{name} ({system.run})" if system.run and called.count(name) > 1 else name)
-        for system, name in zip(arena.systems, called, strict=True)
+    requested_names = [names.get(system.run) or system.name for system in arena.systems]
+    systems = tuple(
+        replace(system, name=f"{name} ({system.run})" if system.run and requested_names.count(name) > 1 else name)
+        for system, name in zip(arena.systems, requested_names, strict=True)
     )
     settings = {field: getattr(arena, field) for field in Arena.__struct_fields__}
-    return RenamedArena(**settings | {"systems": shown}, played=arena)
+    return RenamedArena(**settings | {"systems": systems}, played=arena)
 
 
 def _shared_questions(store: Store, runs: Sequence[Run]) -> tuple[list[Question], dict[str, Gold]]:
-    """The long-form questions that all runs share, in the first run's order, and their golds."""
+    """Return the long-form questions that all runs share, in the first run's order, and their golds."""
     sets = [store.questions(run) for run in runs]
     if not sets:
         raise UserError("An arena needs one stored run or more beside the reference answers.")
-    found, golds = sets[0]
-    for run, (others, _) in zip(runs[1:], sets[1:], strict=True):
-        texts = {question.id: question.text for question in others}
-        differing = next((q.id for q in found if q.id in texts and texts[q.id] != q.text), None)
+    shared, golds = sets[0]
+    for run, (run_questions, _) in zip(runs[1:], sets[1:], strict=True):
+        texts = {question.id: question.text for question in run_questions}
+        differing = next((q.id for q in shared if q.id in texts and texts[q.id] != q.text), None)
         if differing is not None:
             raise UserError(
                 f"{runs[0].id} and {run.id} answered different questions under the id {differing!r}: they cannot meet."
             )
-        found = [question for question in found if question.id in texts]
-    if not found:
+        shared = [question for question in shared if question.id in texts]
+    if not shared:
         raise UserError(f"The runs {', '.join(run.id for run in runs)} share no question.")
-    long = [question for question in found if question.kind == "long"]
+    long = [question for question in shared if question.kind == "long"]
     if not long:
         raise UserError(
             "The arena compares long answers, and these runs have only questions of other kinds. For multiple choice "
@@ -196,9 +196,9 @@ def _shared_questions(store: Store, runs: Sequence[Run]) -> tuple[list[Question]
 
 
 def _name(run: Run, runs: Sequence[Run]) -> str:
-    """The agent's text where that is enough, otherwise the run's id."""
-    alike = sum(other.agent == run.agent for other in runs) > 1
-    return run.id if alike or run.agent == REFERENCE else run.agent
+    """Return the agent's text if no other run has the same agent, otherwise the run's id."""
+    is_shared = sum(candidate.agent == run.agent for candidate in runs) > 1
+    return run.id if is_shared or run.agent == REFERENCE else run.agent
 
 
 def _model(run: Run) -> str:

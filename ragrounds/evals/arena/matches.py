@@ -1,4 +1,5 @@
-"""Finished matches on one axis as arrays, their table of wins, and their bootstrap: what every rating is computed from.
+"""Finished matches on one axis as arrays, their table of wins, and their bootstrap. Every rating is computed from
+these.
 
 Matches about one question are not independent, so the bootstrap draws questions with replacement, each with all its
 matches.
@@ -59,47 +60,49 @@ class Matches:
 
 
 def collect_matches(systems: Sequence[str], played: Iterable[tuple[Hashable, str, str, float]]) -> Matches:
-    """Matches from (question or cluster, first system, second system, first system's score).
+    """Collect matches from (question or cluster, first system, second system, first system's score).
 
     Raises:
         UserError: a system that is not in `systems`, a system against itself, or a score other than 0, ½ and 1.
     """
-    place = {system: index for index, system in enumerate(systems)}
-    if len(place) != len(systems):
+    index_by_system = {system: index for index, system in enumerate(systems)}
+    if len(index_by_system) != len(systems):
         raise UserError("A system is given twice. Each system of an arena needs its own name.")
     numbers: dict[Hashable, int] = {}
     rows: list[tuple[int, int, float, int]] = []
     for question, first, second, score in played:
-        if first not in place or second not in place or first == second:
-            raise UserError(f"A match of {first!r} against {second!r}: expected two of {', '.join(place)}.")
+        if first not in index_by_system or second not in index_by_system or first == second:
+            raise UserError(f"A match of {first!r} against {second!r}: expected two of {', '.join(index_by_system)}.")
         if score not in (0.0, 0.5, 1.0):
             raise UserError(f"A match of {first!r} against {second!r} has the score {score}; expected 0, 0.5 or 1.")
-        rows.append((place[first], place[second], score, numbers.setdefault(question, len(numbers))))
-    ones, others, scores, clusters = zip(*rows, strict=True) if rows else ((), (), (), ())
+        rows.append(
+            (index_by_system[first], index_by_system[second], score, numbers.setdefault(question, len(numbers)))
+        )
+    firsts, seconds, scores, clusters = zip(*rows, strict=True) if rows else ((), (), (), ())
     return Matches(
         tuple(systems),
-        np.array(ones, dtype=np.int64),
-        np.array(others, dtype=np.int64),
+        np.array(firsts, dtype=np.int64),
+        np.array(seconds, dtype=np.int64),
         np.array(scores, dtype=np.float64),
         np.array(clusters, dtype=np.int64),
     )
 
 
 class Wins(Struct, frozen=True):
-    """The table of results: ``counts[i][j]`` says how often system i won, tied and lost against system j."""
+    """Table of results: ``counts[i][j]`` is how often system i won, tied and lost against system j."""
 
     systems: tuple[str, ...]
     counts: tuple[tuple[tuple[int, int, int], ...], ...]
 
 
 def count_wins(matches: Matches) -> Wins:
-    """The table of wins, ties and losses of these matches, every pair from both sides."""
+    """Return the table of wins, ties and losses of these matches, every pair from both sides."""
     counts = tuple(tuple((w, t, lost) for w, t, lost in row) for row in matches.results().tolist())
     return Wins(matches.systems, counts)
 
 
 def resampled(matches: Matches, *, replicates: int = 1000, seed: int = 0) -> Floats:
-    """Tables of points (B, K, K), one for every resample of the clusters; a tie is half a point for each."""
+    """Return tables of points (B, K, K), one for every resample of the clusters; a tie is half a point for each."""
     size, count = len(matches.systems), matches.clusters
     draw = np.random.default_rng(seed)
     tables = np.zeros((replicates, size * size))

@@ -1,8 +1,8 @@
-"""Playing an arena: the schedule chooses, judges are asked, every verdict is on the disk before the next choice.
+"""Playing an arena: the schedule chooses pairs, judges are asked, and every verdict is stored before the next choice.
 
-To resume after a crash is to play again from the start: the schedule is a pure function of seed and results, and what
-was judged before is not asked again, whether the judgement was written or only the call (the journal has it).
-:func:`estimate_play` says what that will take before anybody is asked.
+To resume after a crash, the arena is played again from the start: the schedule is a pure function of seed and results.
+Judgements that were stored, or whose calls are in the journal, are not requested again. :func:`estimate_play` estimates
+calls and costs before any judge is asked.
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ from ragrounds.evals.store.journal import arena_payer
 _ANSWER = 1024
 """Tokens of a judge's window that are left for its reply."""
 _PROMPT, _REPLY, _SAMPLE = 350, 200, 100
-"""Tokens of a judge's prompt without question and answers, and of its reply, as assumed; answers that are counted."""
+"""Assumed tokens of a judge's prompt without question and answers, and of its reply; number of questions whose tokens
+are counted.
+"""
+# After _TRIAL matches, a share above _HOPELESS without any verdict ends the play.
 _TRIAL, _HOPELESS = 20, 0.8
 NEVER_FAILING = FailureLimit()
-"""After so many matches, a larger share of them without any verdict ends the play."""
+"""Failure limit that is never reached."""
 
 
 class FinishedMatch(Struct, frozen=True):
@@ -49,11 +52,11 @@ MatchListener = Callable[[FinishedMatch], None]
 
 
 class ArenaPlayer:
-    """Plays one arena.
+    """Player of one arena.
 
     Args:
-        arena: its settings.
-        lineup: who plays, on what.
+        arena: settings of the arena.
+        lineup: the contestants and their answers.
         judges: the models that :attr:`Arena.judges` names, in that order.
         arenas: where judgements are written.
         journal: where calls are recorded.
@@ -63,10 +66,10 @@ class ArenaPlayer:
         max_tokens: tokens that this command may use.
         max_seconds: seconds that this command may take.
         fail_after: how many judgements of a judge may fail in this command.
-        listener: is given every match that ended.
+        listener: called with every match that ended.
 
     Raises:
-        UserError: `max_cost`, and a judge without a known price.
+        UserError: `max_cost` is set and a judge has no known price.
     """
 
     def __init__(
@@ -92,35 +95,35 @@ class ArenaPlayer:
         self._listener = listener
         self._max_cost = max_cost
         self._spending = BudgetStop(Budget(tokens=max_tokens, seconds=max_seconds))
-        """Of this command; dollars are counted over the whole arena."""
+        """Tokens and seconds of this command. Dollars are counted over the whole arena."""
         self._failures = FailureCount(fail_after, "judgements")
         self._slots = asyncio.Semaphore(max(1, concurrency))
         self._at_once = max(1, concurrency)
         self._number = arenas.add(arena)
-        before = arenas.judgements(self._number)
-        self._known = {one.key: one for one in before if "!" not in one.outcomes}
-        settled = arenas.call_keys(self._number) if before else set()
-        self._journal = PayingJournal(journal, arena_payer(arena.fingerprint), settled)
+        stored = arenas.judgements(self._number)
+        self._known = {judgement.key: judgement for judgement in stored if "!" not in judgement.outcomes}
+        recorded_calls = arenas.call_keys(self._number) if stored else set()
+        self._journal = PayingJournal(journal, arena_payer(arena.fingerprint), recorded_calls)
         self._paid_before: dict[tuple[int, str, int, int, int], tuple[Call, ...]] = {}
-        """Of judgements that are made again: the calls that were paid for."""
-        if len(self._known) < len(before):
-            for one, detail in arenas.details(self._number, missing=True):
-                if one.key not in self._known:
+        """Paid calls of judgements that failed and are made again, by judgement key."""
+        if len(self._known) < len(stored):
+            for judgement, detail in arenas.details(self._number, missing=True):
+                if judgement.key not in self._known:
                     paid = tuple(call for call in detail.calls if not call.cached and not call.error)
-                    self._paid_before[one.key] = paid
-        self.cost_paid = sum(one.cost_paid or 0.0 for one in before)
-        """Dollars paid for this arena so far; calls without a known price are not in it."""
+                    self._paid_before[judgement.key] = paid
+        self.cost_paid = sum(judgement.cost_paid or 0.0 for judgement in stored)
+        """Dollars paid for this arena so far, without calls of unknown price."""
         size, axes = len(arena.systems), len(arena.axes)
         self._wins = np.zeros((axes, size, size))
         self._ties = np.zeros((axes, size, size))
         self._played = np.zeros(size * (size - 1) // 2, dtype=np.int64)
-        self._finished = self._mute = 0
+        self._finished = self._undecided = 0
 
     async def play(self, schedule: Schedule) -> str:
-        """Play until the schedule or the budget ends; says which of them did, and why.
+        """Play until the schedule or the budget ends, and return the reason for the end.
 
         Raises:
-            StopRun: the judge cannot be asked (wrong key, server gone, store full); what is done is kept.
+            StopRun: the judge cannot be asked (wrong key, server gone, store full). Finished matches are kept.
         """
         orders = question_orders(len(self._arena.systems), len(self._lineup.questions), self._arena.seed)
         number = 0
@@ -142,14 +145,14 @@ class ArenaPlayer:
                 )
             if self._hopeless():
                 return (
-                    f"{self._mute:,} of the first {self._finished:,} matches have no verdict on any axis: these "
+                    f"{self._undecided:,} of the first {self._finished:,} matches have no verdict on any axis: these "
                     "judges are asked no further"
                 )
             if left:
                 return f"{self._limit_reached()}; {left:,} matches of the schedule were not played"
 
     async def _play_batch(self, queued: Iterable[tuple[int, int, Question]]) -> int:
-        """Play these matches; says how many were not played because a limit was reached."""
+        """Play these matches, and return how many were not played because a limit was reached."""
         queue = list(reversed(list(queued)))
         ends: list[BaseException] = []
 
@@ -173,31 +176,31 @@ class ArenaPlayer:
         return len(queue)
 
     def _limit_reached(self) -> str:
-        """Which limit is reached; empty: none."""
+        """Return which limit is reached, or an empty string if none is."""
         if self._max_cost is not None and self.cost_paid >= self._max_cost:
             return f"the budget of ${self._max_cost:g} is spent"
         return self._failures.reached or self._spending.reached()
 
     def _hopeless(self) -> bool:
-        """Whether hardly any match has a verdict: such a judge must not be asked until the questions run out."""
-        return self._finished >= _TRIAL and self._mute > _HOPELESS * self._finished
+        """Return True if hardly any match has a verdict. Such a judge must not be asked until the questions run out."""
+        return self._finished >= _TRIAL and self._undecided > _HOPELESS * self._finished
 
     async def _match(self, number: int, pair: int, question: Question) -> None:
         first, second = (int(members[pair]) for members in all_pairs(len(self._arena.systems)))
-        # Which order is asked first is drawn; where only one is asked, this is the draw that matters.
+        # The first order is chosen at random. If only one order is played, this choice matters.
         swap = np.random.default_rng([self._arena.seed, 3, number]).integers(2) == 1
-        ways = [(second, first), (first, second)] if swap else [(first, second), (second, first)]
+        orders = [(second, first), (first, second)] if swap else [(first, second), (second, first)]
         if self._arena.orders == "one":
-            ways = ways[:1]
-        judged = await asyncio.gather(
+            orders = orders[:1]
+        judgements = await asyncio.gather(
             *(
-                self._judgement(number, judge, question, way, part)
+                self._judgement(number, judge, question, order, part)
                 for judge in range(len(self._judges))
-                for way in ways
+                for order in orders
                 for part in range(len(self._arena.parts))
             )
         )
-        match = combine_judgements(self._arena, judged)[0]
+        match = combine_judgements(self._arena, judgements)[0]
         for axis in range(len(self._arena.axes)):
             outcome = match.panel(axis)
             if outcome == "tie":
@@ -207,100 +210,103 @@ class ArenaPlayer:
                 winner, loser = (first, second) if outcome == "first" else (second, first)
                 self._wins[axis, winner, loser] += 1
         self._finished += 1
-        self._mute += all(match.panel(axis) is None for axis in range(len(self._arena.axes)))
-        self._listener(FinishedMatch(match, tuple(judged)))
+        self._undecided += all(match.panel(axis) is None for axis in range(len(self._arena.axes)))
+        self._listener(FinishedMatch(match, tuple(judgements)))
 
     async def _judgement(
-        self, number: int, judge: int, question: Question, way: tuple[int, int], part: int
+        self, number: int, judge: int, question: Question, order: tuple[int, int], part: int
     ) -> ArenaJudgement:
-        known = self._known.get((judge, question.id, *way, part))
-        if known is not None:
-            return known
-        texts = tuple(self._lineup.answers[system][question.id].strip() for system in way)
+        stored = self._known.get((judge, question.id, *order, part))
+        if stored is not None:
+            return stored
+        texts = tuple(self._lineup.answers[system][question.id].strip() for system in order)
         axes = self._arena.parts[part]
         unjudged = ArenaJudgement(
             judge=judge,
             question_id=question.id,
-            first=way[0],
-            second=way[1],
+            first=order[0],
+            second=order[1],
             part=part,
             number=number,
             outcomes="",
             usage=Usage(),
         )
-        plain = _without_judge(texts[0], texts[1])
-        if plain is not None:
-            how, letter = plain
-            judged = msgspec.structs.replace(unjudged, outcomes=letter * len(axes), how=how)
+        automatic = _without_judge(texts[0], texts[1])
+        if automatic is not None:
+            how, letter = automatic
+            judgement = msgspec.structs.replace(unjudged, outcomes=letter * len(axes), how=how)
             detail = JudgementDetail({}, ())
         else:
-            judged, detail = await self._ask(unjudged, question, (texts[0], texts[1]))
-        await self._arenas.write(self._number, judged, detail)
-        return judged
+            judgement, detail = await self._ask(unjudged, question, (texts[0], texts[1]))
+        await self._arenas.write(self._number, judgement, detail)
+        return judgement
 
     async def _ask(
-        self, blank: ArenaJudgement, question: Question, texts: tuple[str, str]
+        self, unjudged: ArenaJudgement, question: Question, texts: tuple[str, str]
     ) -> tuple[ArenaJudgement, JudgementDetail]:
-        model, axes = self._judges[blank.judge], self._arena.parts[blank.part]
+        model, axes = self._judges[unjudged.judge], self._arena.parts[unjudged.part]
         fitted = _fitted(model, question.text, texts)
-        shown = show_pair(
+        pair_prompt = show_pair(
             self._prompts,
             question.text,
             fitted,
             {axis.name: axis.text(question.language) for axis in axes},
-            pair_seed(self._arena.seed, question.id, blank.first, blank.second),
+            pair_seed(self._arena.seed, question.id, unjudged.first, unjudged.second),
             question.language,
         )
         async with self._slots:
-            found = await ask(model, self._journal, shown.messages, shown.form, tries=self._arena.tries)
+            verdict = await ask(model, self._journal, pair_prompt.messages, pair_prompt.form, tries=self._arena.tries)
         letters = {"first": "1", "second": "2", "tie": "="}
         outcomes = "".join(
-            letters[shown.outcome(found.values[axis.name])]
-            if axis.name in found.values
+            letters[pair_prompt.outcome(verdict.values[axis.name])]
+            if axis.name in verdict.values
             else "!"
-            if found.reasons.get(axis.name) == FAILED
+            if verdict.reasons.get(axis.name) == FAILED
             else "?"
             for axis in axes
         )
-        self.cost_paid += found.cost_paid or 0.0
-        error = next((call.error for call in found.calls if call.error), "")
+        self.cost_paid += verdict.cost_paid or 0.0
+        error = next((call.error for call in verdict.calls if call.error), "")
         self._failures.count(model.spec, model.spec, "!" in outcomes, error)
-        self._spending.count(*paid_now(found.calls, self._journal.earlier))
-        if before := self._paid_before.get(blank.key, ()):
-            again = {call.key for call in before}
-            left = (call for call in found.calls if not call.cached or call.key not in again)
-            found = msgspec.structs.replace(found, calls=(*before, *left))
-        judged = msgspec.structs.replace(
-            blank,
+        self._spending.count(*paid_now(verdict.calls, self._journal.earlier))
+        if paid_before := self._paid_before.get(unjudged.key, ()):
+            paid_keys = {call.key for call in paid_before}
+            new_calls = (call for call in verdict.calls if not call.cached or call.key not in paid_keys)
+            verdict = msgspec.structs.replace(verdict, calls=(*paid_before, *new_calls))
+        judgement = msgspec.structs.replace(
+            unjudged,
             outcomes=outcomes,
             how="asked" if fitted == texts else "cut",
-            calls=len(found.calls),
-            usage=found.usage,
-            cost_paid=found.cost_paid,
-            cost_uncached=found.cost_uncached,
+            calls=len(verdict.calls),
+            usage=verdict.usage,
+            cost_paid=verdict.cost_paid,
+            cost_uncached=verdict.cost_uncached,
         )
-        return judged, JudgementDetail(found.reasons, found.calls, found.extra)
+        return judgement, JudgementDetail(verdict.reasons, verdict.calls, verdict.extra)
 
 
 def _without_judge(first: str, second: str) -> tuple[str, str] | None:
-    """How the match is decided and its letter, where no judge is needed: an empty answer loses, equal texts tie."""
+    """Return how a match is decided without a judge, and its letter; ``None`` if a judge is needed.
+
+    An empty answer loses, equal texts tie.
+    """
     if blank(first) or blank(second):
         return "empty", "=" if blank(first) and blank(second) else "2" if blank(first) else "1"
     return ("identical", "=") if first == second else None
 
 
 def _fitted(model: Model, question: str, texts: tuple[str, str]) -> tuple[str, str]:
-    """The answers, each cut to half of the room in the judge's window where they do not fit."""
+    """Return the answers. If they do not fit into the judge's window, each is cut to half of the available tokens."""
     if model.window is None:
         return texts
-    room = model.window - 2 * _ANSWER - model.count(question)
-    if room <= 0:
+    available = model.window - 2 * _ANSWER - model.count(question)
+    if available <= 0:
         raise StopRun(
             f"The judge {model.spec} has a window of {model.window} tokens, too few for a question with two answers."
         )
-    if sum(model.count(text) for text in texts) <= room:
+    if sum(model.count(text) for text in texts) <= available:
         return texts
-    return model.cut(texts[0], room // 2), model.cut(texts[1], room // 2)
+    return model.cut(texts[0], available // 2), model.cut(texts[1], available // 2)
 
 
 def _check_prices(judges: Sequence[Model]) -> None:
@@ -313,42 +319,42 @@ def _check_prices(judges: Sequence[Model]) -> None:
 
 
 class PlayEstimate(Struct, frozen=True, kw_only=True):
-    """What an arena takes with one way of asking."""
+    """Matches, calls, tokens and dollars that an arena takes with one way of asking."""
 
     calls: str
     """``together`` or ``apart``, see :attr:`Arena.calls`."""
     matches: int
     at_most: bool
-    """The schedule may end before."""
+    """True if the schedule may end before."""
     judge_calls: int
     input: int
     cost_uncached: float | None
-    """Dollars with an empty journal; ``None``: no known price."""
+    """Dollars with an empty journal; ``None`` if a price is unknown."""
 
 
 def estimate_play(arena: Arena, lineup: Lineup, judges: Sequence[Model]) -> tuple[PlayEstimate, ...]:
-    """What both ways of asking take, if every match needs a judge and every reply can be read."""
+    """Estimate both ways of asking, assuming that every match needs a judge and every reply can be read."""
     size = len(arena.systems)
     matches = _matches(arena, len(lineup.questions))
     tokens = _tokens(lineup, judges[0])
-    found = []
+    estimates = []
     for calls in ("together", "apart"):
         parts = 1 if calls == "together" else len(arena.axes)
-        each = matches * parts * (2 if arena.orders == "both" else 1)
-        usage = Usage(input=each * tokens, output=each * _REPLY)
+        calls_per_judge = matches * parts * (2 if arena.orders == "both" else 1)
+        usage = Usage(input=calls_per_judge * tokens, output=calls_per_judge * _REPLY)
         prices = [judge.price(Reply(text="", usage=usage)) for judge in judges]
-        known = [price for price in prices if price is not None]
-        found.append(
+        known_prices = [price for price in prices if price is not None]
+        estimates.append(
             PlayEstimate(
                 calls=calls,
                 matches=matches,
                 at_most=arena.schedule == "adaptive" and size > 1,
-                judge_calls=each * len(judges),
-                input=each * tokens * len(judges),
-                cost_uncached=sum(known) if len(known) == len(prices) else None,
+                judge_calls=calls_per_judge * len(judges),
+                input=calls_per_judge * tokens * len(judges),
+                cost_uncached=sum(known_prices) if len(known_prices) == len(prices) else None,
             )
         )
-    return tuple(found)
+    return tuple(estimates)
 
 
 def _matches(arena: Arena, questions: int) -> int:
@@ -362,7 +368,7 @@ def _matches(arena: Arena, questions: int) -> int:
 
 
 def _tokens(lineup: Lineup, judge: Model) -> int:
-    """Tokens of a judge's prompt, by a sample of questions and answers."""
+    """Estimate the tokens of a judge's prompt from a sample of questions and answers."""
     questions = lineup.questions[:_SAMPLE]
     lengths = [judge.count(question.text) for question in questions]
     answers = [judge.count(texts[question.id]) for texts in lineup.answers for question in questions]

@@ -4,14 +4,14 @@ Bradley–Terry strengths are fitted by maximum likelihood, for one table of poi
 i beats j is σ(θi − θj); a tie counts as half a win for each (as in the LMSYS arena). The likelihood is concave, so
 Newton's method finds its maximum in a few steps. All tables of a bootstrap are fitted together: that is what
 :func:`fit` has over `evalica.bradley_terry`, which is its reference in the tests. Ford (1957): a maximum exists exactly
-when every system can be reached from every other by a chain of "took a point from". Where it does not (a system that
+when every system can be reached from every other by a chain of "took a point from". If it does not exist (a system that
 never loses, two groups that never met), every system gets one tie with an imaginary average system, which keeps all
-strengths finite; the fit says so.
+strengths finite. :attr:`BradleyTerryFit.exists` is then False.
 
 There is no online Elo, as MRAG-Bench plays it: it depends on the order of the matches, which is arbitrary, and at its
 40 points a match order alone moves a rating by about ±50.
 
-Where matches without a verdict could overturn a ranking, none is shown: :func:`check_ranking` finds the pairs.
+If matches without a verdict could overturn a ranking, no ranking is shown: :func:`check_ranking` finds the pairs.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from ragrounds.evals.stats.bootstrap import effective_clusters, student_reach
 Flags = npt.NDArray[np.bool_]
 
 START = 1000.0
-"""The mean of all ratings."""
+"""Mean of all ratings."""
 POINTS = 400.0 / np.log(10.0)
 """Points of one unit of θ, on Elo's scale."""
 _STEPS = 60
 _AT_ONCE = 2_000_000
-"""Numbers in the tables that are fitted at once."""
+"""Largest number of table cells that are fitted at once. It bounds the memory."""
 _LONGEST = 2.0
-"""Largest change of a strength in one step: far from the maximum a whole Newton step can overshoot."""
+"""Largest change of a strength in one step. Far from the maximum, a whole Newton step can overshoot."""
 FEW_WINNERS = 10
-"""Questions with a winner, or fewer: resampling them says too little of how far ratings may be off."""
+"""Number of questions with a winner up to which the bootstrap alone is too sure of the ratings."""
 _ROUNDS = 3
-"""How often the worst filling of the missing matches is improved."""
+"""Number of times that the worst assignment of the missing matches is improved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +48,9 @@ class BradleyTerryFit:
     """Strengths at the maximum of the likelihood."""
 
     strengths: Floats
-    """Of mean 0, (…, K)."""
+    """Strengths with mean 0, (…, K)."""
     exists: Flags
-    """Whether the maximum exists, (…); where it does not, imaginary ties were added."""
+    """True if the maximum exists, (…). Otherwise imaginary ties were added."""
 
     @property
     def ratings(self) -> Floats:
@@ -69,10 +69,10 @@ def fit(points: Floats, *, prior: bool = False) -> BradleyTerryFit:
     strengths = np.empty(tables.shape[:-1])
     plain = exists & (not prior)
     for mask, ties in ((plain, 0.0), (~plain, 1.0)):
-        chosen = np.flatnonzero(mask)
+        selected = np.flatnonzero(mask)
         at_once = max(1, _AT_ONCE // tables.shape[-1] ** 2)
-        for start in range(0, len(chosen), at_once):
-            part = chosen[start : start + at_once]
+        for start in range(0, len(selected), at_once):
+            part = selected[start : start + at_once]
             strengths[part] = _newton(tables[part], ties)
     return BradleyTerryFit(strengths.reshape(points.shape[:-1]), exists.reshape(points.shape[:-2]))
 
@@ -88,7 +88,7 @@ def information(games: Floats, strengths: Floats) -> Floats:
 
 
 def expected(strengths: Floats) -> Floats:
-    """The chance that the row's system beats the column's, (…, K, K)."""
+    """Return the chance that the row's system beats the column's, (…, K, K)."""
     gaps = strengths[..., :, None] - strengths[..., None, :]
     chance: Floats = 1.0 / (1.0 + np.exp(-gaps))
     return chance
@@ -118,7 +118,7 @@ def _newton(points: Floats, ties: float) -> Floats:
 
 
 def reachable(points: Floats) -> Flags:
-    """Whether a chain of "took a point from" leads from the row's system to the column's, (…, K, K)."""
+    """Return True if a chain of "took a point from" leads from the row's system to the column's, (…, K, K)."""
     size = points.shape[-1]
     reach = (points > 0) | np.eye(size, dtype=bool)
     length = 1
@@ -130,7 +130,10 @@ def reachable(points: Floats) -> Flags:
 
 
 class RatedSystem(Struct, frozen=True, kw_only=True):
-    """One system's place. A bound is ``None`` where the data set none on that side (it never lost, or never won)."""
+    """Rating and rank of one system.
+
+    A bound is ``None`` if the data do not bound the rating on that side (the system never lost, or never won).
+    """
 
     system: str
     rating: float
@@ -152,14 +155,17 @@ class Ratings(Struct, frozen=True, kw_only=True):
 
     rows: tuple[RatedSystem, ...]
     separated: tuple[tuple[bool, ...], ...]
-    """In the order of `rows`: the row's system is better than the column's, all pairs together at `confidence`."""
+    """True if the row's system is better than the column's, all pairs together at `confidence`.
+
+    Indices follow `rows`.
+    """
     margins: tuple[tuple[float, ...], ...]
-    """In the same order: by how many points the row's rating must exceed the column's to be called better."""
+    """Points by which the row's rating must exceed the column's to be called better. Indices follow `rows`."""
     confidence: float
     replicates: int
     clusters: int
     notes: tuple[str, ...]
-    """What is degenerate in the data, in words."""
+    """Messages about degenerate data."""
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -168,13 +174,16 @@ class Ratings(Struct, frozen=True, kw_only=True):
 
 
 def rate(matches: Matches, *, confidence: float = 0.95, replicates: int = 1000, seed: int = 0) -> Ratings:
-    """Bradley–Terry ratings; percentile intervals by bootstrap over questions; ranks from simultaneous comparisons.
+    """Compute Bradley–Terry ratings, percentile intervals by bootstrap over questions, and ranks from simultaneous
+    comparisons.
 
-    A pair is separated where the difference of its strengths exceeds so many of its standard errors, by the bootstrap,
-    as Student's t does with a chance of (1 − `confidence`) / pairs (Bonferroni): the chance that any pair is called
-    separated by luck is at most 1 − `confidence` over all pairs. The bootstrap's own largest deviation among the pairs
-    is too small a limit: each pair's error is an estimate, and of many the one that is too small stands out. It told
-    equal systems apart in up to 12 % where this does in 2 to 5 % (`perf/arena.md`).
+    A pair is separated if the difference of its strengths exceeds a critical value. The value is the bootstrap's
+    standard error of the difference, times the quantile of Student's t at (1 − `confidence`) / pairs (Bonferroni). The
+    chance that any pair is called separated by luck is thus at most 1 − `confidence` over all pairs.
+
+    The bootstrap's own largest deviation among the pairs is too small a limit: each pair's error is an estimate, and
+    the smallest of many estimates is too small. That limit separated equal systems in up to 12 % of simulations, this
+    one in 2 to 5 % (`perf/arena.md`).
     """
     points = matches.totals()
     fitted = fit(points)
@@ -211,18 +220,19 @@ def rate(matches: Matches, *, confidence: float = 0.95, replicates: int = 1000, 
 
 
 def questions_with_winner(matches: Matches) -> int:
-    """Questions (clusters) of which some match has a winner."""
+    """Return the number of questions (clusters) that have a match with a winner."""
     return len(np.unique(matches.cluster[matches.score != 0.5]))
 
 
 def _least_covariance(
     matches: Matches, points: Floats, fitted: BradleyTerryFit, spread: BradleyTerryFit
 ) -> Floats | None:
-    """The covariance of the strengths (K, K) that intervals have at least; ``None``: the bootstrap is enough.
+    """Return the smallest covariance of the strengths (K, K) that intervals may use; ``None`` if the bootstrap is
+    enough.
 
-    Where few questions have a winner, as of a judge that nearly always says the same, many resamples hold none of them,
-    and the bootstrap is too sure. Then the variance is that of matches of which a share has a winner, thrown as the
-    strengths have it; the share is adjusted by two questions with and two without (Agresti and Coull 1998).
+    If few questions have a winner, as with a judge that nearly always gives the same verdict, many resamples hold none
+    of them, and the bootstrap is too sure. The variance is then that of matches of which a share has a winner, decided
+    at random by the strengths. The share is adjusted by two questions with and two without (Agresti and Coull 1998).
     """
     decided, clusters = questions_with_winner(matches), matches.clusters
     if clusters < 2 or not fitted.exists or (decided > FEW_WINNERS and (spread.strengths.std(axis=0) > 1e-9).all()):
@@ -263,12 +273,14 @@ def _intervals(
 
 
 def _bound(matches: Matches, points: Floats, strengths: Floats, i: int, tail: float, sign: int = 1) -> float | None:
-    """The strength under which this many wins without a loss would have had a chance of less than `tail`; every
-    question counts as one match, since matches about one question may go together."""
+    """Return the strength below which this many wins without a loss have a chance of less than `tail`.
+
+    Every question counts as one match, since matches about one question may be dependent.
+    """
     rivals = np.flatnonzero(~reachable(points)[:, i])
-    mine = (matches.first == i) | (matches.second == i)
-    questions = len(np.unique(matches.cluster[mine]))
-    games = points[i, rivals] * min(1.0, questions / max(1, int(mine.sum())))
+    own_matches = (matches.first == i) | (matches.second == i)
+    questions = len(np.unique(matches.cluster[own_matches]))
+    games = points[i, rivals] * min(1.0, questions / max(1, int(own_matches.sum())))
     if not games.sum():
         return None
     low, high = -50.0, 50.0
@@ -287,37 +299,39 @@ def _separated(
     confidence: float,
     floor: Floats | None,
 ) -> tuple[Flags, Floats]:
-    """Which system is separated above which (K, K), and the gap in strength that it takes (K, K)."""
+    """Return the matrix of separated pairs (K, K), True if the row's system is better, and the necessary gaps in
+    strength (K, K).
+    """
     size = len(matches.systems)
     gaps = fitted.strengths[:, None] - fitted.strengths[None, :]
     draws = spread.strengths[:, :, None] - spread.strengths[:, None, :]
     error = draws.std(axis=0)
     if floor is not None:
-        own = np.diag(floor)
-        error = np.maximum(error, np.sqrt((own[:, None] + own[None, :] - 2 * floor).clip(0.0)))
+        variances = np.diag(floor)
+        error = np.maximum(error, np.sqrt((variances[:, None] + variances[None, :] - 2 * floor).clip(0.0)))
     rows, columns = np.triu_indices(size, 1)
-    known = error[rows, columns] > 1e-9
+    has_spread = error[rows, columns] > 1e-9
     better: Flags = np.zeros((size, size), dtype=bool)
     margins = np.zeros((size, size))
-    if known.any() and matches.clusters > 1:
-        limit = _limit(matches, 1.0 - (1.0 - confidence) / max(1, int(known.sum())))
+    if has_spread.any() and matches.clusters > 1:
+        limit = _limit(matches, 1.0 - (1.0 - confidence) / max(1, int(has_spread.sum())))
         margins = limit * error
         better = gaps > np.maximum(margins, 1e-9)
     reach = reachable(points)
-    sure = (1.0 - confidence) / max(1, size * (size - 1))
+    luck_limit = (1.0 - confidence) / max(1, size * (size - 1))
     for i, j in zip(*np.nonzero(~(reach & reach.T)), strict=True):
-        better[i, j] = not reach[j, i] and 0.5 ** _questions_won(matches, int(i), int(j)) < sure
+        better[i, j] = not reach[j, i] and 0.5 ** _questions_won(matches, int(i), int(j)) < luck_limit
     return better, margins
 
 
 def _limit(matches: Matches, confidence: float) -> float:
-    """How many standard errors of the bootstrap over questions a deviation is within with this confidence."""
+    """Return the number of standard errors of the bootstrap that a deviation stays within with this confidence."""
     worth = effective_clusters(np.bincount(matches.cluster).astype(np.float64))
     return student_reach(worth, max(worth - 1, 1.0), confidence)
 
 
 def _questions_won(matches: Matches, i: int, j: int) -> int:
-    """Questions on which i won its match against j: what a sign test by question counts."""
+    """Count the questions on which i won its match against j, for a sign test by question."""
     won = ((matches.first == i) & (matches.second == j) & (matches.score == 1.0)) | (
         (matches.first == j) & (matches.second == i) & (matches.score == 0.0)
     )
@@ -341,9 +355,9 @@ def _notes(matches: Matches, points: Floats) -> list[str]:
     unmet = [names[i] for i in range(len(names)) if not games[i].any()]
     if unmet:
         notes.append(f"No finished match yet: {', '.join(unmet)}.")
-    met = reachable(games)
-    if not unmet and not met.all():
-        groups = {tuple(np.flatnonzero(row)) for row in met}
+    connected = reachable(games)
+    if not unmet and not connected.all():
+        groups = {tuple(np.flatnonzero(row)) for row in connected}
         parts = "; ".join(", ".join(names[i] for i in group) for group in sorted(groups))
         notes.append(f"Groups that never met cannot be compared: {parts}.")
     for i in range(len(names)):
@@ -357,24 +371,24 @@ def _notes(matches: Matches, points: Floats) -> list[str]:
 
 
 class RankingCheck(Struct, frozen=True):
-    """Whether a ranking stands whatever the missing verdicts are."""
+    """Result of the check whether missing verdicts could overturn a ranking."""
 
     missing: int
     """Matches without a verdict."""
     overturned: tuple[tuple[str, str], ...] = ()
-    """The pairs (upper, lower of the ranking) whose order they could overturn."""
+    """Pairs (upper, lower of the ranking) whose order the missing verdicts could overturn."""
 
     @property
     def stands(self) -> bool:
-        """Whether no pair's order could be overturned."""
+        """True if no pair's order could be overturned."""
         return not self.overturned
 
 
 def check_ranking(matches: Matches, missing: Floats, ratings: Ratings) -> RankingCheck:
-    """Fill the missing matches in the way that is worst for each pair, and check what is left of the ranking.
+    """Assign the missing matches in the way that is worst for each pair, and check which orders they overturn.
 
-    `missing` (K, K), symmetric, counts matches without a verdict. A pair called separated is overturned where the worst
-    filling takes its lead away; a pair called tied, where it would be separated the other way round. Winning is
+    `missing` (K, K), symmetric, counts matches without a verdict. A pair called separated is overturned if the worst
+    assignment takes its lead away; a pair called tied, if it would be separated the other way round. Winning is
     monotone in Bradley–Terry: a system's own missing matches hurt it most when lost, and a rival's when won; matches
     between others are filled by the sign of their influence.
     """
@@ -382,8 +396,8 @@ def check_ranking(matches: Matches, missing: Floats, ratings: Ratings) -> Rankin
     count = int(np.rint(missing.sum() / 2))
     if not count:
         return RankingCheck(0)
-    place = {name: index for index, name in enumerate(names)}
-    order = [place[name] for name in ratings.order]
+    index_by_name = {name: index for index, name in enumerate(names)}
+    order = [index_by_name[name] for name in ratings.order]
     overturned = []
     for upper in range(len(order)):
         for lower in range(upper + 1, len(order)):
@@ -396,7 +410,7 @@ def check_ranking(matches: Matches, missing: Floats, ratings: Ratings) -> Rankin
 
 
 def _worst_gap(points: Floats, missing: Floats, i: int, j: int) -> float:
-    """The points by which i leads j when the missing matches fall as badly for it as they can."""
+    """Return the points by which i leads j if the missing matches are decided in the worst way for i."""
     size = len(points)
     worst = _filled(points, missing, i, j, np.zeros((size, size)))
     strengths = fit(worst, prior=True).strengths
@@ -410,7 +424,8 @@ def _worst_gap(points: Floats, missing: Floats, i: int, j: int) -> float:
 
 
 def _filled(points: Floats, missing: Floats, i: int, j: int, influence: Floats) -> Floats:
-    """The table with every missing match given to the side that hurts i against j; those without influence are ties."""
+    """Return the table with every missing match decided for the side that hurts i against j. Matches without influence
+    are ties."""
     share = np.where(influence > 1e-12, 0.0, np.where(influence < -1e-12, 1.0, 0.5))
     share[i, :], share[:, i] = 0.0, 1.0
     share[j, :], share[:, j] = 1.0, 0.0

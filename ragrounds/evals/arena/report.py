@@ -1,4 +1,4 @@
-"""The report of an arena: a pure function of what is stored. No model is asked."""
+"""Report of an arena: a pure function of stored judgements and votes. No model is called."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ from ragrounds.models.model_names import other_models
 
 
 class AxisReport(Struct, frozen=True, kw_only=True):
-    """What an arena came to on one axis."""
+    """Results of an arena on one axis."""
 
     axis: str
     matches: int
     missing: int
     wins: Wins
     ratings: Ratings | None
-    """``None``: withheld."""
+    """Ratings of the systems; ``None`` if withheld."""
     withheld: str
-    """Why there are no ratings; empty: there are."""
+    """Reason why the ratings are withheld; empty if they are shown."""
     uninformed: bool
-    """They are withheld because the verdicts say nothing about the answers."""
+    """True if ratings are withheld because the verdicts do not depend on the answers."""
     controlled: StyleControlledRatings | None
     judges: tuple[JudgeOnAxis, ...]
     orders_by_judge: tuple[tuple[str, tuple[str, ...]], ...]
-    """Each judge's own ranking, and the human one where there are votes."""
+    """Each judge's own ranking, and the human one if there are votes."""
     agreement: tuple[JudgeAgreement, ...]
 
 
 class ArenaReport(Struct, frozen=True, kw_only=True):
-    """An arena as it stands: its settings, every axis, its judges' costs and failures."""
+    """Results of an arena so far: its settings, every axis, its judges' costs and failures."""
 
     arena: Arena
     id: str
     names: tuple[str, ...]
-    """What the systems are called in all that follows, in the order of their places."""
+    """Displayed names of the systems, by system index."""
     left_out: int
     """Questions that some system has not been asked yet."""
     empty: tuple[tuple[str, int], ...]
@@ -77,7 +77,7 @@ class ArenaReport(Struct, frozen=True, kw_only=True):
     cut: int
     """Judgements on answers that were cut to the judge's window."""
     planted: tuple[tuple[str, int], ...]
-    """Answers that hold a verdict of their own, or the prompt's fences, by system."""
+    """Number of answers that contain a verdict or the prompt's fences, by system."""
     axes: tuple[AxisReport, ...]
     costs: tuple[JudgeCost, ...]
     failures: tuple[MissingVerdicts, ...]
@@ -93,20 +93,20 @@ def arena_report(
     replicates: int = 1000,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> ArenaReport:
-    """The report of an arena as it stands in the store.
+    """Compile the report of an arena from the store.
 
     Args:
-        arenas: where its judgements and votes are.
-        arena: its settings.
+        arenas: store of its judgements and votes.
+        arena: settings of the arena.
         lineup: the answers that it was played on.
         replicates: bootstrap samples of the ratings.
-        names: run id → what the system is called.
+        names: run id → displayed name of the system.
     """
     number = arenas.add(arena)
     played, arena = arena, renamed(arena, names)
     judgements = arenas.judgements(number)
-    stand = _Stand(arena, lineup, judgements, combine_judgements(arena, judgements), arenas.votes(number))
-    axes = tuple(_axis(stand, axis, replicates) for axis in range(len(arena.axes)))
+    stored = _StoredArena(arena, lineup, judgements, combine_judgements(arena, judgements), arenas.votes(number))
+    axes = tuple(_axis(stored, axis, replicates) for axis in range(len(arena.axes)))
     planted = tuple(
         (system, sum(tampers(list(answers.values()), [axis.name for axis in arena.axes])))
         for system, answers in zip(arena.names, lineup.answers, strict=True)
@@ -118,14 +118,14 @@ def arena_report(
         left_out=lineup.left_out,
         empty=tuple(zip(arena.names, lineup.empty, strict=True)),
         decided_without_judge={how: _pairs_decided(judgements, how) for how in ("empty", "identical")},
-        cut=sum(one.how == "cut" for one in judgements),
+        cut=sum(judgement.how == "cut" for judgement in judgements),
         planted=planted,
         axes=axes,
         costs=tuple(judge_costs(arena, judgements)),
         failures=tuple(missing_verdicts(arena, arenas.details(number, missing=True))),
-        votes=len(stand.votes),
+        votes=len(stored.votes),
         notes=(
-            *(f"Judges' calls were {said}." for said in other_models(arenas.answered_by(number))),
+            *(f"Judges' calls were {description}." for description in other_models(arenas.answered_by(number))),
             *(
                 f"{judge} judges answers of its own model ({', '.join(systems)}), which it may favour."
                 for judge, systems in own_models(arena)
@@ -136,8 +136,8 @@ def arena_report(
 
 
 @dataclass(frozen=True)
-class _Stand:
-    """What the store holds of an arena."""
+class _StoredArena:
+    """Judgements and votes of an arena, as stored."""
 
     arena: Arena
     lineup: Lineup
@@ -146,39 +146,47 @@ class _Stand:
     votes: Sequence[Vote]
 
     def votes_on(self, axis: int) -> Iterator[Vote]:
-        """The votes on one axis that are not skipped."""
+        """Return the votes on one axis that are not skipped."""
         name = self.arena.axes[axis].name
         return (vote for vote in self.votes if vote.axis == name and vote.outcome in POINTS)
 
 
 def _pairs_decided(judgements: Sequence[ArenaJudgement], how: str) -> int:
-    return len({(one.question_id, *sorted((one.first, one.second))) for one in judgements if one.how == how})
+    return len(
+        {
+            (judgement.question_id, *sorted((judgement.first, judgement.second)))
+            for judgement in judgements
+            if judgement.how == how
+        }
+    )
 
 
-def _axis(stand: _Stand, axis: int, replicates: int) -> AxisReport:
-    arena, played = stand.arena, stand.played
+def _axis(stored: _StoredArena, axis: int, replicates: int) -> AxisReport:
+    arena, played = stored.arena, stored.played
     name = arena.axes[axis].name
-    clusters = {question.id: question.cluster for question in stand.lineup.questions}
+    clusters = {question.id: question.cluster for question in stored.lineup.questions}
     panel = [match.panel(axis) for match in played]
     matches = matches_of(arena, played, axis, clusters=clusters)
     ratings = rate(matches, confidence=arena.confidence, replicates=replicates, seed=arena.seed)
     ranking = check_ranking(matches, _missing(arena, played, panel), ratings)
-    judges = judges_on_axis(arena, stand.judgements, played, axis)
+    judges = judges_on_axis(arena, stored.judgements, played, axis)
     uninformed = _uninformed(matches, judges)
     withheld = _withheld(ranking) or uninformed
-    shown = not withheld
+    is_shown = not withheld
     return AxisReport(
         axis=name,
         matches=len(matches),
         missing=len(played) - len(matches),
         wins=count_wins(matches),
-        ratings=ratings if shown else None,
+        ratings=ratings if is_shown else None,
         withheld=withheld,
         uninformed=bool(uninformed),
-        controlled=_style_controlled(stand, matches, panel) if shown else None,
+        controlled=_style_controlled(stored, matches, panel) if is_shown else None,
         judges=tuple(judges),
-        orders_by_judge=_orders(stand, axis, judges) if shown else (),
-        agreement=judge_agreements(_outcomes_by_judge(stand, axis), [one.judge for one in judges if one.uninformed]),
+        orders_by_judge=_orders(stored, axis, judges) if is_shown else (),
+        agreement=judge_agreements(
+            _outcomes_by_judge(stored, axis), [judge.judge for judge in judges if judge.uninformed]
+        ),
     )
 
 
@@ -194,87 +202,93 @@ def _missing(arena: Arena, played: Sequence[Match], panel: Sequence[str | None])
 def _withheld(ranking: RankingCheck) -> str:
     if ranking.stands:
         return ""
-    pairs = "; ".join(f"{one} and {other}" for one, other in ranking.overturned[:5])
-    more = f" and {len(ranking.overturned) - 5} more pairs" if len(ranking.overturned) > 5 else ""
+    pairs = "; ".join(f"{upper} and {lower}" for upper, lower in ranking.overturned[:5])
+    rest = f" and {len(ranking.overturned) - 5} more pairs" if len(ranking.overturned) > 5 else ""
     return (
         f"No ranking: {ranking.missing} {'match has' if ranking.missing == 1 else 'matches have'} no verdict, and "
-        f"they could overturn the order of {pairs}{more}. The same command asks again where "
+        f"they could overturn the order of {pairs}{rest}. The same command asks again where "
         "calls failed; where verdicts cannot be read, take another judge or more --tries."
     )
 
 
 def _uninformed(matches: Matches, judges: Sequence[JudgeOnAxis]) -> str:
-    """Why nothing can be ranked by these verdicts: no judge says anything of the answers, or no match has a winner.
-    Empty: that is not so, or there is no match."""
-    asked = [judge for judge in judges if judge.informative is not None]
-    silent = [judge for judge in asked if judge.uninformed]
-    if not len(matches) or ((matches.score != 0.5).any() and not (asked and len(silent) == len(asked))):
+    """Return the reason why these verdicts support no ranking; empty if they support one or there is no match.
+
+    Either no judge's verdicts depend on the answers, or no match has a winner.
+    """
+    active = [judge for judge in judges if judge.informative is not None]
+    silent = [judge for judge in active if judge.uninformed]
+    if not len(matches) or ((matches.score != 0.5).any() and not (active and len(silent) == len(active))):
         return ""
-    if not asked:
+    if not active:
         return f"No ranking: none of {len(matches):,} matches has a winner, and all were decided without a judge."
-    said = "; ".join(map(information_text, silent or asked))
-    cure = (
+    descriptions = "; ".join(map(information_text, silent or active))
+    remedy = (
         "These judges cancel each other out: ask more, or one of them alone"
-        if len(silent) < len(asked)
+        if len(silent) < len(active)
         else "The same judge would say the same again: take another one with --judge"
     )
-    return f"No ranking: the verdicts say nothing about the answers. {said}. {cure}."
+    return f"No ranking: the verdicts say nothing about the answers. {descriptions}. {remedy}."
 
 
 def information_text(judge: JudgeOnAxis) -> str:
-    """How much a judge's verdicts say about the answers, in words."""
-    found = judge.informative
-    if found is None:
+    """Return a sentence on how much a judge's verdicts depend on the answers."""
+    informative = judge.informative
+    if informative is None:
         return f"{judge.judge} was asked nothing"
-    share = f"{found.value:.1%}"
-    if found.low is not None and found.high is not None:
-        share += f" (95 %: {found.low:.1%} to {found.high:.1%})"
-    said = [f"{judge.judge} names a winner that does not depend on place or label in {share} of {found.n:,} matches"]
+    share = f"{informative.value:.1%}"
+    if informative.low is not None and informative.high is not None:
+        share += f" (95 %: {informative.low:.1%} to {informative.high:.1%})"
+    phrases = [
+        f"{judge.judge} names a winner that does not depend on place or label in {share} of {informative.n:,} matches"
+    ]
     if judge.constant:
-        said.append("it always says tie" if judge.constant == "tie" else f"it always names {judge.constant}")
+        phrases.append("it always says tie" if judge.constant == "tie" else f"it always names {judge.constant}")
     elif judge.first is not None:
-        said.append(f"{judge.first:.1%} of its verdicts are for the answer shown first")
+        phrases.append(f"{judge.first:.1%} of its verdicts are for the answer shown first")
     if judge.inconsistent is not None:
-        said.append(f"both orders agree in {1 - judge.inconsistent:.1%} of them")
-    return ", ".join(said)
+        phrases.append(f"both orders agree in {1 - judge.inconsistent:.1%} of them")
+    return ", ".join(phrases)
 
 
-def _style_controlled(stand: _Stand, matches: Matches, panel: Sequence[str | None]) -> StyleControlledRatings | None:
+def _style_controlled(
+    stored: _StoredArena, matches: Matches, panel: Sequence[str | None]
+) -> StyleControlledRatings | None:
     if not len(matches):
         return None
-    styles = [{id: style_features(text) for id, text in answers.items()} for answers in stand.lineup.answers]
-    done = [match for match, outcome in zip(stand.played, panel, strict=True) if outcome is not None]
-    first = np.array([styles[match.first][match.question_id] for match in done])
-    second = np.array([styles[match.second][match.question_id] for match in done])
+    styles = [{id: style_features(text) for id, text in answers.items()} for answers in stored.lineup.answers]
+    finished = [match for match, outcome in zip(stored.played, panel, strict=True) if outcome is not None]
+    first = np.array([styles[match.first][match.question_id] for match in finished])
+    second = np.array([styles[match.second][match.question_id] for match in finished])
     return control_style(matches, style_differences(first, second))
 
 
-def _orders(stand: _Stand, axis: int, judges: Sequence[JudgeOnAxis]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    arena, found = stand.arena, []
+def _orders(stored: _StoredArena, axis: int, judges: Sequence[JudgeOnAxis]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    arena, rankings = stored.arena, []
     if len(arena.judges) > 1:
         for judge, name in enumerate(arena.judges):
             if judges[judge].uninformed:
                 continue
-            found.append((name, _order(matches_of(arena, stand.played, axis, judge=judge))))
-    human = matches_of_votes(arena, stand.votes, arena.axes[axis].name)
+            rankings.append((name, _order(matches_of(arena, stored.played, axis, judge=judge))))
+    human = matches_of_votes(arena, stored.votes, arena.axes[axis].name)
     if len(human):
-        found.append(("people", _order(human)))
-    return tuple(found)
+        rankings.append(("people", _order(human)))
+    return tuple(rankings)
 
 
 def _order(matches: Matches) -> tuple[str, ...]:
     return rate(matches, replicates=1).order
 
 
-def _outcomes_by_judge(stand: _Stand, axis: int) -> dict[str, dict[Pair, str]]:
-    """Judge or voter → pair → outcome."""
-    by_judge: dict[str, dict[Pair, str]] = {judge: {} for judge in stand.arena.judges}
-    for match in stand.played:
-        for judge, outcomes in zip(stand.arena.judges, match.judges, strict=True):
+def _outcomes_by_judge(stored: _StoredArena, axis: int) -> dict[str, dict[Pair, str]]:
+    """Return the outcomes by judge or voter, then by pair."""
+    by_judge: dict[str, dict[Pair, str]] = {judge: {} for judge in stored.arena.judges}
+    for match in stored.played:
+        for judge, outcomes in zip(stored.arena.judges, match.judges, strict=True):
             outcome = outcomes[axis]
             if outcome is not None:
                 by_judge[judge][match.question_id, match.first, match.second] = outcome
-    for vote in stand.votes_on(axis):
+    for vote in stored.votes_on(axis):
         by_judge.setdefault(f"voter {vote.voter}", {})[vote.question_id, vote.first, vote.second] = vote.outcome
     return by_judge
 
@@ -289,11 +303,11 @@ def _notes(arena: Arena, axes: Sequence[AxisReport], planted: Sequence[tuple[str
                         f"{information_text(judge)} on {axis.axis}: in the panel it only adds ties. Leave it out."
                     )
             elif judge.first is not None and abs(judge.first - 0.5) > BIASED / 2:
-                place = "first" if judge.first > 0.5 else "second"
-                cure = "both orders take this out" if arena.orders == "both" else "only one order was played"
+                position = "first" if judge.first > 0.5 else "second"
+                remedy = "both orders take this out" if arena.orders == "both" else "only one order was played"
                 notes.append(
                     f"{judge.judge} on {axis.axis}: {max(judge.first, 1 - judge.first):.0%} of its verdicts are for "
-                    f"the answer shown {place}; {cure}."
+                    f"the answer shown {position}; {remedy}."
                 )
         if axis.ratings is not None:
             notes += [f"{axis.axis}: {note}" for note in axis.ratings.notes]

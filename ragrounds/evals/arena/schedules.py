@@ -1,4 +1,4 @@
-"""Which pairs of systems meet next, and when every neighbouring pair of the ranking is separated.
+"""Schedules: the choice of the pairs that meet next, and the test that neighbouring systems of a ranking are separated.
 
 A schedule is asked for a batch of pairs, given what has been played; an empty batch ends the play. A schedule is a pure
 function of its seed and of the results, so that the same command after a crash plays the same matches.
@@ -15,10 +15,10 @@ first system does not win more often than it loses. Bet on its wins with a fract
 stake by 1 + λ, a loss by 1 − λ, a tie leaves it. Under the null the stake is a supermartingale, and so is its average
 over λ; by Ville's inequality it ever reaches 1/a with a chance of at most a (Ville 1939; Waudby-Smith and Ramdas 2024,
 "Estimating means of bounded random variables by betting"). Nothing is assumed about the model, the share of ties, or
-when and why one looks: only that the questions come in an order drawn beforehand. With λ = 2p − 1 and p drawn from a
-Beta distribution cut to (½, 1), the average has a closed form. All K(K−1) one-sided hypotheses share the error: a pair
-is separated at the stake K(K−1)/(1 − confidence), so that the chance that any pair is ever called separated the wrong
-way is at most 1 − confidence.
+when and why one looks: only that the questions come in a random order that is fixed beforehand. With λ = 2p − 1 and p
+from a Beta distribution cut to (½, 1), the average has a closed form. All K(K−1) one-sided hypotheses share the error:
+a pair is separated at the stake K(K−1)/(1 − confidence), so that the chance that any pair is ever called separated the
+wrong way is at most 1 − confidence.
 """
 
 from __future__ import annotations
@@ -38,10 +38,13 @@ SCHEDULES = ("published", "full", "adaptive")
 LEAST = 80
 """Matches a pair must have on every axis before the published schedule ends (MRAG-Bench, LFQA arena)."""
 _SHAPE = 5.0
-"""Of the Beta distribution of bets: most weight on chances of .5 to .7, where a separation takes long; lopsided pairs
-are found soon at any weight."""
+"""Shape of the Beta distribution of bets.
+
+It puts most weight on chances of .5 to .7, where a separation takes long. Lopsided pairs are found soon at any weight.
+"""
 _MOST = 400
-"""Pairs that are weighed against each other: all of them up to 28 systems, the most doubtful ones beyond."""
+"""Largest number of pairs that are compared with each other: all pairs up to 28 systems, the most doubtful ones beyond.
+"""
 _PRIOR = 0.25
 """Information of the imaginary tie that each system is given, so that there is a choice before the first match."""
 
@@ -49,16 +52,17 @@ Flags = npt.NDArray[np.bool_]
 
 
 def all_pairs(size: int) -> tuple[Ints, Ints]:
-    """Both members of the K(K−1)/2 pairs of `size` systems, in a fixed order: a pair's place is its number."""
+    """Return both members of the K(K−1)/2 pairs of `size` systems. A pair's index in this fixed order is its number."""
     first, second = np.triu_indices(size, 1)
     return first.astype(np.int64), second.astype(np.int64)
 
 
 def question_orders(size: int, questions: int, seed: int) -> Ints:
-    """The order in which each pair plays the questions, (P, Q).
+    """Return the order in which each pair plays the questions, (P, Q).
 
-    It is drawn for each pair before anything is played: the results of a pair are then a fixed sequence of which a
-    schedule only decides how much is seen. This keeps the stopping rule valid however pairs are chosen.
+    The order is fixed at random for each pair before anything is played. The results of a pair are then a fixed
+    sequence, and a schedule only decides how much of it is seen. This keeps the stopping rule valid however pairs are
+    chosen.
     """
     count = size * (size - 1) // 2
     return np.array([_draw(seed, pair).permutation(questions) for pair in range(count)], dtype=np.int64).reshape(
@@ -72,14 +76,14 @@ def _draw(seed: int, pair: int) -> np.random.Generator:
 
 
 class MatchCounts(Struct, frozen=True):
-    """What has been played so far, for each axis."""
+    """Matches played so far, for each axis."""
 
     wins: Floats
     """Matches that the row's system won, (A, K, K)."""
     ties: Floats
     """Matches that ended in a tie, (A, K, K); symmetric."""
     played: Ints
-    """Matches that each pair has begun, (P,), whether or not a verdict came of them."""
+    """Matches that each pair has begun, (P,), with or without a verdict."""
 
     @property
     def points(self) -> Floats:
@@ -100,10 +104,11 @@ class Schedule(Protocol):
     """A rule that chooses which pairs play, and when the play ends."""
 
     def batch(self, counts: MatchCounts) -> list[int]:
-        """Numbers of the pairs that play next, in order; a pair may stand several times. Empty: the end."""
+        """Return the numbers of the pairs that play next, in order. A pair may occur several times; an empty list ends
+        the play."""
 
     def reason(self, counts: MatchCounts) -> str:
-        """Why the play ended, for the report."""
+        """Return the reason why the play ended, for the report."""
 
 
 class FullSchedule:
@@ -114,11 +119,11 @@ class FullSchedule:
         np.random.default_rng([seed, 1]).shuffle(self._pairs)
 
     def batch(self, counts: MatchCounts) -> list[int]:
-        """All pairs on all questions at once, in an order drawn by the seed; nothing afterwards."""
+        """Return all pairs on all questions at once, in an order shuffled by the seed; nothing afterwards."""
         return [] if counts.played.any() else self._pairs.tolist()
 
     def reason(self, counts: MatchCounts) -> str:
-        """That every question was played: it has no other end."""
+        """Return the only reason: every question was played."""
         return "every pair has played every question"
 
 
@@ -132,21 +137,21 @@ class PublishedSchedule:
         self._draw = np.random.default_rng([seed, 2])
 
     def batch(self, counts: MatchCounts) -> list[int]:
-        """Random pairs, until every pair has enough matches if each of them gives a verdict."""
+        """Sample random pairs until every pair has enough matches, if each of them gives a verdict."""
         played, finished = counts.played.copy(), counts.finished
-        chosen: list[int] = []
+        batch: list[int] = []
         while True:
             short = (finished < self._least) & (played < self._questions)
             if not short.any():
-                return chosen
+                return batch
             open_pairs = np.flatnonzero(played < self._questions)
             pair = int(open_pairs[self._draw.integers(len(open_pairs))])
-            chosen.append(pair)
+            batch.append(pair)
             played[pair] += 1
             finished[pair] += 1
 
     def reason(self, counts: MatchCounts) -> str:
-        """Whether every pair has enough matches, or how many ran out of questions."""
+        """Return that every pair has enough matches, or how many pairs ran out of questions."""
         short = int((counts.finished < self._least).sum())
         if not short:
             return f"every pair has {self._least} matches on every axis"
@@ -154,57 +159,58 @@ class PublishedSchedule:
 
 
 class AdaptiveSchedule:
-    """Pairs where the ranking is most uncertain, until every neighbouring pair is separated on every axis."""
+    """The schedule that plays the pairs whose order is most uncertain, until neighbouring pairs are separated on every
+    axis."""
 
     def __init__(self, size: int, questions: int, confidence: float = 0.95, at_once: int | None = None) -> None:
         self._questions = questions
         self._confidence = confidence
-        # Fixed, not by concurrency: another concurrency must not choose other matches.
+        # The batch size does not depend on the concurrency: another concurrency must not choose other matches.
         self._at_once = at_once or min(256, max(8, size * (size - 1) // 2))
 
     def batch(self, counts: MatchCounts) -> list[int]:
-        """The pairs of most use for the axes that are not settled yet."""
-        unsettled = ~self._settled(counts)
+        """Choose the pairs that best resolve the axes whose ranking is not separated yet."""
+        unresolved = ~self._resolved_axes(counts)
         open_pairs = counts.played < self._questions
-        if not unsettled.any() or not open_pairs.any():
+        if not unresolved.any() or not open_pairs.any():
             return []
-        room = int((self._questions - counts.played).sum())
-        chosen: list[int] = []
-        for _ in range(min(self._at_once, room)):
-            # One at a time where a pair may run out of questions within the batch.
-            left = self._questions - counts.played - np.bincount(chosen, minlength=len(counts.played))
-            if (left[open_pairs] >= self._at_once).all() and not chosen:
-                batch = choose_pairs(counts.points[unsettled][None], open_pairs[None], self._at_once)[0]
+        remaining_matches = int((self._questions - counts.played).sum())
+        selected: list[int] = []
+        for _ in range(min(self._at_once, remaining_matches)):
+            # One at a time if a pair may run out of questions within the batch.
+            remaining = self._questions - counts.played - np.bincount(selected, minlength=len(counts.played))
+            if (remaining[open_pairs] >= self._at_once).all() and not selected:
+                batch = choose_pairs(counts.points[unresolved][None], open_pairs[None], self._at_once)[0]
                 return [int(pair) for pair in batch]
-            pick = choose_pairs(_as_ties(counts.points[unsettled], chosen)[None], (left > 0)[None], 1)[0]
-            chosen.append(int(pick[0]))
-        return chosen
+            next_pair = choose_pairs(_as_ties(counts.points[unresolved], selected)[None], (remaining > 0)[None], 1)[0]
+            selected.append(int(next_pair[0]))
+        return selected
 
     def reason(self, counts: MatchCounts) -> str:
-        """Whether every axis is settled, or the questions ran out."""
-        if self._settled(counts).all():
+        """Return that every axis is resolved, or that the questions ran out."""
+        if self._resolved_axes(counts).all():
             return f"every neighbouring pair is separated on every axis at {self._confidence:.0%}, valid at every look"
         return "no questions are left; some neighbouring pairs are not separated"
 
-    def _settled(self, counts: MatchCounts) -> Flags:
+    def _resolved_axes(self, counts: MatchCounts) -> Flags:
         strengths = fit(counts.points, prior=True).strengths
         return settled_axes(counts.wins, strengths, self._confidence)
 
 
-def _as_ties(points: Floats, chosen: list[int]) -> Floats:
-    """The points as they were if the chosen matches had ended in ties."""
+def _as_ties(points: Floats, pairs: list[int]) -> Floats:
+    """Return the points as if the matches of `pairs` had ended in ties."""
     first, second = all_pairs(points.shape[-1])
-    more = points.copy()
-    for pair in chosen:
-        more[:, first[pair], second[pair]] += 0.5
-        more[:, second[pair], first[pair]] += 0.5
-    return more
+    extended = points.copy()
+    for pair in pairs:
+        extended[:, first[pair], second[pair]] += 0.5
+        extended[:, second[pair], first[pair]] += 0.5
+    return extended
 
 
 def open_schedule(
     name: str, size: int, questions: int, *, seed: int = 0, least: int = LEAST, confidence: float = 0.95
 ) -> Schedule:
-    """The schedule `name` for so many systems and questions.
+    """Open the schedule `name` for so many systems and questions.
 
     Raises:
         UserError: no such schedule, fewer than two systems, no questions.
@@ -223,12 +229,12 @@ def open_schedule(
 
 
 def choose_pairs(points: Floats, open_pairs: Flags, count: int) -> Ints:
-    """The numbers of the pairs to play next, (S, `count`), for S arenas at once, each with A axes.
+    """Choose the numbers of the pairs to play next, (S, `count`), for S arenas at once, each with A axes.
 
     Args:
         points: points taken, (S, A, K, K), a tie as half a point for each.
-        open_pairs: which pairs may still play, (S, P).
-        count: pairs to choose. A pair may be chosen several times; −1 stands where nothing is open.
+        open_pairs: True for pairs that may still play, (S, P).
+        count: pairs to choose. A pair may be chosen several times; −1 means that no pair is open.
     """
     size = points.shape[-1]
     first, second = all_pairs(size)
@@ -244,7 +250,7 @@ def choose_pairs(points: Floats, open_pairs: Flags, count: int) -> Ints:
     chance = 1.0 / (1.0 + np.exp(gaps))
     weight = chance * (1.0 - chance)
     index = np.arange(len(points))
-    chosen = np.empty((len(points), count), dtype=np.int64)
+    selection = np.empty((len(points), count), dtype=np.int64)
     for number in range(count):
         variance = np.diagonal(gaps_covariance, axis1=-2, axis2=-1)
         doubt = misordered(gaps, variance) ** 2 / variance
@@ -252,21 +258,21 @@ def choose_pairs(points: Floats, open_pairs: Flags, count: int) -> Ints:
         gain = (shrunk * weight / (1.0 + weight * variance)).sum(axis=1)
         gain = np.where(open_pairs, gain, -np.inf)
         pick = gain.argmax(axis=-1)
-        chosen[:, number] = np.where(np.isfinite(gain[index, pick]), pairs[index, pick], -1)
+        selection[:, number] = np.where(np.isfinite(gain[index, pick]), pairs[index, pick], -1)
         column = gaps_covariance[index, :, :, pick]
         factor = weight[index, :, pick] / (1.0 + weight[index, :, pick] * variance[index, :, pick])
         gaps_covariance = gaps_covariance - factor[..., None, None] * column[..., :, None] * column[..., None, :]
-    return chosen
+    return selection
 
 
 def _doubtful(fitted: Floats, covariance: Floats, open_pairs: Flags) -> Ints:
-    """The open pairs whose order is least sure on some axis, (S, M); all pairs, where they are not too many."""
+    """Return the open pairs whose order is least sure on some axis, (S, M); all pairs, if they are not too many."""
     size = fitted.shape[-1]
     first, second = all_pairs(size)
     if len(first) <= _MOST:
         return np.broadcast_to(np.arange(len(first)), (len(fitted), len(first)))
-    own = np.diagonal(covariance, axis1=-2, axis2=-1)
-    variance = own[..., first] + own[..., second] - 2.0 * covariance[..., first, second]
+    variances = np.diagonal(covariance, axis1=-2, axis2=-1)
+    variance = variances[..., first] + variances[..., second] - 2.0 * covariance[..., first, second]
     doubt = misordered(np.abs(fitted[..., first] - fitted[..., second]), variance).max(axis=1)
     order: Ints = np.argsort(np.where(open_pairs, -doubt, 1.0), axis=-1, kind="stable")[:, :_MOST]
     return order
@@ -280,13 +286,13 @@ def _special() -> Any:
 
 
 def misordered(gaps: Floats, variance: Floats) -> Floats:
-    """The chance that a gap has the wrong sign, by the normal approximation."""
+    """Return the chance that a gap has the wrong sign, by the normal approximation."""
     chance: Floats = _special().ndtr(-gaps / np.sqrt(np.maximum(variance, 1e-12)))
     return chance
 
 
 def log_stake(wins: Floats, losses: Floats) -> Floats:
-    """The logarithm of the stake after so many wins and losses of the system that was bet on."""
+    """Return the logarithm of the stake after so many wins and losses of the system that was bet on."""
     a, special = _SHAPE, _special()
     upper = special.betaincc(a + wins, a + losses, 0.5)
     with np.errstate(divide="ignore"):
@@ -300,14 +306,18 @@ def log_stake(wins: Floats, losses: Floats) -> Floats:
 
 
 def separated_pairs(won: Floats, confidence: float) -> Flags:
-    """Whether the row's system is better than the column's, (…, K, K), from wins (…, K, K); ties do not count."""
+    """Return True if the row's system is better than the column's, (…, K, K), from wins (…, K, K).
+
+    Ties do not count.
+    """
     size = won.shape[-1]
     limit = np.log(size * (size - 1) / (1.0 - confidence)) if size > 1 else np.inf
     return np.asarray(log_stake(won, np.swapaxes(won, -1, -2)) >= limit)
 
 
 def settled_axes(won: Floats, strengths: Floats, confidence: float) -> Flags:
-    """Whether every neighbouring pair of the ranking by `strengths` (…, K) is separated in its direction, (…)."""
+    """Return True if every neighbouring pair of the ranking by `strengths` (…, K) is separated in its direction,
+    (…)."""
     order = np.argsort(-strengths, axis=-1, kind="stable")
     better = separated_pairs(won, confidence)
     upper, lower = order[..., :-1], order[..., 1:]

@@ -1,7 +1,8 @@
 """Ratings with the style of the answers held equal.
 
 As in the LMSYS arena (Li, Angelopoulos, Chiang, August 2024), the logistic regression gets the differences of the two
-answers' lengths and formatting beside the systems' strengths. Errors are sandwich estimates clustered by question.
+answers' lengths and formatting in addition to the systems' strengths. Errors are sandwich estimates clustered by
+question.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _STEPS = 60
 _CLOSE = 1e-12
 """Slope of the mean likelihood that counts as 0."""
 _FARTHEST = 15.0
-"""A weight beyond this is taken for one that has no maximum."""
+"""Absolute weight from which the likelihood is taken to have no maximum."""
 
 COVARIATES = ("length", "headings", "lists", "bold")
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s", re.MULTILINE)
@@ -26,12 +27,14 @@ _ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
 _BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 _LEAST_VARIANCE = 1e-12
-"""Of a log-odds; what is below comes of rounding, not of matches."""
+"""Smallest variance of a log-odds that is not taken for rounding error."""
 
 
 def _design(matches: Matches) -> Floats:
-    """One row a match, (n, K - 1): 1 for its first system, -1 for its second. The last strength is minus the sum of the
-    others, so that their mean is 0."""
+    """Return the design matrix (n, K - 1), one row per match: 1 for its first system, -1 for its second.
+
+    The last strength is minus the sum of the others, so that their mean is 0.
+    """
     contrasts = np.zeros((len(matches), len(matches.systems)))
     rows = np.arange(len(matches))
     contrasts[rows, matches.first] += 1.0
@@ -40,12 +43,12 @@ def _design(matches: Matches) -> Floats:
 
 
 def _all_strengths(free: int) -> Floats:
-    """What makes all strengths of those that are free, (K, K - 1)."""
+    """Return the matrix that maps the free strengths to all strengths, (K, K - 1)."""
     return np.vstack([np.eye(free), -np.ones((1, free))])
 
 
 def _solution(design: Floats, score: Floats) -> Floats | None:
-    """The weights of a logistic regression, by Newton's method; ``None`` where there is no maximum within reach."""
+    """Fit the weights of a logistic regression by Newton's method; ``None`` if there is no maximum within reach."""
     weights = np.zeros(design.shape[1])
     for _ in range(_STEPS):
         slope = design.T @ (score - _chance(design, weights)) / len(score)
@@ -73,8 +76,10 @@ def _curve(design: Floats, weights: Floats) -> Floats:
 
 
 def _variance_of_mean(gradients: Floats, matches: Matches) -> Floats:
-    """The variance of the mean of `gradients`, one a match, with matches of one question going together, and the usual
-    correction for few questions, C / (C - 1)."""
+    """Return the variance of the mean of `gradients`, one row per match, clustered by question.
+
+    It has the usual correction for few questions, C / (C - 1).
+    """
     count, size = matches.clusters, gradients.shape[1]
     sums = np.zeros((count, size))
     np.add.at(sums, matches.cluster, gradients - gradients.mean(axis=0))
@@ -85,7 +90,7 @@ def _variance_of_mean(gradients: Floats, matches: Matches) -> Floats:
 
 
 class StyleControlledRatings(Struct, frozen=True, kw_only=True):
-    """Ratings with style held equal, and what style itself is worth to the judge."""
+    """Ratings with style held equal, and the effect of style on the judge."""
 
     systems: tuple[str, ...]
     ratings: tuple[float, ...]
@@ -97,15 +102,17 @@ class StyleControlledRatings(Struct, frozen=True, kw_only=True):
 
 
 def style_features(text: str) -> tuple[float, float, float, float]:
-    """The style of a text: its length in characters, and its numbers of Markdown headings, list items and bold phrases
-    outside of code."""
+    """Return the style of a text: length in characters, and numbers of Markdown headings, list items and bold phrases
+    outside code.
+    """
     plain = _FENCE.sub("", text)
     counts = (len(pattern.findall(plain)) for pattern in (_HEADING, _ITEM, _BOLD))
     return (float(len(text)), *(float(count) for count in counts))  # type: ignore[return-value]
 
 
 def style_differences(first: Floats, second: Floats) -> Floats:
-    """Differences of style (N, 4), each (a − b) / (a + b), scaled to standard deviation 1; 0 where both have none."""
+    """Return differences of style (N, 4), each (a − b) / (a + b), scaled to standard deviation 1; 0 if both have
+    none."""
     total = first + second
     raw = np.divide(first - second, total, out=np.zeros_like(total), where=total > 0)
     scale = raw.std(axis=0)
@@ -121,7 +128,7 @@ def control_style(matches: Matches, style: Floats) -> StyleControlledRatings | N
         style: the first answer's style minus the second's, (N, covariates).
 
     Returns:
-        ``None`` where strengths have no maximum, style goes wholly with the system, or the questions are too few for
+        ``None`` if strengths have no maximum, style is determined by the system, or the questions are too few for
         standard errors.
     """
     varied = np.flatnonzero(style.std(axis=0) > 1e-9) if len(style) else np.array([], dtype=np.int64)

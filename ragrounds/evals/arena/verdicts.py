@@ -1,7 +1,7 @@
 """Verdicts: judges' judgements combined to matches, and people's votes.
 
-Both orders of a pair are one outcome of a judge, all judges' outcomes one match. Votes are cast
-one by one on pairs that are shown blind.
+Both orders of a pair make one outcome of a judge, all judges' outcomes make one match. Votes are cast one by one on
+pairs that are shown blind.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ragrounds.evals.store.arenas import Arena, ArenaJudgement, Vote
 LETTERS = {"1": "first", "2": "second", "=": "tie"}
 _SWAPPED = {"first": "second", "second": "first", "tie": "tie"}
 POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
-"""What the first system gets of a match by its outcome."""
+"""Points of the first system by the outcome of a match."""
 
 Outcomes = tuple[str | None, ...]
 """An outcome for each axis, ``None`` where it is missing."""
 
 
 class Match(Struct, frozen=True, kw_only=True, gc=False):
-    """One match: a question and two systems (places, `first` < `second`), with what each judge said."""
+    """One match: a question and two systems (indices, `first` < `second`), with the outcomes of each judge."""
 
     number: int
     question_id: str
@@ -36,42 +36,46 @@ class Match(Struct, frozen=True, kw_only=True, gc=False):
     """For each judge, both orders together; an outcome names the side ``first`` or ``second`` of this record."""
 
     def panel(self, axis: int) -> str | None:
-        """The outcome of all judges on an axis, as :func:`ragrounds.evals.judges.pairs.majority` has it."""
+        """Return the outcome of all judges on an axis by :func:`ragrounds.evals.judges.pairs.majority`."""
         return majority([outcomes[axis] for outcomes in self.judges])
 
 
 def pair_seed(seed: int, question_id: str, first: int, second: int) -> str:
-    """What the labels of a pair of answers are drawn by: the same in both orders."""
+    """Return the seed that assigns the labels of a pair of answers. It is the same in both orders."""
     low, high = sorted((first, second))
     return f"{seed} {question_id} {low} {high}"
 
 
 def one_way(judged: ArenaJudgement) -> Outcomes:
-    """The outcomes of a judgement, from the side of the system with the smaller place."""
-    said = [LETTERS.get(letter) for letter in judged.outcomes]
+    """Return the outcomes of a judgement from the side of the system with the smaller index."""
+    outcomes = [LETTERS.get(letter) for letter in judged.outcomes]
     if judged.first < judged.second:
-        return tuple(said)
-    return tuple(None if outcome is None else _SWAPPED[outcome] for outcome in said)
+        return tuple(outcomes)
+    return tuple(None if outcome is None else _SWAPPED[outcome] for outcome in outcomes)
 
 
 def combine_judgements(arena: Arena, judgements: Iterable[ArenaJudgement]) -> list[Match]:
-    """All matches that were begun, in the order of play. A judge has no outcome of a match until every order and every
-    axis call of it is there."""
+    """Combine judgements to matches: all matches that were begun, in the order of play.
+
+    A judge has no outcome of a match until every order and every axis call of it is stored.
+    """
     orders = 2 if arena.orders == "both" else 1
     parts, judges = len(arena.parts), len(arena.judges)
-    found: dict[tuple[str, int, int], dict[tuple[int, int, int], ArenaJudgement]] = {}
+    judgements_by_pair: dict[tuple[str, int, int], dict[tuple[int, int, int], ArenaJudgement]] = {}
     numbers: dict[tuple[str, int, int], int] = {}
-    for one in judgements:
-        pair = (one.question_id, min(one.first, one.second), max(one.first, one.second))
-        found.setdefault(pair, {})[one.judge, int(one.first > one.second), one.part] = one
-        numbers[pair] = min(one.number, numbers.get(pair, one.number))
+    for judgement in judgements:
+        pair = (judgement.question_id, min(judgement.first, judgement.second), max(judgement.first, judgement.second))
+        judgements_by_pair.setdefault(pair, {})[
+            judgement.judge, int(judgement.first > judgement.second), judgement.part
+        ] = judgement
+        numbers[pair] = min(judgement.number, numbers.get(pair, judgement.number))
     played = []
-    for (question_id, first, second), said in found.items():
+    for (question_id, first, second), pair_judgements in judgements_by_pair.items():
         by_judge = tuple(
             tuple(
                 outcome
                 for part in range(parts)
-                for outcome in _together(said, judge, part, orders, len(arena.parts[part]))
+                for outcome in _together(pair_judgements, judge, part, orders, len(arena.parts[part]))
             )
             for judge in range(judges)
         )
@@ -82,14 +86,14 @@ def combine_judgements(arena: Arena, judgements: Iterable[ArenaJudgement]) -> li
 
 
 def _together(
-    said: Mapping[tuple[int, int, int], ArenaJudgement], judge: int, part: int, orders: int, axes: int
+    judgements: Mapping[tuple[int, int, int], ArenaJudgement], judge: int, part: int, orders: int, axes: int
 ) -> Sequence[str | None]:
-    ways = [one_way(said[judge, way, part]) for way in (0, 1) if (judge, way, part) in said]
-    if len(ways) < orders:
+    outcomes_by_order = [one_way(judgements[judge, way, part]) for way in (0, 1) if (judge, way, part) in judgements]
+    if len(outcomes_by_order) < orders:
         return [None] * axes
     if orders == 1:
-        return ways[0]
-    return [both_orders(one, other) for one, other in zip(*ways, strict=True)]
+        return outcomes_by_order[0]
+    return [both_orders(forward, backward) for forward, backward in zip(*outcomes_by_order, strict=True)]
 
 
 def matches_of(
@@ -100,14 +104,14 @@ def matches_of(
     judge: int | None = None,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> Matches:
-    """The finished matches of one axis.
+    """Return the finished matches of one axis.
 
     Args:
-        arena: that was played.
+        arena: the arena that was played.
         played: its matches.
-        axis: the axis' place.
-        judge: go by this judge alone; by default the majority of the judges decides.
-        clusters: question id → what it goes together with; a question without an entry stands alone.
+        axis: index of the axis.
+        judge: index of the only judge that counts; by default the majority of the judges decides.
+        clusters: question id → cluster; a question without an entry is its own cluster.
     """
     names = arena.names
     rows = []
@@ -120,7 +124,7 @@ def matches_of(
 
 
 def matches_of_votes(arena: Arena, votes: Sequence[Vote], axis: str) -> Matches:
-    """The human votes of one axis, every vote as a match; skipped pairs are not among them."""
+    """Return the human votes of one axis as matches, without skipped pairs."""
     names = arena.names
     return collect_matches(
         names,
@@ -133,7 +137,7 @@ def matches_of_votes(arena: Arena, votes: Sequence[Vote], axis: str) -> Matches:
 
 
 class Ballot(Struct, frozen=True, kw_only=True):
-    """A pair as a voter sees it: without names, left and right drawn by lot."""
+    """A pair as a voter sees it: without names, left and right assigned at random."""
 
     question_id: str
     question: str
@@ -143,7 +147,7 @@ class Ballot(Struct, frozen=True, kw_only=True):
     right_system: int
 
     def vote(self, voter: str, axis: str, outcome: str) -> Vote:
-        """The vote that `outcome` makes of it; ``first`` is the left answer."""
+        """Return the vote for `outcome`; ``first`` is the left answer."""
         return _vote(voter, self.question_id, self.left_system, self.right_system, axis, outcome)
 
 
@@ -157,15 +161,17 @@ def _vote(voter: str, question_id: str, left: int, right: int, axis: str, outcom
 def ballots(
     arena: Arena, lineup: Lineup, played: Sequence[Match], votes: Sequence[Vote], voter: str
 ) -> Iterator[Ballot]:
-    """Pairs for `voter` in random order: those that judges have judged (a random sample of them is what corrects the
-    judges), without those that this voter has seen."""
+    """Yield pairs for `voter` in random order, without those that this voter has seen.
+
+    Only pairs that judges have judged are shown: votes on a random sample of them correct the judges.
+    """
     texts = {question.id: question.text for question in lineup.questions}
     seen = {(vote.question_id, vote.first, vote.second) for vote in votes if vote.voter == voter}
-    for match in sorted(played, key=lambda one: _lot(arena.seed, one)):
+    for match in sorted(played, key=lambda candidate: _shuffle_key(arena.seed, candidate)):
         if (match.question_id, match.first, match.second) in seen or match.question_id not in texts:
             continue
-        # Left and right must not go by the systems' places, nor be the same for every voter.
-        swap = hashlib.sha256(f"{voter} {_lot(arena.seed, match)}".encode()).digest()[0] % 2 == 1
+        # Left and right must not depend on the systems' order, nor be the same for every voter.
+        swap = hashlib.sha256(f"{voter} {_shuffle_key(arena.seed, match)}".encode()).digest()[0] % 2 == 1
         left, right = (match.second, match.first) if swap else (match.first, match.second)
         yield Ballot(
             question_id=match.question_id,
@@ -177,5 +183,5 @@ def ballots(
         )
 
 
-def _lot(seed: int, match: Match) -> str:
+def _shuffle_key(seed: int, match: Match) -> str:
     return hashlib.sha256(f"vote {seed} {match.question_id} {match.first} {match.second}".encode()).hexdigest()

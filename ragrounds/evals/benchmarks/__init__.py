@@ -1,6 +1,6 @@
 """Benchmarks: families that read them, cards that describe them, registered copies, samples, audits.
 
-`load` reads what a reference names, `select` draws from it; :class:`Benchmark` is what both give.
+`load` reads the benchmark that a reference names, `select` samples from it; both return a :class:`Benchmark`.
 """
 
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, select

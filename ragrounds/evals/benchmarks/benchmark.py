@@ -1,4 +1,4 @@
-"""A benchmark in memory: questions in order, what is right, and a version that changes with either."""
+"""A benchmark in memory: questions in order, their golds, and a version that changes with either."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from ragrounds.evals.benchmarks.cards import Card
 
 _LONGEST_ID = 500
 STATEMENTS = "statements"
-"""The value of a question's metadata ``facts`` where its gold facts are statements for a judge."""
+"""Value of a question's metadata ``facts`` if its gold facts are statements for a judge."""
 RUBRIC = "rubric"
-"""The same, where they are criteria of a rubric: text, points, tags."""
+"""Value of a question's metadata ``facts`` if its gold facts are criteria of a rubric: text, points, tags."""
 NICE = "nice to have"
-"""Behind such a statement: an answer may leave it out but must not contradict it."""
+"""Mark of a gold statement that an answer may leave out but must not contradict."""
 
 
 class Item(NamedTuple):
-    """A question with what is right, as a loader makes it."""
+    """A question with its gold, as a loader returns it."""
 
     question: Question
     gold: Gold
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """How a part of a benchmark was drawn; the same values draw the same questions."""
+    """Settings of a random sample of a benchmark. Equal settings select the same questions."""
 
     seed: int
     limit: int | None = None
     per_dataset: int | None = None
     of: int = 0
-    """Questions it was drawn from."""
+    """Number of questions that the sample was taken from."""
     ids: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Where questions were named: these, of which the others were drawn."""
+    """Ids of the questions that were named, if any were; the sample was taken from these."""
 
 
 class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
@@ -54,14 +54,14 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
     card: Card
     questions: tuple[Question, ...]
     golds: Mapping[str, Gold]
-    """By question id. Only scorers, the oracle agent and the analyses may see it."""
+    """Golds by question id. Only scorers, the oracle agent and the analyses may see them."""
     version: str
     """Content hash of questions and golds in order (SHA-256, hexadecimal)."""
     path: str = ""
-    """The file or folder it was read from; empty where it is shipped."""
+    """File or folder that the benchmark was read from; empty if it is shipped with the package."""
     selection: Selection | None = None
     absent: tuple[str, ...] = ()
-    """Of a suite: what it lacks, since it is not registered, with how to get it; a sentence each."""
+    """Datasets of a suite that are not registered, one sentence each on how to get them."""
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -73,13 +73,15 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Questions of each dataset."""
+        """Number of questions of each dataset."""
         return dict(Counter(question.benchmark for question in self.questions))
 
     @property
     def guard_words(self) -> str:
-        """What its leak guard keeps from the searches of these questions, in a sentence; empty: nothing."""
-        withheld = [len(found) for question in self.questions if (found := self.golds[question.id].withheld)]
+        """Sentence on the documents that the leak guard withholds from searches; empty if it withholds none."""
+        withheld = [
+            len(document_ids) for question in self.questions if (document_ids := self.golds[question.id].withheld)
+        ]
         if not withheld:
             return ""
         return (
@@ -89,30 +91,32 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = None) -> Benchmark:
-    """Check what every benchmark must keep, write labels of options as answers are read, mark duplicates as clusters,
-    and compute the version.
+    """Assemble a benchmark from its items.
+
+    Checks what every benchmark must satisfy, normalizes labels of options to the form that answers are read in, marks
+    duplicates as clusters, and computes the version.
 
     Raises:
         UserError: no questions, a duplicate id, a gold that is not among the options, an empty text.
     """
-    where = path or Path(name)
+    location = path or Path(name)
     golds: dict[str, Gold] = {}
     questions: list[Question] = []
     for question, gold in items:
         record = f"question {shown(question.id)}"
         if not question.id.isprintable() or len(question.id) > _LONGEST_ID:
-            raise broken(where, f"an id has no control characters and at most {_LONGEST_ID} characters", record)
+            raise broken(location, f"an id has no control characters and at most {_LONGEST_ID} characters", record)
         if question.id in golds:
-            raise broken(where, "this id is not unique", record)
+            raise broken(location, "this id is not unique", record)
         if not question.text.strip():
-            raise broken(where, "the question is empty", record)
+            raise broken(location, "the question is empty", record)
         if question.kind == "choice":
-            question, gold = _plain_labels(question, gold, where, record)
-            _check_options(question, gold, where, record)
+            question, gold = _plain_labels(question, gold, location, record)
+            _check_options(question, gold, location, record)
         golds[question.id] = gold
         questions.append(question)
     if not questions:
-        raise broken(where, "it contains no questions")
+        raise broken(location, "it contains no questions")
     clustered = with_clusters(questions)
     return Benchmark(
         name=name,
@@ -125,10 +129,10 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
 
 
 def _plain_labels(question: Question, gold: Gold, path: Path, record: str) -> tuple[Question, Gold]:
-    """With labels in the form that answers are read in: a full-width letter (usual in Chinese files) is that letter.
+    """Return the question and gold with normalized labels: a full-width letter (usual in Chinese files) becomes plain.
 
     Raises:
-        UserError: two labels are the same then.
+        UserError: two labels are equal after normalization.
     """
     if all(label.isascii() for label in (*question.options, gold.answer)):
         return question, gold
@@ -146,36 +150,38 @@ def _check_options(question: Question, gold: Gold, path: Path, record: str) -> N
     if blank:
         raise broken(path, f"the option {shown(blank[0])} is empty", record)
     if gold.answer not in question.options:
-        known = ", ".join(shown(label) for label in list(question.options)[:30])
-        raise broken(path, f"the answer {shown(gold.answer)} is not among the options ({known})", record)
+        labels = ", ".join(shown(label) for label in list(question.options)[:30])
+        raise broken(path, f"the answer {shown(gold.answer)} is not among the options ({labels})", record)
 
 
 def fold(text: str) -> str:
-    """A text without differences of case and spacing."""
+    """Return the text with uniform case and spacing."""
     return " ".join(text.split()).casefold()
 
 
 def with_clusters(questions: Iterable[Question]) -> tuple[Question, ...]:
-    """Give questions with the same text and the same options (case and spacing apart) one cluster: the id of the
-    first. A cluster that the loader has set (same source, same patient) is kept."""
-    kept = tuple(questions)
+    """Give questions with the same text and options (ignoring case and spacing) one cluster, the id of the first.
+
+    A cluster that the loader has set (same source, same patient) is not changed.
+    """
+    all_questions = tuple(questions)
     first: dict[tuple[str, ...], str] = {}
-    same: dict[str, str] = {}
-    for question in kept:
+    cluster_by_question: dict[str, str] = {}
+    for question in all_questions:
         content = (fold(question.text), *(fold(option) for option in question.options.values()))
-        same[question.id] = first.setdefault(content, question.id)
-    members = Counter(same.values())
+        cluster_by_question[question.id] = first.setdefault(content, question.id)
+    members = Counter(cluster_by_question.values())
     return tuple(
-        msgspec.structs.replace(question, cluster=same[question.id])
-        if not question.cluster and members[same[question.id]] > 1
+        msgspec.structs.replace(question, cluster=cluster_by_question[question.id])
+        if not question.cluster and members[cluster_by_question[question.id]] > 1
         else question
-        for question in kept
+        for question in all_questions
     )
 
 
 def content_version(questions: Iterable[Question], golds: Mapping[str, Gold]) -> str:
-    """SHA-256 of all that can change an answer or its score: ids, texts, options, golds, in order. Groups and
-    clusters are left out: they are labels of tables and statistics."""
+    """Return the SHA-256 of all that can change an answer or its score: ids, texts, options, golds, in order. Groups
+    and clusters are left out: they only label tables and statistics."""
     digest = hashlib.sha256()
     for question in questions:
         gold = golds[question.id]
@@ -196,11 +202,13 @@ def select(
     seed: int = 0,
     ids: Sequence[str] = (),
 ) -> Benchmark:
-    """Draw questions without replacement: `per_dataset` of each dataset, then `limit` of what is left, every question
-    with the same chance. The order of the benchmark is kept. With `ids`, of those alone that they name.
+    """Sample questions without replacement, keeping the benchmark's order.
 
-    The draw goes by a hash of seed and question id, so a smaller limit is a subset of a larger one, and the same
-    question is drawn on every machine and whatever else stands in the file.
+    First `per_dataset` questions of each dataset are sampled, then `limit` of the rest, every question with the same
+    chance. With `ids`, only the questions that they name are candidates.
+
+    The sample depends on a hash of seed and question id. A smaller limit thus gives a subset of a larger one, and a
+    question is sampled on every machine and whatever else the file contains.
 
     Raises:
         UserError: a number below 1; an id that names no question, or several.
@@ -210,19 +218,19 @@ def select(
             raise UserError(f"The {name} is {number}; give 1 or more, or leave it out for all questions.")
     if limit is None and per_dataset is None and not ids:
         return benchmark
-    named = tuple(dict.fromkeys(question_named(benchmark.questions, id, benchmark.name).id for id in ids))
-    asked = [question for question in benchmark.questions if not ids or question.id in named]
-    drawn = sorted(asked, key=lambda question: lot(seed, question.id))
+    requested_ids = tuple(dict.fromkeys(question_named(benchmark.questions, id, benchmark.name).id for id in ids))
+    candidates = [question for question in benchmark.questions if not ids or question.id in requested_ids]
+    sample = sorted(candidates, key=lambda question: lot(seed, question.id))
     if per_dataset is not None:
-        taken: Counter[str] = Counter()
-        kept: list[Question] = []
-        for question in drawn:
-            if taken[question.benchmark] < per_dataset:
-                taken[question.benchmark] += 1
-                kept.append(question)
-        drawn = kept
-    chosen = {question.id for question in drawn[:limit]}
-    questions = tuple(question for question in benchmark.questions if question.id in chosen)
+        counts: Counter[str] = Counter()
+        balanced: list[Question] = []
+        for question in sample:
+            if counts[question.benchmark] < per_dataset:
+                counts[question.benchmark] += 1
+                balanced.append(question)
+        sample = balanced
+    sampled_ids = {question.id for question in sample[:limit]}
+    questions = tuple(question for question in benchmark.questions if question.id in sampled_ids)
     golds = {question.id: benchmark.golds[question.id] for question in questions}
     return msgspec.structs.replace(
         benchmark,
@@ -230,54 +238,54 @@ def select(
         golds=MappingProxyType(golds),
         version=content_version(questions, golds),
         selection=Selection(
-            seed=seed, limit=limit, per_dataset=per_dataset, of=len(benchmark), ids=named or msgspec.UNSET
+            seed=seed, limit=limit, per_dataset=per_dataset, of=len(benchmark), ids=requested_ids or msgspec.UNSET
         ),
     )
 
 
 def question_named(questions: Sequence[Question], reference: str, place: str) -> Question:
-    """The question that a reference names: by its id, or by the end of it after a slash (``c01`` for ``sample/c01``).
+    """Return the question that a reference names: by its id, or by the end of it after a slash (``c01`` for
+    ``sample/c01``).
 
     Args:
-        questions: to find it in.
-        reference: what was typed.
-        place: what they are of, for messages.
+        questions: the questions to search.
+        reference: the text that was typed.
+        place: name of the collection of questions, for messages.
 
     Raises:
-        UserError: none, or several whose ids end so.
+        UserError: no question matches, or several do.
     """
-    found = [one for one in questions if one.id == reference]
-    found = found or [one for one in questions if one.id.endswith(f"/{reference}")]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        some = ", ".join(one.id for one in found[:5])
-        raise UserError(f"{reference!r} matches {len(found):,} ids of {place}: {some}. Give the whole id.")
-    known = [name for one in questions for name in (one.id, one.id.rpartition("/")[2])]
-    raise UserError(f"There is no question {reference!r} in {place}.{nearest(reference, known)}")
+    matches = [question for question in questions if question.id == reference]
+    matches = matches or [question for question in questions if question.id.endswith(f"/{reference}")]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        examples = ", ".join(question.id for question in matches[:5])
+        raise UserError(f"{reference!r} matches {len(matches):,} ids of {place}: {examples}. Give the whole id.")
+    known_names = [name for question in questions for name in (question.id, question.id.rpartition("/")[2])]
+    raise UserError(f"There is no question {reference!r} in {place}.{nearest(reference, known_names)}")
 
 
 def must_have(gold: Gold) -> tuple[str, ...]:
-    """Statements that a good answer must entail."""
+    """Return the statements that a good answer must entail."""
     return tuple(fact[0] for fact in gold.facts if fact[1:] != (NICE,))
 
 
 def nice_to_have(gold: Gold) -> tuple[str, ...]:
-    """Statements that an answer may leave out but must not contradict."""
+    """Return the statements that an answer may leave out but must not contradict."""
     return tuple(fact[0] for fact in gold.facts if fact[1:] == (NICE,))
 
 
 def for_a_judge(question: Question) -> bool:
-    """Whether a question's facts are statements or criteria that a judge sets the answer against (K-QA)."""
+    """Return True if a question's facts are statements or criteria for a judge (K-QA)."""
     return question.metadata.get("facts") in (STATEMENTS, RUBRIC)
 
 
 def cluster_of(question: Question) -> str:
-    """What a question is drawn together with: its cluster, or itself alone."""
+    """Return the unit of resampling of a question: its cluster, or the question alone."""
     return question.cluster or question.id
 
 
 def lot(seed: int, *texts: str) -> bytes:
-    """What is sorted by where some are drawn, by a question's id or other texts: as good as random, the same
-    everywhere."""
+    """Return a sort key for a deterministic random sample, from a seed and a question's id or other texts."""
     return hashlib.sha256("\n".join((str(seed), *texts)).encode()).digest()

@@ -1,6 +1,6 @@
-"""One typed card a dataset: where it comes from, what it may be used for, how it is scored.
+"""Cards of datasets: one typed card each, with its source, licence and scoring.
 
-The cards stand as TOML beside this file, one file a family.
+The cards are TOML files next to this file, one per family.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ragrounds.base.errors import unknown
 from ragrounds.base.files import broken, read_bytes
 
 CARD_FILE = "card.json"
-"""Beside the files of a benchmark that was built here."""
+"""Name of the card file next to the files of a benchmark that was built locally."""
 Task = Literal["choice", "long", "extraction", "link", "retrieval", "reranking", "similarity", "mixed"]
 
 
 class RemoteFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file of a dataset at its public home."""
+    """A file of a dataset at its public source."""
 
     of: str
-    """The card's name."""
+    """Name of the card."""
     name: str
     url: str
     bytes: int
@@ -35,39 +35,42 @@ class RemoteFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is known of a dataset apart from its questions. Unknown is an empty string, or 0 for a size."""
+    """Metadata of a dataset. Unknown fields are an empty string, or 0 for a size."""
 
     name: str
     """``family`` or ``family/dataset``."""
     title: str
     task: Task
     source: str
-    """The public home of the data."""
+    """Public source of the data."""
     license: str
     language: str = "en"
     revision: str = ""
-    """The commit or release the size and the hash belong to."""
+    """Commit or release that the size and the hash belong to."""
     sha256: str = ""
-    """Of the authors' file; a copy with another hash is loaded all the same, `ragrounds data verify` says so."""
+    """SHA-256 of the authors' file.
+
+    A copy with another hash is loaded all the same; `ragrounds data verify` reports it.
+    """
     split: str = "test"
     size: int = 0
-    """Questions (or queries) of the published split."""
+    """Number of questions (or queries) of the published split."""
     metric: str = "accuracy"
     headline: tuple[str, ...] = ()
-    """Scorers whose figures are the benchmark's, one for each kind of question; empty: the usual ones of the kinds."""
+    """Scorers of the benchmark's main figures, one for each kind of question; empty for the usual ones of the kinds."""
     columns: tuple[str, ...] = ()
-    """Scorers that stand beside the headline, in this order."""
+    """Further scorers that are shown after the headline, in this order."""
     table: str = ""
-    """The paper and the table that its figures stand in."""
+    """Paper and table with published figures."""
     paper: str = ""
-    """What a report cites: authors, year, title, and where it stands, in one line."""
+    """Citation in one line: authors, year, title, and place of publication."""
     missing: str = ""
-    """What of the published benchmark cannot be had."""
+    """Parts of the published benchmark that are not available."""
     note: str = ""
 
     @property
     def scorers(self) -> tuple[str, ...]:
-        """All that are named, the headline first."""
+        """All scorers, the headline first."""
         return *self.headline, *self.columns
 
 
@@ -76,63 +79,66 @@ class _Family(Struct, forbid_unknown_fields=True):
     file: list[RemoteFile] = []
 
 
-_FURTHER: list[Callable[[str], tuple[Card, ...]]] = []
+_CARD_SOURCES: list[Callable[[str], tuple[Card, ...]]] = []
 
 
 def cards_from(find: Callable[[str], tuple[Card, ...]]) -> None:
-    """Have the cards of families found too that have no file here: `find` gives those of a family's name."""
-    _FURTHER.append(find)
+    """Register a function that returns further cards, for families without a card file here, by the family's name."""
+    _CARD_SOURCES.append(find)
 
 
 def family_cards(family: str) -> tuple[Card, ...]:
-    """The cards of one family, the family's own first; none where the family has none."""
+    """Return the cards of one family, the family's own first; empty if the family has none."""
     shipped = tuple(_family(family).card)
-    return shipped or tuple(card for find in _FURTHER for card in find(family))
+    return shipped or tuple(card for find in _CARD_SOURCES for card in find(family))
 
 
 def remote_files(name: str) -> tuple[RemoteFile, ...]:
-    """What `ragrounds data fetch` loads for a card, or for the family that holds it; none where the data may not, or
-    cannot, be fetched."""
+    """Return the files that `ragrounds data fetch` downloads for a card, or for the family that contains it.
+
+    Empty if the data may not, or cannot, be fetched.
+    """
     files = _family(name.partition("/")[0]).file
     return tuple(file for file in files if file.of == name) or tuple(file for file in files if "/" not in file.of)
 
 
-class _Made(Struct, frozen=True):
+class _BuildRecord(Struct, frozen=True):
     files: dict[str, str] = {}
 
 
-class _Beside(Struct):
+class _CardFile(Struct):
     benchmark: Card
-    made: _Made = _Made()
+    made: _BuildRecord = _BuildRecord()
 
 
 def card_beside(folder: Path) -> Card | None:
-    """The card that stands beside a benchmark's files, as `ragrounds build` writes it; ``None``: there is none.
+    """Return the card next to a benchmark's files, as `ragrounds build` writes it; ``None`` if it does not exist.
 
     Raises:
         UserError: it cannot be read.
     """
-    beside = _beside(folder)
-    return beside.benchmark if beside else None
+    card_file = _read_card_file(folder)
+    return card_file.benchmark if card_file else None
 
 
 def hashes_beside(folder: Path) -> dict[str, str]:
-    """The files that `ragrounds build` wrote, by the card beside them: name → SHA-256. Of a set that is a folder inside
-    what was built, the names begin with that folder.
+    """Return the hashes of the files that `ragrounds build` wrote, from the card next to them: name → SHA-256.
+
+    If the set is a folder inside the built benchmark, the names begin with that folder.
 
     Raises:
         UserError: the card cannot be read.
     """
-    beside = _beside(folder)
-    return beside.made.files if beside else {}
+    card_file = _read_card_file(folder)
+    return card_file.made.files if card_file else {}
 
 
-def _beside(folder: Path) -> _Beside | None:
+def _read_card_file(folder: Path) -> _CardFile | None:
     path = folder / CARD_FILE
     if not path.is_file():
         return None
     try:
-        return msgspec.json.decode(read_bytes(path), type=_Beside)
+        return msgspec.json.decode(read_bytes(path), type=_CardFile)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise broken(path, f"it is not a benchmark card ({error})") from None
 
@@ -147,32 +153,34 @@ def _family(family: str) -> _Family:
 
 
 def all_cards() -> tuple[Card, ...]:
-    """Every card, by family."""
+    """Return every card, by family."""
     names = sorted(file.name for file in (files(__package__) / "cards").iterdir() if file.name.endswith(".toml"))
     return tuple(card for name in names for card in family_cards(name.removesuffix(".toml")))
 
 
 def find_card(name: str) -> Card | None:
-    """The card of ``family`` or ``family/dataset``; ``None``: the package has none."""
-    return next((found for found in family_cards(name.partition("/")[0]) if found.name == name), None)
+    """Return the card of ``family`` or ``family/dataset``; ``None`` if the package has none."""
+    return next((candidate for candidate in family_cards(name.partition("/")[0]) if candidate.name == name), None)
 
 
 def card(name: str) -> Card:
-    """The card of ``family`` or ``family/dataset``.
+    """Return the card of ``family`` or ``family/dataset``.
 
     Raises:
-        UserError: no such card; names the nearest.
+        UserError: no such card; the message names the nearest.
     """
-    found = find_card(name)
-    if found is None:
-        raise unknown("benchmark", name, [each.name for each in all_cards()], "ragrounds data ls")
-    return found
+    match = find_card(name)
+    if match is None:
+        raise unknown("benchmark", name, [known_card.name for known_card in all_cards()], "ragrounds data ls")
+    return match
 
 
 @cache
 def card_of(dataset: str) -> Card | None:
-    """The card of a dataset by its canonical name (:attr:`ragrounds.base.records.Question.benchmark`), else that of its
-    family; ``None``: the package has neither."""
+    """Return the card of a dataset by its canonical name, or else that of its family.
+
+    The name is :attr:`ragrounds.base.records.Question.benchmark`. ``None`` if the package has neither card.
+    """
     return find_card(dataset) or find_card(dataset.partition("/")[0])
 
 
@@ -180,28 +188,31 @@ _FREE = frozenset(
     "apache-2.0|bsd-2-clause|bsd-3-clause|cc0|cc0-1.0|cc by 3.0|cc by 4.0|cc-by-3.0|cc-by-4.0|cc by-sa 3.0|cc by-sa 4.0"
     "|cc-by-sa-3.0|cc-by-sa-4.0|mit|odc-by|pddl|public domain|unlicense".split("|")
 )
-"""Licences under which anybody may give texts on for any purpose, with their source named. All else is not free: a
-licence that forbids some purposes, one that stands elsewhere (``see the original dataset``), one that nobody knows."""
+"""Licences under which texts may be passed on for any purpose if their source is named.
+
+All others are not free: a licence that forbids some purposes, one that is stated elsewhere (``see the original
+dataset``), an unknown one.
+"""
 
 
 class TextLicence(Struct, frozen=True, kw_only=True):
-    """What is known of the licence of a dataset's texts."""
+    """Licence of a dataset's texts, as far as known."""
 
     dataset: str
     """Canonical name, ``family/dataset``."""
     license: str
-    """As the card says it; ``not known`` where there is no card."""
+    """Licence by the card; ``not known`` without a card."""
     source: str
-    """The public home of the data; empty: not known."""
+    """Public source of the data; empty if unknown."""
     free: bool
-    """Whether anybody may give the texts on."""
+    """True if the texts may be passed on."""
 
 
 def text_licence(dataset: str) -> TextLicence:
-    """The licence of a dataset's questions and answers, by its name
+    """Return the licence of a dataset's questions and answers, by its name
     (:attr:`ragrounds.base.records.Question.benchmark`)."""
     card = card_of(dataset)
-    said = card.license if card and card.license else "not known"
+    licence = card.license if card and card.license else "not known"
     return TextLicence(
-        dataset=dataset, license=said, source=card.source if card else "", free=said.strip().casefold() in _FREE
+        dataset=dataset, license=licence, source=card.source if card else "", free=licence.strip().casefold() in _FREE
     )

@@ -1,13 +1,13 @@
-"""From a reference to a benchmark.
+"""Catalogue of benchmarks: loads the benchmark that a reference names.
 
-A reference is ``family`` or ``family/dataset``, with parameters in brackets where the family has some, and with
-``:PATH`` where there is no registered copy:
+A reference is ``family`` or ``family/dataset``, with parameters in brackets if the family has some, and with
+``:PATH`` if there is no registered copy:
 
 * ``sample``: the benchmark shipped with the package;
-* ``mirage:FILE``, ``mirage/pubmedqa:FILE``: read where it lies;
-* ``mirage``, ``mirage/pubmedqa``: the copy that `ragrounds data add` has put under the home folder;
-* ``jsonl:FILE``, ``csv[question=Stem,answer=Key]:FILE``: the user's own;
-* ``package.module:NAME``, ``./file.py:NAME:PATH``: a family of the user's own, by its import path.
+* ``mirage:FILE``, ``mirage/pubmedqa:FILE``: read from the path;
+* ``mirage``, ``mirage/pubmedqa``: the copy that `ragrounds data add` put under the home folder;
+* ``jsonl:FILE``, ``csv[question=Stem,answer=Key]:FILE``: a user's file;
+* ``package.module:NAME``, ``./file.py:NAME:PATH``: a custom family, by its import path.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from ragrounds.evals.benchmarks.family import FAMILIES, BenchmarkSource, Family,
 from ragrounds.tools.leak_guard import GUARD_FILE, read_guard
 
 _REFERENCE = re.compile(r"""([^:\[\s"]+(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\])?)(?::(.*))?""", re.DOTALL)
-_OWN = re.compile(r"((?:[^:\[\]\s\"]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w*)(?=[:\[/]|$)(.*)", re.DOTALL)
-"""A family by its import path, and what follows: dataset, parameters, path."""
+_IMPORT_PATH = re.compile(r"((?:[^:\[\]\s\"]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w*)(?=[:\[/]|$)(.*)", re.DOTALL)
+"""Pattern of an import path of a family, followed by dataset, parameters and path."""
 _DATASET = re.compile(r"\w[\w.-]*")
-_SEE = "ragrounds data ls"
+_HINT = "ragrounds data ls"
 _FORMS = {".jsonl": "jsonl", ".csv": "csv"}
-"""The end of a file's name → the family that reads such files of the user's own."""
+"""File ending → family that reads a user's files of that kind."""
 
 
 class BenchmarkReference(Struct, frozen=True):
-    """A reference, read."""
+    """A parsed reference."""
 
     family: str
     dataset: str = ""
     path: Path | None = None
     parameters: Mapping[str, Value] = MappingProxyType({})
     own: Family | None = None
-    """The family itself, where the user named it by its import path."""
+    """The family itself, if it was named by its import path."""
 
     @property
     def reader(self) -> Family:
-        """The family that reads it."""
+        """Family that reads the benchmark."""
         return self.own or families()[self.family]
 
     @property
@@ -61,62 +61,62 @@ class BenchmarkReference(Struct, frozen=True):
 
 
 def load(reference: str, home: Path) -> Benchmark:
-    """The benchmark that `reference` names; `home` holds registered copies.
+    """Load the benchmark that `reference` names; `home` contains registered copies.
 
     Raises:
-        UserError: no such benchmark, no file, or a broken file. Nothing is loaded by halves.
+        UserError: no such benchmark, no file, or a broken file. Nothing is loaded in part.
     """
-    wanted = typed_reference(reference)
-    shipped = wanted.reader.shipped
-    if shipped and wanted.path is None:
-        with FAMILIES.used(wanted.family):
+    target = typed_reference(reference)
+    shipped = target.reader.shipped
+    if shipped and target.path is None:
+        with FAMILIES.used(target.family):
             items = list(shipped())
-        described = find_card(wanted.name) or _own_card(wanted.name, Path(wanted.name), items)
-        return assemble(wanted.name, described, items)
-    if wanted.reader.suite and not wanted.dataset and wanted.path is None:
-        return _suite(wanted, home)
-    return read(wanted, located(wanted, home))
+        card = find_card(target.name) or _own_card(target.name, Path(target.name), items)
+        return assemble(target.name, card, items)
+    if target.reader.suite and not target.dataset and target.path is None:
+        return _suite(target, home)
+    return read(target, located(target, home))
 
 
-def _suite(wanted: BenchmarkReference, home: Path) -> Benchmark:
-    """All datasets of a family that are registered, one after the other; the others are named.
+def _suite(target: BenchmarkReference, home: Path) -> Benchmark:
+    """Load all registered datasets of a family, one after the other; the others are listed in `absent`.
 
     Raises:
         UserError: none is registered; a broken file.
     """
     items: list[Item] = []
     absent: list[str] = []
-    for card in family_cards(wanted.family):
+    for card in family_cards(target.family):
         dataset = card.name.partition("/")[2]
         if not dataset:
             continue
-        one = BenchmarkReference(wanted.family, dataset, None, wanted.parameters, wanted.reader)
-        path = registered(one, home) or _original(one, home)
+        member = BenchmarkReference(target.family, dataset, None, target.parameters, target.reader)
+        path = registered(member, home) or _original(member, home)
         if path is None:
-            absent.append(_how_to_get(card, wanted.reader))
+            absent.append(_how_to_get(card, target.reader))
             continue
-        with FAMILIES.used(wanted.family):
-            items += guarded_items(list(wanted.reader.items(BenchmarkSource(path, dataset, one.parameters))), path)
+        with FAMILIES.used(target.family):
+            items += guarded_items(list(target.reader.items(BenchmarkSource(path, dataset, member.parameters))), path)
     if not items:
-        raise UserError(f"None of the datasets of {wanted.family} is registered. {' '.join(absent)}")
-    described = find_card(wanted.name) or _own_card(wanted.name, Path(wanted.name), items)
-    return msgspec.structs.replace(assemble(wanted.name, described, items), absent=tuple(absent))
+        raise UserError(f"None of the datasets of {target.family} is registered. {' '.join(absent)}")
+    suite_card = find_card(target.name) or _own_card(target.name, Path(target.name), items)
+    return msgspec.structs.replace(assemble(target.name, suite_card, items), absent=tuple(absent))
 
 
-def _original(wanted: BenchmarkReference, home: Path) -> Path | None:
-    """The registered copy of a benchmark that a dataset is read from; ``None``: there is none."""
-    names = wanted.reader.originals.get(wanted.dataset, ())
+def _original(target: BenchmarkReference, home: Path) -> Path | None:
+    """Return the registered copy of the benchmark that a dataset is read from; ``None`` if it does not exist."""
+    names = target.reader.originals.get(target.dataset, ())
     return next((path for name in names if (path := registered(parse_reference(name), home))), None)
 
 
 def _how_to_get(card: Card, family: Family) -> str:
     names = family.originals.get(card.name.partition("/")[2], ())
-    beside = f" (or as {' or '.join(names)})" if names else ""
-    return f"{card.name} is not here ({card.source}): `ragrounds data add {card.name} PATH`{beside}."
+    alternative = f" (or as {' or '.join(names)})" if names else ""
+    return f"{card.name} is not here ({card.source}): `ragrounds data add {card.name} PATH`{alternative}."
 
 
 def located(wanted: BenchmarkReference, home: Path) -> Path:
-    """Where a reference is read: its own path, or the registered copy.
+    """Return the path that a reference is read from: its own path, or the registered copy.
 
     Raises:
         UserError: it names no path, and there is no copy.
@@ -128,7 +128,7 @@ def located(wanted: BenchmarkReference, home: Path) -> Path:
 
 
 def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
-    """What stands at `path`, whatever path the reference names.
+    """Read the benchmark at `path`, whatever path the reference names.
 
     Raises:
         UserError: no file, or a broken file.
@@ -139,14 +139,20 @@ def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
     name = datasets[0] if len(datasets) == 1 and wanted.reader.open else wanted.name
-    built = card_beside(path) if path.is_dir() else None
-    described = msgspec.structs.replace(built, name=name) if built else find_card(name) or _own_card(name, path, items)
-    return assemble(name, described, items, path)
+    built_card = card_beside(path) if path.is_dir() else None
+    card = (
+        msgspec.structs.replace(built_card, name=name)
+        if built_card
+        else find_card(name) or _own_card(name, path, items)
+    )
+    return assemble(name, card, items, path)
 
 
 def guarded_items(items: list[Item], path: Path) -> list[Item]:
-    """The items with what the ``guard.jsonl`` of a benchmark's folder, or of a dataset's folder below it, keeps from
-    each. Questions are named there without their dataset, as in the files beside it.
+    """Add to each item the documents that a ``guard.jsonl`` withholds from its searches.
+
+    The file is in the benchmark's folder, or in a dataset's folder below it. It names questions without their dataset,
+    as the files next to it do.
 
     Raises:
         UserError: a guard that cannot be read.
@@ -154,27 +160,27 @@ def guarded_items(items: list[Item], path: Path) -> list[Item]:
     if not path.is_dir():
         return items
     guards = {file.parent: read_guard(file) for file in [*path.glob(GUARD_FILE), *path.glob(f"*/{GUARD_FILE}")]}
-    kept: list[Item] = []
+    guarded_list: list[Item] = []
     for question, gold in items:
         dataset, _, bare = question.id.partition("/")
-        near = [guards[place] for place in guards if place == path or place.name.casefold() == dataset]
-        withheld = frozenset[str]().union(*(guard.get(id, ()) for guard in near for id in (bare, question.id)))
+        applicable = [guards[folder] for folder in guards if folder == path or folder.name.casefold() == dataset]
+        withheld = frozenset[str]().union(*(guard.get(id, ()) for guard in applicable for id in (bare, question.id)))
         guarded = msgspec.structs.replace(gold, withheld=tuple(sorted(withheld))) if withheld else gold
-        kept.append(Item(question, guarded))
-    return kept
+        guarded_list.append(Item(question, guarded))
+    return guarded_list
 
 
 def parse_reference(reference: str) -> BenchmarkReference:
     """Read a reference by a family's name. Nothing that it names is imported.
 
     Raises:
-        UserError: an unknown family, dataset or parameter; names the nearest.
+        UserError: an unknown family, dataset or parameter; the message names the nearest.
     """
     return _parsed(reference.strip(), reference, None)
 
 
 def typed_reference(reference: str) -> BenchmarkReference:
-    """Read a reference that the user typed, which may name a family by its import path: that code is run.
+    """Read a reference that the user typed. If it names a family by its import path, that code is run.
 
     Raises:
         UserError: as :func:`parse_reference`; or the import path gives no family.
@@ -183,38 +189,38 @@ def typed_reference(reference: str) -> BenchmarkReference:
     if not path:
         return parse_reference(reference)
     try:
-        own = named_family(path)
+        family = named_family(path)
     except NoSuchModule:
-        find_family(path.partition(":")[0])  # says what is wrong with one that an installed package adds
+        find_family(path.partition(":")[0])  # raises a precise error if an installed package adds it
         if nearest(path.partition(":")[0], known()):  # a misspelt name, rather than a module
             return parse_reference(reference)
         raise
-    return _parsed(f"{own.name}{reference.strip().removeprefix(path)}", reference, own)
+    return _parsed(f"{family.name}{reference.strip().removeprefix(path)}", reference, family)
 
 
 def family_path(reference: str) -> str:
-    """The import path of the family that a reference names; empty: it goes by a name. Nothing is imported for it."""
-    given = reference.strip()
-    code = _OWN.fullmatch(given)
-    return code.group(1) if code and given.partition(":")[0] not in families() else ""
+    """Return the import path of the family that a reference names; empty if it uses a name. Nothing is imported."""
+    text = reference.strip()
+    code = _IMPORT_PATH.fullmatch(text)
+    return code.group(1) if code and text.partition(":")[0] not in families() else ""
 
 
-def _parsed(given: str, reference: str, own: Family | None) -> BenchmarkReference:
-    form = _FORMS.get(Path(given).suffix.lower(), "")
-    if own is None and form and ":" not in given and Path(given).is_file():
-        raise UserError(f"Unknown benchmark {shown(given)}. That is a file: put `{form}:` before it.")
-    match = _REFERENCE.fullmatch(given)
+def _parsed(text: str, reference: str, imported: Family | None) -> BenchmarkReference:
+    form = _FORMS.get(Path(text).suffix.lower(), "")
+    if imported is None and form and ":" not in text and Path(text).is_file():
+        raise UserError(f"Unknown benchmark {shown(text)}. That is a file: put `{form}:` before it.")
+    match = _REFERENCE.fullmatch(text)
     if match is None:
         raise UserError(
             f"Cannot read the benchmark {shown(reference)}: expected `name`, `family/dataset` or `family:PATH`."
         )
     spec = parse(match.group(1))
     family, _, dataset = spec.name.partition("/")
-    reader = own or find_family(family)
+    reader = imported or find_family(family)
     if reader is None:
-        raise unknown("benchmark", family, known(), _SEE)
+        raise unknown("benchmark", family, known(), _HINT)
     if dataset and not reader.open and find_card(spec.name) is None:
-        raise unknown("benchmark", spec.name, known(), _SEE)
+        raise unknown("benchmark", spec.name, known(), _HINT)
     if dataset and not _DATASET.fullmatch(dataset):
         raise UserError(f"The dataset name {shown(dataset)} may hold letters, digits, '.', '_' and '-' only.")
     for parameter in spec.parameters:
@@ -231,20 +237,22 @@ def _parsed(given: str, reference: str, own: Family | None) -> BenchmarkReferenc
 
 
 def known() -> list[str]:
-    """Every benchmark name: families and their datasets."""
+    """Return every benchmark name: families and their datasets."""
     return [
         name for family in families() for name in (family, *(c.name for c in family_cards(family) if "/" in c.name))
     ]
 
 
 def place(reference: BenchmarkReference, home: Path) -> Path:
-    """Where the registered copy of a benchmark stands."""
+    """Return the folder of a benchmark's registered copy."""
     return home / "benchmarks" / reference.name.replace("/", "--")
 
 
 def registered(reference: BenchmarkReference, home: Path) -> Path | None:
-    """The registered copy of a dataset, or else of the family that holds it; ``None`` where there is neither. A copy
-    of one file is that file."""
+    """Return the registered copy of a dataset, or else of the family that contains it; ``None`` if neither exists.
+
+    A copy of one file is that file.
+    """
     family = reference.reader
     if not family.needs:
         return None
@@ -261,10 +269,10 @@ def registered(reference: BenchmarkReference, home: Path) -> Path | None:
 
 
 def _own_card(name: str, path: Path, items: list[Item]) -> Card:
-    """A card for a dataset that has none, by its family's where there is one."""
-    general = find_card(name.partition("/")[0])
-    if general is not None:
-        return msgspec.structs.replace(general, name=name, title=path.name, size=len(items), sha256="", revision="")
+    """Return a card for a dataset that has none, derived from its family's if that exists."""
+    family_card = find_card(name.partition("/")[0])
+    if family_card is not None:
+        return msgspec.structs.replace(family_card, name=name, title=path.name, size=len(items), sha256="", revision="")
     kinds = {item.question.kind for item in items}
     task = kinds.pop() if len(kinds) == 1 else "mixed"
     return Card(name=name, title=path.name, task=task, source=path.name, license="not known", size=len(items))

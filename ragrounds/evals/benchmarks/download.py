@@ -1,7 +1,7 @@
-"""Fetching a dataset's files from its public home: resumable, checked by size and hash, registered when whole.
+"""Fetching a dataset's files from its public source: resumable, checked by size and hash, registered when complete.
 
-Nothing is fetched but what a card lists, and only when asked. A part that was loaded stays, and the next try goes on
-from its end if the server can.
+Only files that a card lists are fetched, and only on request. A part that was loaded stays, and the next try continues
+at its end if the server supports it.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ from ragrounds.evals.benchmarks.cards import RemoteFile, card, remote_files
 from ragrounds.evals.benchmarks.registry import register
 
 Progress = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes that are here, and the bytes it has."""
+"""Callback with a file's name, the number of bytes received, and the file's size in bytes."""
 _BLOCK = 1 << 16
 _SECONDS = 60.0
-"""A connection that is silent this long is given up."""
+"""Seconds without data after which a connection is given up."""
 
 
-def fetch(name: str, home: Path, progress: Progress = lambda name, here, size: None) -> Benchmark:
-    """Fetch every file of a dataset's card and register the dataset under `home`. A dataset that is a part of its
-    family's file is fetched with it.
+def fetch(name: str, home: Path, progress: Progress = lambda name, received, size: None) -> Benchmark:
+    """Fetch every file of a dataset's card and register the dataset under `home`.
+
+    A dataset that is a part of its family's file is fetched with it.
 
     Raises:
         UserError: the card lists no files, the network failed, or a file is not the one the card describes.
     """
-    found, files = card(name), remote_files(name)
+    dataset_card, files = card(name), remote_files(name)
     if not files:
-        what = found.missing or "Its card has no hash of the files, so the download could not be checked."
+        reason = dataset_card.missing or "Its card has no hash of the files, so the download could not be checked."
         raise UserError(
-            f"{name!r} cannot be fetched. {what} Its home: {found.source}. "
+            f"{name!r} cannot be fetched. {reason} Its home: {dataset_card.source}. "
             f"Get the files there and add them with `ragrounds data add {name} PATH`."
         )
-    whole = files[0].of
-    folder = home / "downloads" / whole.replace("/", "--")
+    owner = files[0].of
+    folder = home / "downloads" / owner.replace("/", "--")
     make_home(home)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,12 +50,12 @@ def fetch(name: str, home: Path, progress: Progress = lambda name, here, size: N
         raise UserError(f"Cannot write {folder}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
     for file in files:
         _fetch(file, folder, progress)
-    return register(whole, folder, home)
+    return register(owner, folder, home)
 
 
 def _fetch(file: RemoteFile, folder: Path, progress: Progress) -> None:
-    whole, part = folder / file.name, folder / f"{file.name}.part"
-    if whole.is_file() and _sha256(whole) == file.sha256:
+    target, part = folder / file.name, folder / f"{file.name}.part"
+    if target.is_file() and _sha256(target) == file.sha256:
         progress(file.name, file.bytes, file.bytes)
         return
     try:
@@ -62,9 +63,9 @@ def _fetch(file: RemoteFile, folder: Path, progress: Progress) -> None:
             _download(file, part, progress)
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
-        here = part.stat().st_size if part.is_file() else 0
+        received = part.stat().st_size if part.is_file() else 0
         raise UserError(
-            f"Cannot fetch {file.url}: {reason}. {here:,} of {file.bytes:,} bytes are saved; the same command "
+            f"Cannot fetch {file.url}: {reason}. {received:,} of {file.bytes:,} bytes are saved; the same command "
             f"resumes. Or download it yourself and use `ragrounds data add {file.of} PATH`."
         ) from None
     except OSError as error:
@@ -77,29 +78,29 @@ def _fetch(file: RemoteFile, folder: Path, progress: Progress) -> None:
             f"SHA-256 {file.sha256[:12]}…, got {size:,} bytes with {digest[:12]}…. It was deleted; has the dataset "
             "a new release?"
         )
-    part.replace(whole)
+    part.replace(target)
 
 
 def _download(file: RemoteFile, part: Path, progress: Progress) -> None:
-    here = part.stat().st_size if part.is_file() else 0
-    if here > file.bytes:
-        here = 0
+    received = part.stat().st_size if part.is_file() else 0
+    if received > file.bytes:
+        received = 0
     if not file.url.startswith(("https://", "http://")):
         raise UserError(f"The address {file.url!r} is neither https nor http.")
-    headers = {"Range": f"bytes={here}-"} if here else {}
+    headers = {"Range": f"bytes={received}-"} if received else {}
     request = urllib.request.Request(file.url, headers=headers)  # noqa: S310
     with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-        going_on = here > 0 and answer.status == http.client.PARTIAL_CONTENT
-        if not going_on:
-            here = 0
-        with part.open("ab" if going_on else "wb") as target:
+        is_resumed = received > 0 and answer.status == http.client.PARTIAL_CONTENT
+        if not is_resumed:
+            received = 0
+        with part.open("ab" if is_resumed else "wb") as target:
             while block := answer.read(_BLOCK):
                 target.write(block)
-                here += len(block)
-                progress(file.name, here, file.bytes)
-                if here > file.bytes:
-                    return  # a longer file is another file; no need to load all of it
-    if here < file.bytes:
+                received += len(block)
+                progress(file.name, received, file.bytes)
+                if received > file.bytes:
+                    return  # a longer file cannot be the file of the card; no need to load all of it
+    if received < file.bytes:
         raise ConnectionError("the connection ended too soon")
 
 

@@ -1,7 +1,7 @@
 """Extraction questions: a text, the relations to look for, and the triplets that it states.
 
-A question asks for what is scored: it names the relations as the gold has them, says what each means and which entity
-comes first, and gives the form of the answer.
+A question states what is scored: the names of the relations as in the gold, their meaning, the order of the entities,
+and the form of the answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Triplet = tuple[str, str, str]
 """First entity, relation, second entity."""
 
 SYMMETRIC = "symmetric"
-"""Metadata of a question whose relations have no direction: ``true``."""
+"""Key of a question's metadata that is ``true`` if its relations have no direction."""
 _ASK = {
     "en": "Which of the relations below does the text state? Give every one as [{first}, relation, {second}], all of "
     "them in one JSON list; [] where it states none. Write each relation exactly as it is listed, and each entity "
@@ -48,36 +48,36 @@ def extraction(
     symmetric: bool = False,
     ends: tuple[str, str] | None = None,
 ) -> Item:
-    """One extraction question; its gold answer is the list of triplets as JSON, in order and without repeats.
+    """Return one extraction question. Its gold answer is the list of triplets as JSON, in order and without repeats.
 
     Args:
-        id: of the question.
-        benchmark: canonical name.
-        text: to extract from.
-        relations: name, as the gold has it → what it means; empty: the name says it.
-        triplets: what the text states.
-        split: of the benchmark.
+        id: id of the question.
+        benchmark: canonical name of the benchmark.
+        text: text to extract from.
+        relations: name, as in the gold → meaning; empty if the name is clear.
+        triplets: triplets that the text states.
+        split: split of the benchmark.
         language: ``en`` or ``zh``.
-        symmetric: relations have no direction.
-        ends: what the first and the second entity are.
+        symmetric: True if relations have no direction.
+        ends: names of the first and the second entity.
     """
-    listed = (f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in relations.items())
+    relation_lines = (f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in relations.items())
     first, second = ends or _ENDS[language]
     values = {
         "{order}": _ORDER[language, symmetric],
         "{first}": first,
         "{second}": second,
-        "{relations}": "\n".join(listed),
+        "{relations}": "\n".join(relation_lines),
         "{text}": text,
     }
-    asked = _ASK[language]
-    # Not str.format: a text may hold braces. It comes last, so that nothing in it is taken for a place.
-    for place, value in values.items():
-        asked = asked.replace(place, value)
+    prompt = _ASK[language]
+    # Not str.format: a text may hold braces. The text comes last, so that nothing in it is taken for a placeholder.
+    for placeholder, value in values.items():
+        prompt = prompt.replace(placeholder, value)
     question = Question(
         id=id,
         benchmark=benchmark,
-        text=asked,
+        text=prompt,
         kind="extraction",
         split=split,
         language=language,

@@ -1,4 +1,4 @@
-"""A benchmark family: one object in one file of ``families/`` that reads the authors' own format."""
+"""Benchmark families: one object in one file of ``families/`` that reads the authors' format."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class BenchmarkSource(Struct, frozen=True):
 
     path: Path
     dataset: str = ""
-    """Which dataset of the family; empty: all that is there."""
+    """Dataset of the family to read; empty for all."""
     parameters: Mapping[str, Value] = field(default_factory=dict)
 
     def file(self, *names: str) -> Path:
-        """The path itself where it is a file, else the first of `names` that the folder holds.
+        """Return the path itself if it is a file, else the first of `names` that the folder contains.
 
         Raises:
-            UserError: the folder holds none of them.
+            UserError: the folder contains none of them.
         """
         if not self.path.is_dir():
             return self.path
@@ -41,14 +41,14 @@ class BenchmarkSource(Struct, frozen=True):
         raise broken(self.path, f"the folder holds no {' or '.join(names)}")
 
     def text(self, name: str, default: str = "") -> str:
-        """A parameter that is text."""
+        """Return a parameter as text."""
         return str(self.parameters.get(name, default))
 
     def number(self, name: str, default: int) -> int:
-        """A parameter that is a whole number.
+        """Return a parameter that is a whole number.
 
         Raises:
-            UserError: it is something else.
+            UserError: the parameter is something else.
         """
         value = self.parameters.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -57,93 +57,103 @@ class BenchmarkSource(Struct, frozen=True):
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """How the benchmarks of one family are read. Where they can be had, their licence and how they are scored is said
-    by the family's cards, ``cards/NAME.toml``."""
+    """Reader of the benchmarks of one family.
+
+    Their sources, licences and scoring are in the family's cards, ``cards/NAME.toml``.
+    """
 
     name: str
     items: Callable[[BenchmarkSource], Iterator[Item]]
     file: str
-    """What is read, in the words of an error: a file's name in the authors' release, or a description."""
+    """Description of the files that are read, for messages: a file's name in the authors' release, or a phrase."""
     needs: tuple[str, ...] = ()
-    """Patterns of the files of a folder that a registered copy keeps beside those that were read; none: the family is
-    never registered."""
+    """Patterns of the files of a folder that a registered copy keeps in addition to those that were read; empty if the
+    family is never registered.
+    """
     check: Callable[[BenchmarkSource], Iterable[Path]] | None = None
-    """Reads what the questions alone do not need, a corpus, and gives its files; done where a benchmark is registered
-    or verified."""
+    """Function that reads files which the questions do not need, such as a corpus, and returns their paths.
+
+    It is called when a benchmark is registered or verified.
+    """
     parameters: tuple[str, ...] = ()
     """Parameters that a reference may set, as in ``csv[question=Stem]:FILE``."""
     sets: Callable[[BenchmarkSource], list[tuple[Path, str]]] | None = None
-    """The folders of the query sets that are named, with their names, where a folder may hold several."""
+    """Function that returns the folders of the requested query sets, with their names, if a folder may hold several."""
     shipped: Callable[[], Iterator[Item]] | None = None
-    """The questions that come with the package, where no path is named."""
+    """Function that yields the questions shipped with the package, which are used if no path is named."""
     open: bool = False
-    """Datasets that have no card may be read too: they are named after their file or folder."""
+    """True if datasets without a card may be read too. They are named after their file or folder."""
     suite: bool = False
-    """Whether its bare name, without a path, stands for all its datasets that are registered, each read for itself."""
+    """True if the family's bare name, without a path, means all its registered datasets, each read separately."""
     originals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Dataset → names of benchmarks whose registered copies are read where the dataset has none of its own."""
+    """Dataset → names of benchmarks whose registered copies are read if the dataset has none itself."""
     cards: tuple[Card, ...] = ()
-    """For a family from outside: its cards, the family's own first. Those that ship stand in ``cards/``."""
+    """Cards of a family from outside, the family's own first. Shipped cards are in ``cards/``."""
 
 
-def _lacks(made: Family) -> str:
-    if amiss := fields_amiss(made, texts=("file",), functions=("items",)):
-        return amiss
-    for card in made.cards:
+def _missing_requirements(family: Family) -> str:
+    if fault := fields_amiss(family, texts=("file",), functions=("items",)):
+        return fault
+    for card in family.cards:
         try:
             convert(asdict(card), Card)
-        except (ValidationError, TypeError) as problem:
-            return f"a card of it: {problem}."
-    strange = [card.name for card in made.cards if card.name.partition("/")[0] != made.name]
-    return f"its card {strange[0]!r} is another family's; expected {made.name!r} or '{made.name}/…'." if strange else ""
+        except (ValidationError, TypeError) as error:
+            return f"a card of it: {error}."
+    foreign_cards = [card.name for card in family.cards if card.name.partition("/")[0] != family.name]
+    return (
+        f"its card {foreign_cards[0]!r} is another family's; expected {family.name!r} or '{family.name}/…'."
+        if foreign_cards
+        else ""
+    )
 
 
-FAMILIES: ExtensionPoint[Family] = ExtensionPoint(hooks.FAMILY, Family, _lacks)
-"""What ships, what installed packages add, and what users name by import path."""
+FAMILIES: ExtensionPoint[Family] = ExtensionPoint(hooks.FAMILY, Family, _missing_requirements)
+"""Families that ship, that installed packages add, and that users name by import path."""
 
 
 @cache
 def families() -> Mapping[str, Family]:
-    """Every family by its name: those of the files in ``families/``, and those of installed packages."""
+    """Return every family by its name: those of the files in ``families/``, and those of installed packages."""
     return MappingProxyType(FAMILIES.all())
 
 
-_NAMED: dict[str, Family] = {}
+_IMPORTED: dict[str, Family] = {}
 
 
 def named_family(path: str) -> Family:
-    """The family at an import path that the user typed. Its cards are known from then on.
+    """Return the family at an import path that the user typed. Its cards are known from then on.
 
     Raises:
-        UserError: there is none.
+        UserError: no such family.
     """
-    found = FAMILIES.imported(path)
-    _NAMED[found.name] = found
-    return found
+    family = FAMILIES.imported(path)
+    _IMPORTED[family.name] = family
+    return family
 
 
 def find_family(name: str) -> Family | None:
-    """The family of a name: one that ships, that an installed package adds, or that the user has named by import path
-    in this process. Nothing else is imported.
+    """Return the family of a name: shipped, added by an installed package, or named by import path in this process.
+
+    Nothing else is imported.
 
     Raises:
         UserError: an installed package adds it, and it cannot be used.
     """
-    return FAMILIES.find(name) or _NAMED.get(name)
+    return FAMILIES.find(name) or _IMPORTED.get(name)
 
 
 def installed_cards() -> list[Card]:
-    """The cards of installed packages' families; of a family that brings none, one that says no more than its name."""
-    return [card for name, found in FAMILIES.installed().items() for card in found.cards or (_bare(name),)]
+    """Return the cards of installed packages' families. A family without cards gets one with its name only."""
+    return [card for name, family in FAMILIES.installed().items() for card in family.cards or (_minimal_card(name),)]
 
 
-def _bare(name: str) -> Card:
+def _minimal_card(name: str) -> Card:
     return Card(name=name, title=name, task="mixed", source=FAMILIES.origin(name), license="not known")
 
 
 def _further_cards(name: str) -> tuple[Card, ...]:
-    found = FAMILIES.ours(name) or families().get(name) or _NAMED.get(name)
-    return found.cards if found else ()
+    family = FAMILIES.ours(name) or families().get(name) or _IMPORTED.get(name)
+    return family.cards if family else ()
 
 
 cards_from(_further_cards)

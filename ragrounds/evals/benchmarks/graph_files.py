@@ -1,12 +1,12 @@
-"""The files of a knowledge graph, read line by line: triplets, the names and the types of entities, relations in words.
+"""Files of a knowledge graph, read line by line: triplets, the names and the types of entities, relations in words.
 
-A graph may have millions of triplets (DRKG: 5.9 million), so no list of them is ever held: whoever needs more than one
-look reads the file again. What is held grows with entities (their names) and with relations, not with triplets.
+A graph may have millions of triplets (DRKG: 5.9 million), so no list of them is ever kept in memory: a second pass
+reads the file again. Memory grows with entities (their names) and with relations, not with triplets.
 
 * triplets: head, relation and tail between tabs, with or without a heading; ``train.txt``, ``valid.txt`` and
-  ``test.txt``, or one file (``drkg.tsv``, ``ADIntKG.tsv``, any other ``.tsv`` or ``.txt``), also packed (``.gz``);
+  ``test.txt``, or one file (``drkg.tsv``, ``ADIntKG.tsv``, any other ``.tsv`` or ``.txt``), also compressed (``.gz``);
 * names: ``names.tsv`` (id, name), or ``cui2name.json``, ``names.json`` (an object of both);
-* types: ``cui2semtype.json``, ``types.json`` or ``types.tsv``; without one, what stands before ``::`` in an id.
+* types: ``cui2semtype.json``, ``types.json`` or ``types.tsv``; otherwise the part of an id before ``::``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ragrounds.base.files import READ, broken, read_json, read_text
 from ragrounds.evals.benchmarks.extraction import Triplet
 
 _PARTS = ("train.txt", "valid.txt", "test.txt")
-_WHOLE = ("drkg.tsv", "ADIntKG.tsv", "graph.tsv", "triplets.tsv")
+_SINGLE = ("drkg.tsv", "ADIntKG.tsv", "graph.tsv", "triplets.tsv")
 _NAMES = ("names.tsv", "entity_names.tsv", "cui2name.json", "names.json")
 _TYPES = ("cui2semtype.json", "types.json", "types.tsv")
-FILES = (*_PARTS, *_WHOLE, *_NAMES, *_TYPES)
-"""Names that are looked for in a folder."""
+FILES = (*_PARTS, *_SINGLE, *_NAMES, *_TYPES)
+"""Names of files that are looked for in a folder."""
 _COLUMNS = (
     ("head", "subject", "subject_cui", "subj", "source", "h"),
     ("relation", "predicate", "rel", "edge", "r"),
@@ -38,16 +38,16 @@ _COLUMNS = (
 )
 _DATES = ("pmid", "date", "year")
 _LONGEST_LINE = 10_000
-"""Bytes of one triplet."""
+"""Largest number of bytes of one triplet's line."""
 
 
 class GraphFolder(Struct, frozen=True, kw_only=True):
-    """Where a graph's files are."""
+    """Paths of a graph's files."""
 
     parts: tuple[Path, ...]
-    """All triplets, in one file or more."""
+    """Files of all triplets."""
     asked: Path
-    """Those of which questions are made."""
+    """File of the triplets that questions are made from."""
     names: Path | None = None
     types: Path | None = None
 
@@ -65,10 +65,10 @@ def graph_folder(path: Path) -> GraphFolder:
     if any((path / name).is_file() for name in _PARTS):
         parts = tuple(path / name for name in _PARTS)
         return GraphFolder(parts=parts, asked=parts[-1], names=names, types=types)
-    found = _first(folder, tuple(name + ending for name in _WHOLE for ending in ("", ".gz")))
-    if found is None:
-        raise broken(path, f"the folder holds no {' and '.join(_PARTS)}, and no {' or '.join(_WHOLE)}")
-    return GraphFolder(parts=(found,), asked=found, names=names, types=types)
+    triplets_file = _first(folder, tuple(name + ending for name in _SINGLE for ending in ("", ".gz")))
+    if triplets_file is None:
+        raise broken(path, f"the folder holds no {' and '.join(_PARTS)}, and no {' or '.join(_SINGLE)}")
+    return GraphFolder(parts=(triplets_file,), asked=triplets_file, names=names, types=types)
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
@@ -76,28 +76,28 @@ def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def triplets(path: Path) -> Iterator[tuple[Triplet, str]]:
-    """The triplets of a file, one after the other, each with its date (a PMID) where a heading names such a column.
+    """Yield the triplets of a file one by one, each with its date (a PMID) if a heading names such a column.
 
     Raises:
-        UserError: no such file, a damaged archive, a line that holds no triplet, or none that does.
+        UserError: no such file, a damaged archive, a line without a triplet, or a file without any.
     """
     columns: tuple[int, ...] = (0, 1, 2)
-    dated: int | None = None
+    date_index: int | None = None
     width, count = 3, 0
     for number, line in enumerate(_lines(path), start=1):
         fields = line.split("\t")
-        if number == 1 and (found := _heading(fields)) is not None:
-            columns, dated = found
+        if number == 1 and (heading := _heading(fields)) is not None:
+            columns, date_index = heading
             width = len(fields)
             continue
         if len(fields) != width:
             raise broken(path, _expected(width), f"line {number}")
-        one, two, three = columns
-        head, relation, tail = fields[one], fields[two], fields[three]
+        head_index, relation_index, tail_index = columns
+        head, relation, tail = fields[head_index], fields[relation_index], fields[tail_index]
         if not (head.strip() and relation.strip() and tail.strip()):
             raise broken(path, _expected(width), f"line {number}")
         count += 1
-        yield (head, relation, tail), fields[dated] if dated is not None else ""
+        yield (head, relation, tail), fields[date_index] if date_index is not None else ""
     if not count:
         raise broken(path, "it contains no triplets")
 
@@ -107,17 +107,17 @@ def _expected(width: int) -> str:
 
 
 def _heading(fields: list[str]) -> tuple[tuple[int, ...], int | None] | None:
-    """The columns of head, relation and tail, and that of a date; ``None``: this is no heading."""
-    named = [field.strip().casefold() for field in fields]
-    found = [next((named.index(name) for name in names if name in named), None) for names in _COLUMNS]
-    columns = tuple(place for place in found if place is not None)
+    """Return the column indices of head, relation and tail, and that of a date; ``None`` if this is no heading."""
+    titles = [field.strip().casefold() for field in fields]
+    indices = [next((titles.index(name) for name in names if name in titles), None) for names in _COLUMNS]
+    columns = tuple(index for index in indices if index is not None)
     if len(columns) != len(_COLUMNS):
         return None
-    return columns, next((named.index(name) for name in _DATES if name in named), None)
+    return columns, next((titles.index(name) for name in _DATES if name in titles), None)
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file that are not blank; the file is not held.
+    """Yield the lines of a file that are not blank, without keeping the file in memory.
 
     Raises:
         UserError: no such file, a damaged archive, text that is not UTF-8, a line too long.
@@ -145,14 +145,14 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def texts_by_id(path: Path | None) -> dict[str, str]:
-    """What a file says of each entity: its name or its type. Of several types the first.
+    """Read a file with the name or the type of each entity. Of several types, the first counts.
 
     Raises:
         UserError: a broken file.
     """
     if path is None:
         return {}
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     if path.name.endswith(".json"):
         value = read_json(path)
         if not isinstance(value, dict):
@@ -160,8 +160,8 @@ def texts_by_id(path: Path | None) -> dict[str, str]:
         for id, text in value.items():
             first = text[0] if isinstance(text, list) and text else text
             if isinstance(first, str) and first.strip():
-                found[id] = " ".join(first.split())
-        return found
+                texts[id] = " ".join(first.split())
+        return texts
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
@@ -169,39 +169,47 @@ def texts_by_id(path: Path | None) -> dict[str, str]:
         if not tab:
             raise broken(path, "expected an id and a text between tabs", f"line {number}")
         if text.strip():
-            found[id] = " ".join(text.partition("\t")[0].split())
-    return found
+            texts[id] = " ".join(text.partition("\t")[0].split())
+    return texts
 
 
 def entity_type(id: str, types: Mapping[str, str]) -> str:
-    """The type of an entity: by the file of types, else by its id (``Gene::2157``); empty: not known."""
+    """Return the type of an entity: by the file of types, else by its id (``Gene::2157``); empty if unknown."""
     return types.get(id) or (id.partition("::")[0] if "::" in id else "")
 
 
 def named(id: str, names: Mapping[str, str]) -> str:
-    """The name of an entity; empty: it has none but its id. Names may stand under the id with or without its type."""
-    found = names.get(id) or names.get(id.partition("::")[2])
-    if found or names or "::" in id:
-        return found or ""
+    """Return the name of an entity; empty if it has only an id.
+
+    Names may be listed under the id with or without its type.
+    """
+    name = names.get(id) or names.get(id.partition("::")[2])
+    if name or names or "::" in id:
+        return name or ""
     return id.replace("_", " ").strip()
 
 
 @cache
 def _relation_words() -> Mapping[str, str]:
     file = files(__package__) / "relation_words.toml"
-    found: dict[str, str] = tomllib.loads(file.read_text(encoding="utf-8"))["relations"]
-    return found
+    words: dict[str, str] = tomllib.loads(file.read_text(encoding="utf-8"))["relations"]
+    return words
 
 
 def worded(relation: str) -> str:
-    """A relation in words: without the database that it is from (``GNBR::T::Compound:Disease``) and without the types
-    that it joins, both of which give answers away. What two databases say alike has the same words."""
+    """Return a relation in words, without its database and types.
+
+    The database (``GNBR::T::Compound:Disease``) and the types that it joins would give answers away. Relations with the
+    same meaning in two databases have the same words.
+    """
     if relation.count("::") < 2:
         return relation.replace("_", " ").strip()
     return _relation_words().get(relation) or relation.split("::")[1].replace("_", " ").strip().casefold()
 
 
 def content_number(triplet: Triplet) -> int:
-    """A number of a triplet. The sum of all, modulo 2^63, is a number of a graph's content, whatever the order of its
-    lines."""
+    """Return the number of a triplet.
+
+    The sum over all triplets, modulo 2^63, identifies a graph's content, whatever the order of its lines.
+    """
     return int.from_bytes(hashlib.blake2b("\t".join(triplet).encode(), digest_size=8).digest())

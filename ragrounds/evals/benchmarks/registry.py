@@ -1,4 +1,4 @@
-"""Registered copies: benchmark files that stand under the home folder and are found by name."""
+"""Registered copies: benchmark files under the home folder that are found by name."""
 
 from __future__ import annotations
 
@@ -30,48 +30,48 @@ from ragrounds.evals.benchmarks.family import BenchmarkSource, families
 def register(name: str, path: Path, home: Path) -> Benchmark:
     """Copy the authors' files of a family or a dataset under `home`, so that they are found by name.
 
-    They are read first, and so is the copy before it takes an older one's place; nothing broken is copied. A dataset of
-    a family that takes any is registered under its own name: ``beir`` with the folder ``scifact`` as ``beir/scifact``.
+    They are read first, and so is the copy before it replaces an older one; nothing broken is copied. A dataset of an
+    open family is registered under its own name: ``beir`` with the folder ``scifact`` as ``beir/scifact``.
 
     Returns:
-        What was read; its name is the one that it is found by.
+        The benchmark; it is found by its name.
 
     Raises:
         UserError: unknown family, broken file, or a home folder that cannot be written.
     """
-    wanted = parse_reference(name)
-    family = families()[wanted.family]
+    reference = parse_reference(name)
+    family = families()[reference.family]
     if not family.needs:
-        raise UserError(f"A {wanted.family!r} benchmark is not registered: give its file each time, `{name}:PATH`.")
-    if wanted.path is not None:
-        raise UserError(f"Give the benchmark without a path, {wanted.name!r}, and the path as the next argument.")
+        raise UserError(f"A {reference.family!r} benchmark is not registered: give its file each time, `{name}:PATH`.")
+    if reference.path is not None:
+        raise UserError(f"Give the benchmark without a path, {reference.name!r}, and the path as the next argument.")
     source = path.expanduser().absolute()  # `.` has a name too
     with READ.collecting() as files:
-        benchmark = read(wanted, source)
-        files += _check(wanted, source)
+        benchmark = read(reference, source)
+        files += _check(reference, source)
     try:
-        kept = parse_reference(benchmark.name)
+        copy_reference = parse_reference(benchmark.name)
     except UserError:
         raise UserError(
             f"{shown(benchmark.name)} cannot be a benchmark's name; choose one, "
-            f"`ragrounds data add {wanted.family}/NAME PATH`, of letters, digits, '.', '_' and '-'."
+            f"`ragrounds data add {reference.family}/NAME PATH`, of letters, digits, '.', '_' and '-'."
         ) from None
-    kept = msgspec.structs.replace(kept, parameters=wanted.parameters)
-    target = place(kept, home)
+    copy_reference = msgspec.structs.replace(copy_reference, parameters=reference.parameters)
+    target = place(copy_reference, home)
     make_home(home)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".adding-") as scratch:
-            _copy(source, place(kept, Path(scratch)), files, family.needs)
-            _same_again(benchmark, kept, Path(scratch), source)
-            _replace(place(kept, Path(scratch)), target, Path(scratch) / "old")
+            _copy(source, place(copy_reference, Path(scratch)), files, family.needs)
+            _same_again(benchmark, copy_reference, Path(scratch), source)
+            _replace(place(copy_reference, Path(scratch)), target, Path(scratch) / "old")
     except OSError as error:
         raise UserError(f"Cannot write {target}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
     return benchmark
 
 
 def unregister(name: str, home: Path) -> Path:
-    """Remove the registered copy of a family or a dataset; gives the folder that it was in.
+    """Remove the registered copy of a family or a dataset, and return the folder that it was in.
 
     Raises:
         UserError: an unknown name, or there is no copy under it.
@@ -83,25 +83,26 @@ def unregister(name: str, home: Path) -> Path:
     return folder
 
 
-def _same_again(benchmark: Benchmark, kept: BenchmarkReference, home: Path, source: Path) -> None:
-    """See that a copy, found by name, is what was read.
+def _same_again(benchmark: Benchmark, reference: BenchmarkReference, home: Path, source: Path) -> None:
+    """Check that a copy, found by name, is the benchmark that was read.
 
     Raises:
-        UserError: it is not.
+        UserError: it is a different benchmark, or cannot be read.
     """
     try:
-        again = read(kept, located(kept, home))
-        _check(kept, located(kept, home))
+        copied = read(reference, located(reference, home))
+        _check(reference, located(reference, home))
     except UserError as error:
         raise UserError(f"A copy of {source} alone cannot be read, so nothing was registered. {error}") from None
-    if again.version != benchmark.version:
+    if copied.version != benchmark.version:
         raise UserError(
-            f"A copy of {source} does not hold the same questions under the name {kept.name!r}, so nothing was "
-            f"registered. Give the dataset: `ragrounds data add {kept.family}/NAME PATH`."
+            f"A copy of {source} does not hold the same questions under the name {reference.name!r}, so nothing was "
+            f"registered. Give the dataset: `ragrounds data add {reference.family}/NAME PATH`."
         )
 
 
 def _replace(new: Path, target: Path, old: Path) -> None:
+    # The old copy is restored if the new one cannot take its place.
     if target.exists():
         target.rename(old)
     try:
@@ -112,24 +113,24 @@ def _replace(new: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _check(wanted: BenchmarkReference, path: Path) -> set[Path]:
-    """Read what the questions alone do not need; gives the files."""
-    check = wanted.reader.check
-    return set(check(BenchmarkSource(path, wanted.dataset, wanted.parameters))) if check else set()
+def _check(reference: BenchmarkReference, path: Path) -> set[Path]:
+    """Read the files that the questions do not need, and return their paths."""
+    check = reference.reader.check
+    return set(check(BenchmarkSource(path, reference.dataset, reference.parameters))) if check else set()
 
 
 def known_card(name: str, home: Path) -> Card:
-    """The card of a registered copy that brings its own (`ragrounds build` writes one), else the package's.
+    """Return the card of a registered copy if it has one (`ragrounds build` writes it), else the package's.
 
     Raises:
-        UserError: neither is there; names the nearest.
+        UserError: neither exists; the message names the nearest.
     """
     family = name.partition("/")[0]
     if family in families() and families()[family].open and "/" in name:
         reference = parse_reference(name)
-        built = card_beside(place(reference, home))
-        if built is not None:
-            return msgspec.structs.replace(built, name=reference.name)
+        built_card = card_beside(place(reference, home))
+        if built_card is not None:
+            return msgspec.structs.replace(built_card, name=reference.name)
     return card(name)
 
 
@@ -141,11 +142,11 @@ class VerifiedBenchmark(Struct, frozen=True, kw_only=True):
     questions: int
     version: str
     files: dict[str, bool | None]
-    """File → whether it is the very file that the card describes; ``None``: the card does not say."""
+    """File → True if it is the file that the card describes; ``None`` if the card does not say."""
     size_as_published: bool | None
-    """Whether it has as many questions as the card says; ``None``: the card does not say."""
+    """True if it has as many questions as the card says; ``None`` if the card does not say."""
     size: int
-    """Questions by the card; 0: it does not say."""
+    """Number of questions by the card; 0 if it does not say."""
 
 
 def verify(reference: str, home: Path) -> VerifiedBenchmark:
@@ -158,20 +159,22 @@ def verify(reference: str, home: Path) -> VerifiedBenchmark:
     path, card = Path(benchmark.path), benchmark.card
     if benchmark.path:
         _check(typed_reference(reference), path)
-    described = {file.name: file.sha256 for file in remote_files(card.name)}
+    hash_by_name = {file.name: file.sha256 for file in remote_files(card.name)}
     if not benchmark.path:
         hashes = {}
     elif path.is_file():
-        # A lone file may have any name; its hash is compared where the card describes a single file.
-        only = next(iter(described.values())) if len(described) == 1 else ""
-        hashes = {path.name: _same(path, described.get(path.name) or only or card.sha256)}
+        # A lone file may have any name; its hash is compared if the card describes a single file.
+        only = next(iter(hash_by_name.values())) if len(hash_by_name) == 1 else ""
+        hashes = {path.name: _same(path, hash_by_name.get(path.name) or only or card.sha256)}
     else:
         files = [file for file in sorted(path.rglob("*")) if file.is_file()]
-        alone = card.sha256 if len(files) == 1 else ""
-        built = hashes_beside(path)
+        single_hash = card.sha256 if len(files) == 1 else ""
+        built_hashes = hashes_beside(path)
         hashes = {
             str(file.relative_to(path)): _same(
-                file, *_built(file.relative_to(path).as_posix(), built), described.get(file.name) or alone
+                file,
+                *_built(file.relative_to(path).as_posix(), built_hashes),
+                hash_by_name.get(file.name) or single_hash,
             )
             for file in files
         }
@@ -187,17 +190,19 @@ def verify(reference: str, home: Path) -> VerifiedBenchmark:
 
 
 def _built(name: str, hashes: Mapping[str, str]) -> list[str]:
-    """The hashes that a file may have by the card of what was built. A set that was a folder inside is registered
-    without that folder, so that its names are the ends of the card's."""
+    """Return the hashes that a file may have by the card of a built benchmark.
+
+    A set that was a folder inside is registered without that folder, so that its names are the ends of the card's.
+    """
     if name in hashes:
         return [hashes[name]]
-    return [sha256 for wanted, sha256 in hashes.items() if wanted.endswith(f"/{name}")]
+    return [sha256 for path, sha256 in hashes.items() if path.endswith(f"/{name}")]
 
 
-def _same(file: Path, *described: str) -> bool | None:
-    """Whether the file has one of the hashes; ``None``: there are none."""
-    known = [sha256 for sha256 in described if sha256]
-    return _sha256(file) in known if known else None
+def _same(file: Path, *expected: str) -> bool | None:
+    """Return True if the file has one of the hashes; ``None`` if no hash is known."""
+    hashes = [sha256 for sha256 in expected if sha256]
+    return _sha256(file) in hashes if hashes else None
 
 
 def _sha256(path: Path) -> str:
@@ -205,10 +210,10 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _copy(source: Path, target: Path, read: Iterable[Path], needs: tuple[str, ...]) -> None:
-    """Copy what was read, and of a folder what the family keeps beside it."""
+def _copy(source: Path, target: Path, read_files: Iterable[Path], needs: tuple[str, ...]) -> None:
+    """Copy the files that were read and, from a folder, the further files that the family keeps."""
     folder = source if source.is_dir() else source.parent
-    files = {file for file in read if file.is_relative_to(folder)}
+    files = {file for file in read_files if file.is_relative_to(folder)}
     if source.is_dir():
         files |= {file for pattern in (*needs, CARD_FILE) for file in source.glob(pattern) if file.is_file()}
     else:
@@ -217,7 +222,7 @@ def _copy(source: Path, target: Path, read: Iterable[Path], needs: tuple[str, ..
     for file in sorted(files):
         name = file.relative_to(folder)
         if file == source and len(files) > 1 and not any(file.match(pattern) for pattern in needs):
-            name = Path(needs[0])  # among others the loader finds it by the family's own name for it
+            name = Path(needs[0])  # among other files, the loader finds it by the family's name for it
         copy = target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)

@@ -1,9 +1,9 @@
 """Paired comparisons of rankings on the same queries, as is usual in information retrieval.
 
-For two runs and a measure: the difference of the means, its interval over queries (none where they are too few), and
-the p-value of Fisher's randomisation test (Smucker, Allan and Carterette 2007), two-sided, with Holm's correction
-over all pairs that one table shows. Of several sets each counts as much as any other, whatever its number of queries,
-as in BEIR and MTEB.
+For two runs and a measure: the difference of the means, its interval over queries (not computed for too few queries),
+and the p-value of Fisher's randomisation test (Smucker, Allan and Carterette 2007), two-sided, with Holm's correction
+over all pairs that one table shows. Each of several sets has the same weight, whatever its number of queries, as in
+BEIR and MTEB.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESAMPLES = 10_000
 
 
 Values = Mapping[str, Mapping[str, float]]
-"""Set → query → value of one retriever."""
+"""Values of one retriever: set → query → value."""
 
 
 class RetrievalComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,15 +35,18 @@ class RetrievalComparison(msgspec.Struct, frozen=True, kw_only=True):
     difference: float
     low: float | None
     high: float | None
-    """Interval of the difference (:mod:`ragrounds.evals.stats.estimates`), queries drawn within sets; ``None``: too few
-    queries for one."""
+    """Bounds of the interval of the difference (:mod:`ragrounds.evals.stats.estimates`), with queries resampled within
+    sets.
+
+    They are ``None`` if there are too few queries for an interval.
+    """
     level: float
     p: float
-    """Of the randomisation test over all queries, each weighted so that sets count alike."""
+    """p value of the randomisation test over all queries, weighted so that every set counts alike."""
     holm: float
     """`p` after Holm's correction over the table."""
     wins: int
-    """Queries with a greater value; of several sets the sets with a greater mean."""
+    """Number of queries with a greater value or, for several sets, number of sets with a greater mean."""
     ties: int
     losses: int
 
@@ -59,50 +62,57 @@ def compare(
     """Compare every pair of runs on one measure, on the sets that both have.
 
     Args:
-        values: Run → set → query → value; all runs have the same queries of a set.
-        measure: What the values are, for the table.
-        resamples: Of the bootstrap, and of the randomisation test where trying all signs would take more.
-        level: Of the interval.
-        seed: Equal seeds give equal results.
+        values: run → set → query → value; all runs have the same queries of a set.
+        measure: name of the measure, for the table.
+        resamples: number of resamples of the bootstrap, and of the randomisation test if there are more sign patterns.
+        level: confidence level of the interval.
+        seed: seed of the resampling.
 
     Raises:
         UserError: runs with different queries.
     """
-    made = []
+    comparisons = []
     for first, second in combinations(values, 2):
         shared = [name for name in values[first] if name in values[second]]
         if any(values[first][name].keys() != values[second][name].keys() for name in shared):
             raise UserError(f"Cannot compare {first} with {second}: their queries differ. Compare runs of one set.")
         rows = [(name, query) for name in shared for query in values[first][name]]
-        one = [values[first][name][query] for name, query in rows]
-        other = [values[second][name][query] for name, query in rows]
+        first_values = [values[first][name][query] for name, query in rows]
+        second_values = [values[second][name][query] for name, query in rows]
         strata = [name for name, _ in rows]
-        apart = paired_difference(other, one, strata, resamples=resamples, level=level, seed=seed) if rows else None
-        differences = [a - b for a, b in zip(one, other, strict=True)]
-        counted = weighted = differences
+        interval = (
+            paired_difference(second_values, first_values, strata, resamples=resamples, level=level, seed=seed)
+            if rows
+            else None
+        )
+        differences = [a - b for a, b in zip(first_values, second_values, strict=True)]
+        decisive = weighted = differences
+        # Over several sets, every set has the same weight, and wins are counted by set.
         if len(shared) > 1:
-            weighted = [each / len(values[first][name]) for each, name in zip(differences, strata, strict=True)]
-            counted = [mean(values[first][name]) - mean(values[second][name]) for name in shared]
-        made.append(
+            weighted = [
+                difference / len(values[first][name]) for difference, name in zip(differences, strata, strict=True)
+            ]
+            decisive = [mean(values[first][name]) - mean(values[second][name]) for name in shared]
+        comparisons.append(
             RetrievalComparison(
                 first=first,
                 second=second,
                 measure=measure,
                 sets=len(shared),
                 queries=len(rows),
-                difference=apart.value if apart else 0.0,
-                low=apart.low if apart else None,
-                high=apart.high if apart else None,
+                difference=interval.value if interval else 0.0,
+                low=interval.low if interval else None,
+                high=interval.high if interval else None,
                 level=level,
                 p=randomisation(weighted, resamples=resamples, seed=seed),
                 holm=1.0,
-                wins=sum(each > 0 for each in counted),
-                ties=sum(each == 0 for each in counted),
-                losses=sum(each < 0 for each in counted),
+                wins=sum(difference > 0 for difference in decisive),
+                ties=sum(difference == 0 for difference in decisive),
+                losses=sum(difference < 0 for difference in decisive),
             )
         )
-    adjusted = holm([comparison.p for comparison in made])
-    return [msgspec.structs.replace(one, holm=p) for one, p in zip(made, adjusted, strict=True)]
+    adjusted = holm([comparison.p for comparison in comparisons])
+    return [msgspec.structs.replace(comparison, holm=p) for comparison, p in zip(comparisons, adjusted, strict=True)]
 
 
 class QueryDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,27 +128,34 @@ class QueryDifference(msgspec.Struct, frozen=True, kw_only=True):
 def largest_differences(
     first: Values, second: Values, texts: Mapping[str, Mapping[str, str]], most: int
 ) -> tuple[QueryDifference, ...]:
-    """The queries on which two retrievers differ the most, those that the first wins before those that it loses; equal
-    differences in the order of the sets."""
-    found = [
+    """Return the queries on which two retrievers differ the most, at most `most` of them.
+
+    Queries that the first wins come before those that it loses. Equal differences keep the order of the sets.
+    """
+    differences = [
         QueryDifference(set=name, query=query, text=texts[name].get(query, ""), first=value, second=second[name][query])
         for name in first
         if name in second
         for query, value in first[name].items()
         if query in second[name] and value != second[name][query]
     ]
-    ranked: Sequence[QueryDifference] = sorted(found, key=lambda one: -abs(one.first - one.second))[:most]
-    return tuple(sorted(ranked, key=lambda one: one.second - one.first))
+    ranked: Sequence[QueryDifference] = sorted(
+        differences, key=lambda difference: -abs(difference.first - difference.second)
+    )[:most]
+    return tuple(sorted(ranked, key=lambda difference: difference.second - difference.first))
 
 
 def mean(values: Mapping[str, float]) -> float:
-    """The mean over queries; 0 of none."""
+    """Return the mean over queries, or 0 if the set is empty."""
     return sum(values.values()) / len(values) if values else 0.0
 
 
 def randomisation(differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """Two-sided p-value: how often the mean difference is as far from 0 when each query's sign is drawn anew. Exact
-    where all sign patterns are no more than `resamples`."""
+    """Return the two-sided p value of Fisher's randomisation test.
+
+    It is the share of random sign patterns whose mean difference is at least as far from 0. The test is exact if there
+    are no more than `resamples` sign patterns.
+    """
     from scipy import stats
 
     values = np.asarray(differences, dtype=float)
@@ -148,12 +165,12 @@ def randomisation(differences: Sequence[float], *, resamples: int = RESAMPLES, s
     values = values[values != 0]
     if len(values) < 2:
         return 1.0
-    result = stats.permutation_test(
+    test = stats.permutation_test(
         (values, np.zeros_like(values)),
-        lambda one, other, axis: np.sum(one - other, axis=axis),
+        lambda first, second, axis: np.sum(first - second, axis=axis),
         permutation_type="samples",
         n_resamples=resamples,
         batch=max(1, 2_000_000 // len(values)),
         rng=np.random.default_rng(seed),
     )
-    return float(result.pvalue)
+    return float(test.pvalue)

@@ -22,7 +22,7 @@ from ragrounds.prompts.loader import PromptFolder
 
 
 class GeneratedQuery(Struct, frozen=True, kw_only=True):
-    """A query and what it took to make it."""
+    """A generated query, with its tokens and costs."""
 
     query: Query
     usage: Usage | None
@@ -30,11 +30,14 @@ class GeneratedQuery(Struct, frozen=True, kw_only=True):
     cost_uncached: float | None
     notes: tuple[Noted, ...]
     failed: str = ""
-    """Why nothing could be generated: the query is the text itself. What was paid until then is in the costs."""
+    """Reason why nothing could be generated; the query is then the text itself.
+
+    Costs include what was paid until then.
+    """
 
 
 class QueryGenerator:
-    """Makes a query out of a text by the graph `query_generation`. Its calls are journaled.
+    """Generator of queries from texts, by the graph `query_generation`. Its calls are journaled.
 
     :meth:`query` gives the lexical query, and the texts whose vectors' mean a dense retriever searches for.
     """
@@ -53,16 +56,16 @@ class QueryGenerator:
         """Open a way of generation, such as ``hyde`` or ``answer[agent=search_o1]``.
 
         Args:
-            way: The spec of the way.
-            models: By role; ``model`` must be there.
-            searcher: What LameR, or a searching agent, searches; the others need none.
-            journal: Where calls are recorded.
-            language: Of the texts.
-            prompts: A folder of the user's own prompts.
-            prices: The user's own, for what the searcher uses.
+            way: spec of the way of generation.
+            models: models by role; ``model`` is required.
+            searcher: searched by LameR and by searching agents; the others need none.
+            journal: records the calls.
+            language: language of the texts.
+            prompts: folder of custom prompts.
+            prices: custom prices of the models that the searcher uses.
 
         Raises:
-            UserError: there is no such way, or no such agent.
+            UserError: unknown way or agent.
         """
         spec = parse(way) if isinstance(way, str) else way
         self.agent: Agent = open_agent(Spec("query_generation", {"query_generation": str(spec)}))
@@ -71,7 +74,7 @@ class QueryGenerator:
         self._language, self._prompts, self._prices = language, PromptFolder(prompts), prices
 
     async def query(self, text: str) -> GeneratedQuery:
-        """The query for a text: the text itself where a call failed or the provider refused.
+        """Generate the query for a text. It is the text itself if a call failed or the provider refused.
 
         Raises:
             StopRun: the model cannot be asked at all (wrong key, unknown model, server gone).
@@ -104,12 +107,12 @@ class QueryGenerator:
 
 
 class GeneratedQueries(Struct, frozen=True, kw_only=True):
-    """What was written for a set of queries, and what it took."""
+    """Queries that were generated for a set of queries, with their tokens and costs."""
 
     queries: dict[str, Query]
-    """Query id → what is searched for. Where nothing could be generated: the query itself."""
+    """Query id → generated query, or the query itself if nothing could be generated."""
     failed: dict[str, str]
-    """Query id → why nothing could be generated."""
+    """Query id → reason why nothing could be generated."""
     usage: Usage | None
     cost_paid: float | None
     cost_uncached: float | None
@@ -122,15 +125,15 @@ async def generate(
     concurrency: int = 16,
     progress: Callable[[int], None] = lambda done: None,
 ) -> GeneratedQueries:
-    """Write a query for each text, many at a time.
+    """Generate a query for each text, with many calls in flight.
 
-    A query that nothing could be generated for is searched as it is and counted: leaving it out, or failing, would
-    change what the mean is over.
+    If nothing can be generated for a query, the query itself is searched and counted: to leave it out would change the
+    set that the mean is taken over.
 
     Raises:
         StopRun: the model cannot be asked at all (wrong key, unknown model, server gone).
     """
-    made: dict[str, Query] = {}
+    generated: dict[str, Query] = {}
     failed: dict[str, str] = {}
     usages: list[Usage | None] = []
     cost_paid: list[float | None] = []
@@ -139,20 +142,20 @@ async def generate(
 
     async def _work() -> None:
         for id, text in remaining:
-            written = await rewriter.query(text)
-            made[id] = written.query
-            if written.failed:
-                failed[id] = written.failed
-            usages.append(written.usage)
-            cost_paid.append(written.cost_paid)
-            cost_uncached.append(written.cost_uncached)
-            progress(len(made))
+            generated_query = await rewriter.query(text)
+            generated[id] = generated_query.query
+            if generated_query.failed:
+                failed[id] = generated_query.failed
+            usages.append(generated_query.usage)
+            cost_paid.append(generated_query.cost_paid)
+            cost_uncached.append(generated_query.cost_uncached)
+            progress(len(generated))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(max(1, concurrency)):
             group.create_task(_work())
     return GeneratedQueries(
-        queries={id: made[id] for id in queries},
+        queries={id: generated[id] for id in queries},
         failed=failed,
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
         cost_paid=_sum(cost_paid),

@@ -5,17 +5,16 @@
 | ``beir:PATH`` | ``queries.jsonl`` {_id, text} | ``qrels/SPLIT.tsv`` |
 | ``r2med:PATH`` | ``query.jsonl`` {id, text} | ``qrels.jsonl`` {q_id, p_id, score} |
 
-``beir/NAME`` and ``r2med/NAME`` are the copies that `ragrounds data add` has put under the home folder, and
-``cmedteb/NAME`` is a reranking set. The corpus of a set is the one in its folder, unless another is named (an index
-built from the same documents). Any other benchmark whose questions name documents as their golds (OGCaReBench: the
-case report) is a set of queries too, over a corpus that is named: each question's text is searched for, its golds are
-relevant.
+``beir/NAME`` and ``r2med/NAME`` are the copies that `ragrounds data add` put under the home folder, and
+``cmedteb/NAME`` is a reranking set. The corpus of a set is in its folder, unless another corpus is named (an index
+built from the same documents). Any other benchmark whose questions name documents as their golds (OGCaReBench: the case
+report) is a set of queries too, over a named corpus: each question's text is searched for, its golds are relevant.
 
 In a **reranking set** each query brings its own pool of documents (CMedTEB, CMedQA; MAP@10): a file of JSON Lines
 ``{"query": text, "positive": [text, …], "negative": [text, …]}``, as MTEB has them (CARE's ``pos`` and ``neg`` too).
-The pools of all queries together are the corpus, so that a lexical retriever has statistics to go by; of what it finds,
-a query's own pool counts. Documents of the pool that it does not find stand last, all with one score: their order, that
-gives the answer away in the file, is never used."""
+The pools of all queries together are the corpus, so that a lexical retriever has term statistics. Only the documents of
+a query's own pool count. Documents of the pool that are not found are ranked last with equal scores: their order in the
+file, which would reveal the answer, is never used."""
 
 from __future__ import annotations
 
@@ -48,28 +47,28 @@ FAMILIES = ("beir", "r2med")
 
 @dataclass(frozen=True)
 class QuerySet:
-    """Queries, what is relevant to each, and the corpus they are asked of."""
+    """Queries, the relevant documents of each, and the corpus that is searched."""
 
     name: str
     queries: dict[str, str]
-    """Id → text, of the judged queries alone, in the file's order."""
+    """Query id → text, only of judged queries, in the file's order."""
     judgements: Judgements
     corpus: str
-    """As :func:`ragrounds.tools.retriever.open_searcher` takes it."""
+    """Spec of the corpus for :func:`ragrounds.tools.retriever.open_searcher`."""
     pools: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Of a reranking set: the documents that each query is asked about."""
+    """Query → pool of documents to rank. Empty unless this is a reranking set."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Of a reranking set: the documents' texts."""
+    """Document → text. Empty unless this is a reranking set."""
     guard: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Query → documents that it may not find, by the set's own ``guard.jsonl``."""
+    """Query → documents that it may not find, from the set's ``guard.jsonl``."""
 
 
 OGCAREBENCH = ("nDCG@10", "R@1", "R@3", "R@5", "R@10", "R@100", "R@1000", "MRR@5")
-"""What OGCaReBench's Table 5 has of the one source report, the measure that is compared first."""
+"""Measures of OGCaReBench's Table 5 for the source report of a question; the first one is compared."""
 
 
 def usual_measures(benchmark: str | None) -> tuple[str, ...]:
-    """What is measured on a benchmark when nothing else is asked for."""
+    """Return the measures that are computed on a benchmark by default."""
     if benchmark is not None and benchmark.startswith(("rerank:", "cmedteb/")):
         return MEASURES
     return OGCAREBENCH if benchmark is not None and re.match(r"ogcarebench\b", benchmark) else USUAL
@@ -77,13 +76,13 @@ def usual_measures(benchmark: str | None) -> tuple[str, ...]:
 
 def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None, home: Path | None = None) -> QuerySet:
     """Read ``beir:PATH`` or ``r2med:PATH``, or the registered copy of ``beir/NAME``, ``r2med/NAME``, ``cmedteb/NAME``.
-    Of another benchmark: the questions that name documents.
+    Any other benchmark gives the questions that name documents.
 
     Args:
-        benchmark: What is read.
-        split: Which judgements of a BEIR folder.
-        corpus: Another corpus than the folder's.
-        home: Holds registered copies; ``None``: as the settings say.
+        benchmark: reference of the set.
+        split: judgements of a BEIR folder to read.
+        corpus: corpus to use instead of the folder's.
+        home: folder of registered copies; ``None`` for the one in the settings.
 
     Raises:
         UserError: no such family, folder or copy, judged queries without a text, or questions without documents or
@@ -96,36 +95,38 @@ def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None,
             forms = [f"{name}{rest}" for name in FAMILIES for rest in (":PATH", "/NAME")]
             raise unknown("retrieval benchmark", benchmark, forms, "ragrounds retrieve --help")
         return _question_set(benchmark, corpus, home)
-    wanted = parse_reference(benchmark)
-    folder = located(wanted, home)
+    reference = parse_reference(benchmark)
+    folder = located(reference, home)
     if family == "cmedteb":
         return pool_set(folder, home)
     if not folder.is_dir():
         raise UserError(f"There is no folder {str(folder)!r}: expected a {family} set of queries.")
-    if wanted.reader.sets and (wanted.dataset or wanted.path is None):
-        (folder, *others) = [found for found, _ in wanted.reader.sets(Benchmark(folder, wanted.dataset))]
-        if others:
+    if reference.reader.sets and (reference.dataset or reference.path is None):
+        (folder, *other_folders) = [
+            set_folder for set_folder, _ in reference.reader.sets(Benchmark(folder, reference.dataset))
+        ]
+        if other_folders:
             raise UserError(f"{benchmark!r} has several sets of queries: name one of them, r2med/NAME.")
     if family == "beir":
-        texts, judged = _file(folder, "queries.jsonl"), _qrels(folder, str(wanted.parameters.get("split", split)))
+        texts, qrels = _file(folder, "queries.jsonl"), _qrels(folder, str(reference.parameters.get("split", split)))
     else:
-        texts, judged = _file(folder, "query.jsonl"), _file(folder, "qrels.jsonl")
-    judgements = read_judgements(judged)
-    known = {row.id: row.text for row, _ in passages(CorpusSource(folder.name, (texts,)))}
-    lost = [query for query in judgements if query not in known]
-    if lost:
+        texts, qrels = _file(folder, "query.jsonl"), _file(folder, "qrels.jsonl")
+    judgements = read_judgements(qrels)
+    text_by_query = {row.id: row.text for row, _ in passages(CorpusSource(folder.name, (texts,)))}
+    absent = [query for query in judgements if query not in text_by_query]
+    if absent:
         raise UserError(
-            f"{str(judged)!r} judges {len(lost)} queries that {texts.name} does not have, such as {lost[0]!r}: "
+            f"{str(qrels)!r} judges {len(absent)} queries that {texts.name} does not have, such as {absent[0]!r}: "
             "expected the queries and judgements of one set."
         )
-    queries = {query: text for query, text in known.items() if query in judgements}
+    queries = {query: text for query, text in text_by_query.items() if query in judgements}
     guard = read_guard(folder / GUARD_FILE) if (folder / GUARD_FILE).is_file() else {}
-    name = wanted.dataset or folder.resolve().name
+    name = reference.dataset or folder.resolve().name
     return QuerySet(name, queries, judgements, corpus or f"{family}:{folder}", guard=guard)
 
 
 def _question_set(name: str, corpus: str | None, home: Path) -> QuerySet:
-    """The questions of a benchmark that name documents, as queries over a corpus."""
+    """Return the questions of a benchmark that name documents, as queries over a corpus."""
     questions = load(name, home)
     judgements = {id: dict.fromkeys(gold.documents, 1) for id, gold in questions.golds.items() if gold.documents}
     if not judgements:
@@ -141,22 +142,24 @@ def _question_set(name: str, corpus: str | None, home: Path) -> QuerySet:
 
 
 def unknown_documents(judgements: Judgements, searcher: Searcher) -> list[str]:
-    """Relevant documents that the corpus does not hold: no retriever can find them. Empty where the searcher cannot
-    say."""
+    """Return relevant documents that the corpus does not contain, so that no retriever can find them.
+
+    The list is empty if the searcher cannot look up documents.
+    """
     if not isinstance(searcher, Library):
         return []
-    relevant = {document for judged in judgements.values() for document, grade in judged.items() if grade > 0}
+    relevant = {document for grades in judgements.values() for document, grade in grades.items() if grade > 0}
     return sorted(document for document in relevant if not searcher.document(document))
 
 
 def _qrels(folder: Path, split: str) -> Path:
-    found = {path.stem: path for path in sorted((folder / "qrels").glob("*.tsv"))}
-    if split not in found:
+    path_by_split = {path.stem: path for path in sorted((folder / "qrels").glob("*.tsv"))}
+    if split not in path_by_split:
         raise UserError(
-            f"{str(folder)!r} has no judgements qrels/{split}.tsv.{nearest(split, found)} "
-            f"Splits there: {', '.join(found) or 'none'}."
+            f"{str(folder)!r} has no judgements qrels/{split}.tsv.{nearest(split, path_by_split)} "
+            f"Splits there: {', '.join(path_by_split) or 'none'}."
         )
-    return found[split]
+    return path_by_split[split]
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -185,7 +188,7 @@ class _Pool(NamedTuple):
 
 
 def pool_set(path: Path, home: Path) -> QuerySet:
-    """Read a reranking set; its corpus is written under ``home/pools`` in BEIR's form.
+    """Read a reranking set, and write its corpus under ``home/pools`` in BEIR's form.
 
     Raises:
         UserError: no such file, a line that is not of the form, or a query without positives.
@@ -197,7 +200,7 @@ def pool_set(path: Path, home: Path) -> QuerySet:
     pools: dict[str, frozenset[str]] = {}
     for number, row in enumerate(rows, 1):
         query = f"q{number}"
-        positive, negative = _named(row.positive, texts), _named(row.negative, texts)
+        positive, negative = _ids_by_content(row.positive, texts), _ids_by_content(row.negative, texts)
         queries[query] = row.query
         judgements[query] = dict.fromkeys(positive, 1)
         pools[query] = frozenset(positive + negative)
@@ -205,6 +208,7 @@ def pool_set(path: Path, home: Path) -> QuerySet:
     folder = home / "pools" / hashlib.blake2b(lines, digest_size=8).hexdigest()
     if not (folder / "corpus.jsonl").is_file():
         folder.mkdir(parents=True, exist_ok=True)
+        # The file appears under its final name only when it is complete.
         part = folder / "corpus.part"
         part.write_bytes(lines)
         part.rename(folder / "corpus.jsonl")
@@ -214,18 +218,18 @@ def pool_set(path: Path, home: Path) -> QuerySet:
 def completed(
     run: Mapping[str, Iterable[tuple[str, float]]], pools: Mapping[str, frozenset[str]]
 ) -> dict[str, list[tuple[str, float]]]:
-    """A run with the documents of each pool that were not found put last, equally."""
-    whole: dict[str, list[tuple[str, float]]] = {}
+    """Return a run with the missing documents of each pool ranked last, with equal scores."""
+    completed_run: dict[str, list[tuple[str, float]]] = {}
     for query, pool in pools.items():
-        found = [(document, score) for document, score in run.get(query, ()) if document in pool]
-        lowest = min((score for _, score in found), default=0.0) - 1.0
-        held = {document for document, _ in found}
-        whole[query] = found + [(document, lowest) for document in sorted(pool - held)]
-    return whole
+        pool_hits = [(document, score) for document, score in run.get(query, ()) if document in pool]
+        lowest = min((score for _, score in pool_hits), default=0.0) - 1.0
+        found_ids = {document for document, _ in pool_hits}
+        completed_run[query] = pool_hits + [(document, lowest) for document in sorted(pool - found_ids)]
+    return completed_run
 
 
 def rerank_pools(label: str, scorer: PairScorer, asked: QuerySet) -> Retrieved:
-    """Put each query's pool into a cross-encoder's order."""
+    """Rank each query's pool by a cross-encoder."""
     run: dict[str, list[tuple[str, float]]] = {}
     seconds: dict[str, float] = {}
     for query, text in asked.queries.items():
@@ -251,11 +255,11 @@ def _read(path: Path) -> list[_Pool]:
     return rows
 
 
-def _named(documents: Iterable[str], texts: dict[str, str]) -> list[str]:
-    """Ids by content, so that a text that stands in many pools is one document."""
-    names = []
+def _ids_by_content(documents: Iterable[str], texts: dict[str, str]) -> list[str]:
+    """Return ids by content, so that a text in many pools is one document. Texts are added to `texts`."""
+    ids = []
     for text in documents:
-        name = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-        texts[name] = text
-        names.append(name)
-    return names
+        id = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        texts[id] = text
+        ids.append(id)
+    return ids

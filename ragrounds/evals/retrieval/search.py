@@ -1,6 +1,6 @@
-"""Searches for every query of a set, past a leak guard where one is asked for.
+"""Searches for every query of a set, optionally with a leak guard.
 
-`ragrounds retrieve` shows guarded and unguarded results side by side (:mod:`ragrounds.tools.leak_guard`)."""
+`ragrounds retrieve` shows guarded and unguarded results next to each other (:mod:`ragrounds.tools.leak_guard`)."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from ragrounds.tools.leak_guard import LeakGuard, read_guard
 from ragrounds.tools.search_notes import SEARCH_REQUESTS
 
 Keep = Callable[[str, Passage], bool]
-"""Whether a passage may be a result of the query with that id: the place for a leak guard."""
+"""Predicate that is True if a passage may be a result of the query with that id. A leak guard is one."""
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """What a retriever found, and how long it took."""
+    """Results of a retriever on a set of queries, with times."""
 
     retriever: str
     corpus: str
     run: dict[str, list[tuple[str, float]]]
     """Query → documents with scores, best first."""
     seconds: dict[str, float]
-    """Query → wall time of the search alone; of queries searched in one batch, their share of it."""
+    """Query → wall time of the search alone, in seconds; for queries of one batch, their share of it."""
     wall: float = 0.0
-    """Seconds of all searches together, side by side as they were made."""
+    """Wall time of all searches together, in seconds."""
     at_once: int = 1
-    """Searches that were made side by side."""
+    """Number of concurrent searches."""
     left_out: int = 0
-    """Results that the filter left out."""
+    """Number of results that the filter left out."""
     unknown: int = 0
-    """Relevant documents that the corpus does not hold."""
+    """Number of relevant documents that the corpus does not contain."""
     used: tuple[Used, ...] = ()
-    """What embedders on servers were sent for these searches."""
+    """Usage of embedders on servers, and search requests, of these searches."""
     size: int | None = None
-    """Bytes of the index on disk, where the retriever keeps one."""
+    """Bytes of the index on disk, if the retriever has one."""
 
     @property
     def scores(self) -> dict[str, dict[str, float]]:
-        """The run as the measures take it."""
+        """Query → document → score, the form that the measures take."""
         return {query: dict(documents) for query, documents in self.run.items()}
 
     @property
     def queries_per_second(self) -> float | None:
-        """With `at_once` side by side; ``None`` where nothing was searched."""
+        """Queries per second with `at_once` concurrent searches; ``None`` if nothing was searched."""
         return len(self.seconds) / self.wall if self.wall else None
 
     @property
@@ -66,9 +66,9 @@ class Retrieved:
 
 
 _DEEPER = 4
-"""By how much more passages are asked for, where they are of too few documents."""
+"""Factor by which more passages are requested if the passages are of too few documents."""
 BATCH = 64
-"""Queries that are searched at once by a searcher that takes batches."""
+"""Number of queries per batch, for a searcher that takes batches."""
 
 
 async def retrieve(
@@ -81,69 +81,73 @@ async def retrieve(
     progress: Callable[[int], None] | None = None,
     at_once: int | None = None,
 ) -> Retrieved:
-    """Search for every query; in place of those in `written` (by query id), for what stands there: a text that a model
-    wrote, or, by a dense retriever that can, the mean of several texts' vectors.
+    """Search for every query, or for its replacement in `written`.
 
-    Where the corpus is cut into chunks, a document's score is its best chunk's (MaxP, Dai and Callan 2019), and more
-    chunks are fetched until `k` documents are found or there are no more.
+    A replacement is a text that a model wrote or, for a dense retriever that supports it, the mean of several texts'
+    vectors.
+
+    If the corpus is cut into chunks, a document's score is that of its best chunk (MaxP, Dai and Callan 2019), and more
+    chunks are fetched until `k` documents are found or the chunks are exhausted.
 
     Args:
-        searcher: what is searched.
-        queries: id → text.
-        k: documents a query.
-        written: what stands in a query's place.
-        keep: whether a passage may be a result.
-        progress: is told how many queries are done.
-        at_once: searches side by side; ``None``: as many as this machine has cores.
+        searcher: the searcher.
+        queries: query id → text.
+        k: documents per query.
+        written: query id → replacement of the query.
+        keep: predicate that is True if a passage may be a result.
+        progress: called with the number of finished queries.
+        at_once: number of concurrent searches; ``None`` for the number of CPU cores.
     """
-    side_by_side = at_once or os.cpu_count() or 1
-    work = _Searches(searcher, k, keep)
+    concurrency = at_once or os.cpu_count() or 1
+    searches = _Searches(searcher, k, keep)
     plain = {query: text for query, text in queries.items() if query not in written}
     batched = isinstance(searcher, BatchSearcher)
-    left = iter(written.items() if batched else [(id, written.get(id) or Query(text)) for id, text in queries.items()])
+    single_queries = iter(
+        written.items() if batched else [(id, written.get(id) or Query(text)) for id, text in queries.items()]
+    )
     batches = iter(batched_items(plain, BATCH) if batched else ())
 
     async def _worker() -> None:
         for batch in batches:
-            await work.many(batch)
+            await searches.many(batch)
             if progress:
-                progress(len(work.run))
-        for query, wanted in left:
-            await work.one(query, wanted)
+                progress(len(searches.run))
+        for query, replacement in single_queries:
+            await searches.one(query, replacement)
             if progress:
-                progress(len(work.run))
+                progress(len(searches.run))
 
     with USED.collecting() as used, SEARCH_REQUESTS.collecting() as requests:
         began = time.perf_counter()
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(side_by_side, max(1, len(queries)))):
+                for _ in range(min(concurrency, max(1, len(queries)))):
                     group.create_task(_worker())
-        except BaseExceptionGroup as problems:
-            raise problems.exceptions[0] from None
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         wall = time.perf_counter() - began
     return Retrieved(
         searcher.spec,
         searcher.corpus,
-        {query: work.run[query] for query in queries},
-        {query: work.seconds[query] for query in queries},
+        {query: searches.run[query] for query in queries},
+        {query: searches.seconds[query] for query in queries},
         wall,
-        side_by_side,
-        work.left_out,
+        concurrency,
+        searches.left_out,
         used=(*used, *requests),
         size=getattr(searcher, "size", None),
     )
 
 
 def batched_items(items: Mapping[str, str], size: int) -> Iterator[list[tuple[str, str]]]:
-    """The items in lists of at most `size`."""
-    left = iter(items.items())
-    while batch := list(islice(left, size)):
+    """Yield the items in lists of at most `size`."""
+    remaining = iter(items.items())
+    while batch := list(islice(remaining, size)):
         yield batch
 
 
 class _Searches:
-    """Searches of one set: what they found, and how long they took."""
+    """Searches of one set, with results and times."""
 
     def __init__(self, searcher: Searcher, k: int, keep: Keep | None) -> None:
         self._searcher, self._k, self._keep = searcher, k, keep
@@ -152,51 +156,51 @@ class _Searches:
         self.left_out = 0
 
     async def one(self, query: str, wanted: Query, deeper: int = 1) -> None:
-        """Search for one query, `deeper` times as many passages as documents are wanted."""
+        """Search for one query, and request `deeper` times as many passages as documents."""
         began = time.perf_counter()
-        found, dropped = await _documents(self._searcher, query, wanted, self._k, self._keep, deeper)
-        self._done(query, found, dropped, time.perf_counter() - began)
+        results, dropped = await _documents(self._searcher, query, wanted, self._k, self._keep, deeper)
+        self._done(query, results, dropped, time.perf_counter() - began)
 
     async def many(self, batch: Sequence[tuple[str, str]]) -> None:
-        """Search for several queries at once; those that need more passages are searched again by themselves."""
+        """Search for several queries at once. Queries that need more passages are searched again one by one."""
         searcher = self._searcher
         if not isinstance(searcher, BatchSearcher):
             raise TypeError(f"{searcher.spec} takes no batches")
         began = time.perf_counter()
         answers = await searcher.search_many([text for _, text in batch], self._k)
         share = (time.perf_counter() - began) / len(batch)
-        for (query, text), found in zip(batch, answers, strict=True):
-            best, dropped = _best(query, found, self._keep)
-            if len(best) >= self._k or len(found) < self._k:
+        for (query, text), passages in zip(batch, answers, strict=True):
+            best, dropped = _best(query, passages, self._keep)
+            if len(best) >= self._k or len(passages) < self._k:
                 self._done(query, list(best.items())[: self._k], dropped, share)
             else:
                 await self.one(query, Query(text), deeper=_DEEPER)
 
-    def _done(self, query: str, found: list[tuple[str, float]], dropped: int, seconds: float) -> None:
-        self.run[query], self.seconds[query] = found, seconds
+    def _done(self, query: str, results: list[tuple[str, float]], dropped: int, seconds: float) -> None:
+        self.run[query], self.seconds[query] = results, seconds
         self.left_out += dropped
 
 
 async def _documents(
-    searcher: Searcher, query: str, wanted: Query, k: int, keep: Keep | None, deeper: int = 1
+    searcher: Searcher, query: str, replacement: Query, k: int, keep: Keep | None, deeper: int = 1
 ) -> tuple[list[tuple[str, float]], int]:
     depth = k * deeper
     while True:
-        if wanted.dense and isinstance(searcher, MeanSearcher):
-            found = await searcher.search_mean(wanted.dense, depth)
+        if replacement.dense and isinstance(searcher, MeanSearcher):
+            passages = await searcher.search_mean(replacement.dense, depth)
         else:
-            found = await searcher.search(wanted.text, depth)
-        best, dropped = _best(query, found, keep)
-        if len(best) >= k or len(found) < depth:
+            passages = await searcher.search(replacement.text, depth)
+        best, dropped = _best(query, passages, keep)
+        if len(best) >= k or len(passages) < depth:
             return list(best.items())[:k], dropped
         depth *= _DEEPER
 
 
-def _best(query: str, found: Sequence[Passage], keep: Keep | None) -> tuple[dict[str, float], int]:
-    """Each document's best score, best first, and how many passages the filter left out."""
+def _best(query: str, passages: Sequence[Passage], keep: Keep | None) -> tuple[dict[str, float], int]:
+    """Return each document's best score, best first, and how many passages the filter left out."""
     best: dict[str, float] = {}
     dropped = 0
-    for passage in found:
+    for passage in passages:
         if keep is not None and not keep(query, passage):
             dropped += 1
         elif passage.document not in best:
@@ -210,13 +214,13 @@ def leak_filter(
     near: float | None,
     own: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Keep | None:
-    """The filter for a set of queries; ``None`` where nothing is asked for.
+    """Return the filter for a set of queries, or ``None`` if no filter is requested.
 
     Args:
-        queries: Id → text.
-        path: A file of documents that a query may not find.
-        near: Share of a query's own wording at which a passage is left out.
-        own: The set's own guard, where no file is named: query → documents.
+        queries: query id → text.
+        path: file of documents that a query may not find.
+        near: share of a query's wording at which a passage is left out.
+        own: guard of the set (query → documents), used if `path` is not given.
 
     Raises:
         UserError: the file cannot be read, or names a query that is not in the set.

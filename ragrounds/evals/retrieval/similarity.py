@@ -1,8 +1,8 @@
-"""Sentence similarity: how well cosines of vectors follow graded pairs (CMedTEB's synonyms; Pearson's correlation).
+"""Sentence similarity: correlation of cosines with graded pairs (CMedTEB's synonyms; Pearson's correlation).
 
-Spearman's correlation, which MTEB's similarity tasks are ranked by, stands beside Pearson's. Both have percentile
-intervals of a bootstrap that draws clusters of pairs with replacement (Efron & Tibshirani 1993): pairs that share a
-sentence are not independent. Ranks are made anew in every resample, with midranks for ties."""
+Spearman's correlation, by which MTEB's similarity tasks are ranked, is reported next to Pearson's. Both have percentile
+intervals of a bootstrap that samples clusters of pairs with replacement (Efron & Tibshirani 1993): pairs that share a
+sentence are not independent. Ranks are computed again in every resample, with midranks for ties."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ MEASURES = ("Pearson", "Spearman")
 RESAMPLES = 10_000
 _AT_ONCE = 4_000_000
 _UNDEFINED = 0.05
-"""Share of resamples without spread from which there is no interval."""
+"""Share of resamples without spread from which no interval is reported."""
 
 
 class Correlation(msgspec.Struct, frozen=True, kw_only=True):
-    """One correlation with its 95 % interval; no interval where pairs are too few for a bootstrap, or too few
-    resamples have a correlation."""
+    """One correlation with its 95 % interval.
+
+    Bounds are ``None`` if there are too few pairs for a bootstrap, or if too few resamples have a correlation.
+    """
 
     value: float
     low: float | None
@@ -57,13 +59,13 @@ def correlations(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[dict[str, dict[str, Correlation]], list[CorrelationDifference]]:
-    """Correlate each of several rows of numbers with the wanted ones.
+    """Correlate several rows of numbers with the wanted numbers.
 
     Args:
-        given: name → one number a pair.
-        wanted: one number a pair, not all the same.
-        clusters: pairs with the same name are drawn together.
-        resamples: of the bootstrap.
+        given: name of a row → one number per pair.
+        wanted: one number per pair, not all equal.
+        clusters: cluster of each pair; pairs of one cluster are resampled together.
+        resamples: number of resamples of the bootstrap.
         seed: equal seeds give equal intervals.
 
     Returns:
@@ -72,43 +74,47 @@ def correlations(
     """
     y = np.asarray(wanted, dtype=np.float64)
     rows = {name: np.asarray(numbers, dtype=np.float64) for name, numbers in given.items()}
-    whole = np.ones((1, len(y)))
-    points = {(name, measure): float(_of(measure, x, y, whole)[0]) for name, x in rows.items() for measure in MEASURES}
-    drawn: dict[tuple[str, str], list[Floats]] = {key: [] for key in points}
+    full_sample = np.ones((1, len(y)))
+    points = {
+        (name, measure): float(_of(measure, x, y, full_sample)[0]) for name, x in rows.items() for measure in MEASURES
+    }
+    resampled_parts: dict[tuple[str, str], list[Floats]] = {key: [] for key in points}
     for counts in _counts(clusters, resamples, seed):
         for name, measure in points:
-            drawn[name, measure].append(_of(measure, rows[name], y, counts))
-    draws = {key: np.concatenate(parts) for key, parts in drawn.items()}
+            resampled_parts[name, measure].append(_of(measure, rows[name], y, counts))
+    draws = {key: np.concatenate(parts) for key, parts in resampled_parts.items()}
     enough = enough_clusters([""] * len(y), clusters)
-    found: dict[str, dict[str, Correlation]] = {name: {} for name in rows}
+    estimates: dict[str, dict[str, Correlation]] = {name: {} for name in rows}
     for (name, measure), value in points.items():
         if np.isfinite(value):
             low, high = _interval(draws[name, measure]) if enough else (None, None)
-            found[name][measure] = Correlation(value=value, low=low, high=high)
+            estimates[name][measure] = Correlation(value=value, low=low, high=high)
     differences = []
     for first, second in combinations(rows, 2):
         for measure in MEASURES:
-            apart = points[first, measure] - points[second, measure]
-            if np.isfinite(apart):
+            difference = points[first, measure] - points[second, measure]
+            if np.isfinite(difference):
                 low, high = _interval(draws[first, measure] - draws[second, measure]) if enough else (None, None)
                 differences.append(
                     CorrelationDifference(
-                        first=first, second=second, measure=measure, difference=apart, low=low, high=high
+                        first=first, second=second, measure=measure, difference=difference, low=low, high=high
                     )
                 )
-    return found, differences
+    return estimates, differences
 
 
 def _counts(clusters: Sequence[str], resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each pair is in each resample, some resamples at a time."""
-    places: dict[str, int] = {}
-    index = np.array([places.setdefault(name, len(places)) for name in clusters])
+    """Yield how often each pair is in each resample, (resamples, pairs), some resamples at a time."""
+    cluster_numbers: dict[str, int] = {}
+    index = np.array([cluster_numbers.setdefault(name, len(cluster_numbers)) for name in clusters])
     generator = np.random.default_rng(seed)
     at_once = max(1, _AT_ONCE // len(index))
     for start in range(0, resamples, at_once):
         size = min(at_once, resamples - start)
-        often = generator.multinomial(len(places), np.full(len(places), 1 / len(places)), size=size)
-        yield often[:, index].astype(np.float64)
+        multiplicities = generator.multinomial(
+            len(cluster_numbers), np.full(len(cluster_numbers), 1 / len(cluster_numbers)), size=size
+        )
+        yield multiplicities[:, index].astype(np.float64)
 
 
 def _of(measure: str, x: Floats, y: Floats, counts: Floats) -> Floats:
@@ -118,18 +124,18 @@ def _of(measure: str, x: Floats, y: Floats, counts: Floats) -> Floats:
 
 
 def _pearson(x: Floats, y: Floats, counts: Floats) -> Floats:
-    """Pearson's correlation with weights, a row a resample; NaN where one side has no spread."""
+    """Compute Pearson's correlation with weights, one row per resample; NaN if one side has no spread."""
     total = counts.sum(axis=1, keepdims=True)
     x = x - (counts * x).sum(axis=1, keepdims=True) / total
     y = y - (counts * y).sum(axis=1, keepdims=True) / total
     spread = (counts * x * x).sum(axis=1) * (counts * y * y).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        made: Floats = np.where(spread > 1e-24, (counts * x * y).sum(axis=1) / np.sqrt(spread), np.nan)
-    return made
+        correlation: Floats = np.where(spread > 1e-24, (counts * x * y).sum(axis=1) / np.sqrt(spread), np.nan)
+    return correlation
 
 
 def _midranks(values: Floats, counts: Floats) -> Floats:
-    """The rank of each value in each resample, equal values sharing the mean of theirs."""
+    """Return the rank of each value in each resample. Equal values share their mean rank."""
     _, inverse = np.unique(values, return_inverse=True)
     order: NDArray[Any] = np.argsort(inverse, kind="stable")
     starts = np.flatnonzero(np.diff(inverse[order], prepend=-1))
@@ -151,7 +157,7 @@ _FORM = "{sentence1, sentence2, score}, or {query, pos, neg}"
 
 
 class GradedPair(msgspec.Struct, frozen=True):
-    """Two sentences and how alike they are."""
+    """Two sentences and their graded similarity."""
 
     sentence1: str
     sentence2: str
@@ -168,8 +174,10 @@ class _Row(msgspec.Struct):
 
 
 def read_pairs(path: Path) -> list[GradedPair]:
-    """Read JSON Lines ``{"sentence1", "sentence2", "score"}``, as MTEB has them, or ``{"query", "pos", "neg"}``, as
-    CARE's samples are: the query with each text of `pos` has the score 1, with each of `neg` 0.
+    """Read graded pairs from JSON Lines.
+
+    Lines are ``{"sentence1", "sentence2", "score"}``, as in MTEB, or ``{"query", "pos", "neg"}``, as in CARE's samples:
+    the query with each text of `pos` has the score 1, with each of `neg` 0.
 
     Raises:
         UserError: no such file, a line that is not of the form, or fewer than three pairs.
@@ -190,21 +198,24 @@ def read_pairs(path: Path) -> list[GradedPair]:
 
 
 def cosines(pairs: list[GradedPair], embedder: Embedder) -> list[float]:
-    """The cosine of each pair, as 1 less half the squared distance of the vectors at length 1, which is MTEB's and
-    scikit-learn's way: equal vectors have a cosine of exactly 1, so that ties stay ties for Spearman's correlation.
-    Both sides are embedded as queries: neither is a document."""
-    found: list[float] = []
+    """Return the cosine of each pair.
+
+    It is 1 minus half the squared distance of the unit vectors, as in MTEB and scikit-learn. Equal vectors thus have a
+    cosine of exactly 1, so that ties stay ties for Spearman's correlation. Both sides are embedded as queries: neither
+    is a document.
+    """
+    similarities: list[float] = []
     for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
-        one = _unit(np.asarray(embedder.queries([pair.sentence1 for pair in batch])))
-        other = _unit(np.asarray(embedder.queries([pair.sentence2 for pair in batch])))
-        apart = one - other
-        found += (1 - np.einsum("ij,ij->i", apart, apart) / 2).tolist()
-    return found
+        first = _unit(np.asarray(embedder.queries([pair.sentence1 for pair in batch])))
+        second = _unit(np.asarray(embedder.queries([pair.sentence2 for pair in batch])))
+        gap = first - second
+        similarities += (1 - np.einsum("ij,ij->i", gap, gap) / 2).tolist()
+    return similarities
 
 
 def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """Vectors at length 1; those of length 0 stay as they are."""
+    """Scale vectors to length 1; those of length 0 stay as they are."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
     return vectors / np.where(lengths > 0, lengths, 1)
 
@@ -213,35 +224,35 @@ def score_similarity(
     path: Path, specs: list[str], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[list[dict[str, Any]], list[CorrelationDifference]]:
     """Score embedding models on a file of pairs, and compare them two by two. Pairs with the same first sentence are
-    drawn together.
+    resampled together.
 
     Raises:
         UserError: the file cannot be read, a retriever has no vectors or is named twice, or all its cosines are equal.
     """
     pairs = read_pairs(path)
-    given: dict[str, list[float]] = {}
+    cosines_by_spec: dict[str, list[float]] = {}
     for text in specs:
-        named = named_embedder(text)
-        if named.spec in given:
-            raise UserError(f"{named.spec!r} is given twice.")
-        given[named.spec] = cosines(pairs, named.embedder)
-    found, differences = correlations(
-        given,
+        embedder_entry = named_embedder(text)
+        if embedder_entry.spec in cosines_by_spec:
+            raise UserError(f"{embedder_entry.spec!r} is given twice.")
+        cosines_by_spec[embedder_entry.spec] = cosines(pairs, embedder_entry.embedder)
+    estimates, differences = correlations(
+        cosines_by_spec,
         [pair.score for pair in pairs],
         [pair.sentence1 for pair in pairs],
         resamples=resamples,
         seed=seed,
     )
-    for spec, measures in found.items():
+    for spec, measures in estimates.items():
         if not measures:
             raise UserError(f"{spec!r} has no correlation: its vectors give every pair the same cosine.")
     entries: list[dict[str, Any]] = [
         {
             "retriever": spec,
-            **{measure: each.value for measure, each in measures.items()},
-            **{f"{measure}_interval": [each.low, each.high] for measure, each in measures.items()},
+            **{measure: estimate.value for measure, estimate in measures.items()},
+            **{f"{measure}_interval": [estimate.low, estimate.high] for measure, estimate in measures.items()},
             "pairs": len(pairs),
         }
-        for spec, measures in found.items()
+        for spec, measures in estimates.items()
     ]
     return entries, differences

@@ -44,7 +44,7 @@ def read_run(path: Path) -> dict[str, dict[str, float]]:
 
 
 def read_tag(path: Path) -> str:
-    """The tag of a TREC run, by which its maker names the system; empty: it has none.
+    """Return the tag of a TREC run, which names the system; empty if the run has none.
 
     Raises:
         UserError: no such file.
@@ -55,7 +55,7 @@ def read_tag(path: Path) -> str:
 
 
 def write_run(path: Path, run: Mapping[str, Sequence[tuple[str, float]]], tag: str) -> None:
-    """Write a run; the documents of each query stand best first.
+    """Write a run. The documents of each query are ordered best first.
 
     Raises:
         UserError: an id with a blank in it, which the format cannot carry.
@@ -88,9 +88,11 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
         value = _number(path, number, grade)
         if not value.is_integer():
             raise _wrong(path, number, f"the grade {grade!r} is not a whole number")
-        before = judgements.setdefault(query, {}).setdefault(document, int(value))
-        if before != value:
-            raise _wrong(path, number, f"document {document!r} is judged {before} and {int(value)} for query {query!r}")
+        earlier = judgements.setdefault(query, {}).setdefault(document, int(value))
+        if earlier != value:
+            raise _wrong(
+                path, number, f"document {document!r} is judged {earlier} and {int(value)} for query {query!r}"
+            )
     if not judgements:
         raise UserError(f"The judgements {str(path)!r} are empty: expected lines `query 0 document grade`.")
     return judgements
@@ -99,6 +101,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
 def _columns(path: Path, number: int, line: str) -> tuple[str, str, str] | None:
     fields = line.split("\t") if line.count("\t") == 2 else line.split()
     if len(fields) == 3:
+        # A heading has no digit in its third column.
         if number == 1 and not any(letter.isdigit() for letter in fields[2]):
             return None  # BEIR's heading
         return fields[0], fields[1], fields[2]

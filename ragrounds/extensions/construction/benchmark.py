@@ -1,8 +1,8 @@
-"""From what a pipeline kept to the files of its benchmark: a function a pipeline, and what they share.
+"""Files of benchmarks, made from the items that a pipeline kept: one function per pipeline, and shared helpers.
 
-It is a file apart from the graphs, whose source is a part of every run's fingerprint: another form of the files asks no
-model again, and neither do other thresholds. Whatever models graded stands in ``grades.jsonl``, also where nothing
-qualifies, because it was paid for.
+This file is separate from the graphs, whose source is a part of every run's fingerprint: a change of the files' form or
+of thresholds thus repeats no model call. All grades of models are in ``grades.jsonl``, even if nothing qualifies,
+because they were paid for.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RETRIEVE = "ragrounds retrieve --benchmark {family}:{{out}} --retriever bm25"
 
 
 class SetSettings(Struct, frozen=True, kw_only=True):
-    """What a benchmark of retrieval is made by."""
+    """Settings of a retrieval benchmark."""
 
     name: str
     license: str
@@ -69,7 +69,7 @@ class SetSettings(Struct, frozen=True, kw_only=True):
     expert: ExpertReview
 
     def card(self, family: str, title: str, size: int, note: str) -> Card:
-        """Its card."""
+        """Return the benchmark's card."""
         return Card(
             name=f"{family}/{self.name}",
             title=f"{self.name}: {title}",
@@ -86,15 +86,15 @@ class SetSettings(Struct, frozen=True, kw_only=True):
     def experts(
         self, labels: Sequence[FinalLabel], queries: Mapping[str, str], corpus: Corpus
     ) -> tuple[dict[str, Lines], JsonObject, list[str]]:
-        """The sheet with a sample of the labels; or, where it is read back, how far the experts agree, as a figure and
-        a note.
+        """Return the sheet with a sample of the labels, or the experts' agreement as a figure and a note if it was
+        filled in.
 
         Raises:
             UserError: a sheet that cannot be read, or is not of these labels.
         """
 
         def texts(ids: Iterable[str]) -> dict[str, str]:
-            """Of documents."""
+            """Return the texts of documents."""
             return {id: titled(passage) for id, passage in corpus.some(set(ids)).items()}
 
         sheet, agreed = reviewed(self.expert, labels, queries, texts, self.item_set.seed)
@@ -102,7 +102,7 @@ class SetSettings(Struct, frozen=True, kw_only=True):
 
 
 class JudgedItem(Struct, frozen=True, kw_only=True):
-    """A query with its judgements, every grade behind them, and the parts of it that have none."""
+    """A query with its judgements, all grades behind them, and its parts without a grade."""
 
     query: JudgedQuery
     rows: list[JsonObject]
@@ -110,27 +110,30 @@ class JudgedItem(Struct, frozen=True, kw_only=True):
 
 
 def _judged_product(
-    judged: Sequence[JudgedItem],
+    items: Sequence[JudgedItem],
     corpus: Corpus,
     settings: SetSettings,
     *,
     family: str,
     title: str,
     built_by: str,
-    bare: str,
+    drop_reason: str,
     form: Callable[[Sequence[JudgedQuery], Corpus], dict[str, Lines]],
     figures: JsonObject,
     notes: Sequence[str],
     following: Sequence[str],
 ) -> Product:
-    """Queries with a positive, and the corpus without what is ambiguous. `bare`: why others are dropped."""
-    queries = refined([one.query for one in judged if one.query.positives])
-    dropped = [fault for one in judged for fault in one.faults]
-    for one in judged:
-        if not one.query.positives:
-            counts = Counter(row["fate"] for row in one.rows)
+    """Return the product of queries with a positive, and of the corpus without ambiguous documents.
+
+    `drop_reason` is the reason why queries without a positive are dropped.
+    """
+    queries = refined([judged_item.query for judged_item in items if judged_item.query.positives])
+    dropped = [drop for judged_item in items for drop in judged_item.faults]
+    for judged_item in items:
+        if not judged_item.query.positives:
+            counts = Counter(row["fate"] for row in judged_item.rows)
             detail = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
-            dropped.append(Dropped(id=one.query.id, stage=VERIFY, reason=bare, detail=detail))
+            dropped.append(Dropped(id=judged_item.query.id, stage=VERIFY, reason=drop_reason, detail=detail))
     files: dict[str, Lines] = {}
     if queries:
         labels = [
@@ -139,9 +142,9 @@ def _judged_product(
             for relevant, ids in ((True, query.positives), (False, query.negatives))
             for id in ids
         ]
-        sheet, agreed, said = settings.experts(labels, {query.id: query.text for query in queries}, corpus)
-        files, figures, notes = {**form(queries, corpus), **sheet}, {**figures, **agreed}, [*notes, *said]
-    if rows := [row for one in judged for row in one.rows]:
+        sheet, agreed, sheet_notes = settings.experts(labels, {query.id: query.text for query in queries}, corpus)
+        files, figures, notes = {**form(queries, corpus), **sheet}, {**figures, **agreed}, [*notes, *sheet_notes]
+    if rows := [row for judged_item in items for row in judged_item.rows]:
         files[GRADES] = json_lines(rows)
     return Product(
         benchmark=settings.card(family, title, len(queries), f"Built by {built_by}; card.json says how."),
@@ -157,48 +160,50 @@ def _judged_product(
 def mining_product(
     results: Sequence[ItemResult], corpus: Corpus, settings: SetSettings, thresholds: GradeThresholds
 ) -> Product:
-    """The benchmark of `relevance-mining`, in R2MED's form: questions with a verified positive.
+    """Return the benchmark of `relevance-mining`, in R2MED's form: questions with a verified positive.
 
     Raises:
         UserError: the experts' sheet cannot be read.
     """
-    through = kept_results(results)
-    names = query_ids([result.question.id for result in through])
-    judged = []
-    for result in through:
+    kept_items = kept_results(results)
+    names = query_ids([result.question.id for result in kept_items])
+    items = []
+    for result in kept_items:
         name, product = names[result.question.id], result.product
         grades: list[JsonObject] = product["grades"]
         rows = [
             {
                 "query": name,
                 "reasoning": product["reasoning"],
-                "document": each["id"],
-                "fate": fate_of_document(each, thresholds),
-                **each,
+                "document": grade["id"],
+                "fate": fate_of_document(grade, thresholds),
+                **grade,
             }
-            for each in grades
+            for grade in grades
         ]
         query = by_fate(result.question, name, rows, product["query"], product["answer"])
-        faults = [_fault(name, "grade", each, f"{each['id']}: {each['fault']}") for each in grades if "fault" in each]
-        judged.append(JudgedItem(query=query, rows=rows, faults=faults))
-    fates = Counter(row["fate"] for one in judged for row in one.rows)
+        faults = [
+            _fault(name, "grade", grade, f"{grade['id']}: {grade['fault']}") for grade in grades if "fault" in grade
+        ]
+        items.append(JudgedItem(query=query, rows=rows, faults=faults))
+    fates = Counter(row["fate"] for judged_item in items for row in judged_item.rows)
     counts = {
         "graded": fates.total(),
         **{name: fates[name] for name in ("positive", "negative", "dropped", "ungraded")},
     }
-    why = reason_counts(fault.reason for one in judged for fault in one.faults)
+    reasons_text = reason_counts(fault.reason for judged_item in items for fault in judged_item.faults)
     note = (
         f"{counts['graded']:,} documents were graded: {counts['positive']:,} positive, {counts['negative']:,} "
-        f"negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} without a grade{why}."
+        f"negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} without a grade{reasons_text}."
     )
     return _judged_product(
-        judged,
+        items,
         corpus,
         settings,
         family="r2med",
         title="retrieval mined by relevance",
         built_by="relevance-mining (R2MED's construction)",
-        bare="no verified positive",
+        drop_reason="no verified positive",
         form=judged_r2med,
         figures={"documents": counts},
         notes=[note],
@@ -209,18 +214,19 @@ def mining_product(
 def consensus_product(
     results: Sequence[ItemResult], corpus: Corpus, settings: SetSettings, models: tuple[str, ...], relevant: str
 ) -> Product:
-    """The benchmark of `consensus-labels`: a BEIR folder, a reranking and a similarity set, of queries with a positive
-    by consensus of `models`. `relevant`: the grades that are.
+    """Return the benchmark of `consensus-labels`: a BEIR folder, a reranking and a similarity set.
+
+    It has the queries with a positive by consensus of `models`. `relevant` are the grades that count as relevant.
 
     Raises:
         UserError: the experts' sheet cannot be read.
     """
-    through = kept_results(results)
-    names = query_ids([result.question.id for result in through])
-    judged, pairs = list[JudgedItem](), list[LabelledPair]()
-    for result in through:
+    kept_items = kept_results(results)
+    names = query_ids([result.question.id for result in kept_items])
+    items, pairs = list[JudgedItem](), list[LabelledPair]()
+    for result in kept_items:
         name, labels = names[result.question.id], result.product["labels"]
-        own = [LabelledPair(query=name, document=id, grades=tuple(grades)) for id, grades in labels.items()]
+        own_pairs = [LabelledPair(query=name, document=id, grades=tuple(grades)) for id, grades in labels.items()]
         rows: list[JsonObject] = [
             {
                 "query": name,
@@ -229,77 +235,79 @@ def consensus_product(
                 "grades": pair.grades,
                 "similarity": pair.similarity,
             }
-            for pair in own
+            for pair in own_pairs
         ]
         faults = [
-            _fault(name, "label", each, f"labeller {each['labeller']}, {each['passages']} passages: {each['detail']}")
-            for each in result.product["faults"]
+            _fault(
+                name, "label", fault, f"labeller {fault['labeller']}, {fault['passages']} passages: {fault['detail']}"
+            )
+            for fault in result.product["faults"]
         ]
         query = by_fate(result.question, name, rows, result.question.text)
-        judged.append(JudgedItem(query=query, rows=rows, faults=faults))
-        pairs += own
-    found = consensus(models, pairs, relevant)
-    asked = {one.query.id: one.query.text for one in judged}
+        items.append(JudgedItem(query=query, rows=rows, faults=faults))
+        pairs += own_pairs
+    agreement = consensus(models, pairs, relevant)
+    query_texts = {judged_item.query.id: judged_item.query.text for judged_item in items}
 
     def form(queries: Sequence[JudgedQuery], corpus: Corpus) -> dict[str, Lines]:
-        """The sets of the same labels; similarity from the pairs that all models put into one class."""
-        rows = [row for one in judged for row in one.rows if row["fate"] in ("positive", "negative")]
+        """Return the files of the sets. The similarity set has the pairs that all models put into one class."""
+        rows = [row for judged_item in items for row in judged_item.rows if row["fate"] in ("positive", "negative")]
         texts = {id: titled(passage) for id, passage in corpus.some({row["document"] for row in rows}).items()}
-        alike = [
-            {"sentence1": asked[row["query"]], "sentence2": texts[row["document"]], "score": row["similarity"]}
+        graded_pairs = [
+            {"sentence1": query_texts[row["query"]], "sentence2": texts[row["document"]], "score": row["similarity"]}
             for row in rows
         ]
         files: dict[str, Lines] = {"sets/rerank.jsonl": rerank_lines(queries, texts)}
-        if len(alike) > 2 and len({pair["score"] for pair in alike}) > 1:  # a correlation can be had of it
-            files["sets/sts.jsonl"] = json_lines(alike)
+        if len(graded_pairs) > 2 and len({pair["score"] for pair in graded_pairs}) > 1:  # a correlation is defined
+            files["sets/sts.jsonl"] = json_lines(graded_pairs)
         return judged_beir(queries, corpus) | files
 
     return _judged_product(
-        judged,
+        items,
         corpus,
         settings,
         family="beir",
         title="retrieval labelled by consensus",
         built_by="consensus-labels (CMedTEB's construction)",
-        bare="no passage that all models find relevant",
+        drop_reason="no passage that all models find relevant",
         form=form,
-        figures={"consensus": found},
-        notes=[_consensus_note(found)],
+        figures={"consensus": agreement},
+        notes=[_consensus_note(agreement)],
         following=["ragrounds retrieve --benchmark rerank:{out}/sets/rerank.jsonl --retriever bm25"],
     )
 
 
-def _consensus_note(found: Consensus) -> str:
-    counts = found.counts
+def _consensus_note(agreement: Consensus) -> str:
+    counts = agreement.counts
     kappas = [
-        f"{'not defined' if kappa is None else f'{kappa:.3f}'} {of}"
-        for kappa, of in ((found.kappa, "of the grades"), (found.kappa_relevant, "of relevant or not"))
+        f"{'not defined' if kappa is None else f'{kappa:.3f}'} {scope}"
+        for kappa, scope in ((agreement.kappa, "of the grades"), (agreement.kappa_relevant, "of relevant or not"))
     ]
     return (
-        f"{found.pairs:,} pairs were labelled by {len(found.models)} models: {counts['positive']:,} relevant and "
-        f"{counts['negative']:,} not by all of them, {counts['dropped']:,} in dispute and left out, "
+        f"{agreement.pairs:,} pairs were labelled by {len(agreement.models)} models: {counts['positive']:,} relevant "
+        f"and {counts['negative']:,} not by all of them, {counts['dropped']:,} in dispute and left out, "
         f"{counts['unlabelled']:,} without a label of each. Fleiss' kappa {' and '.join(kappas)}."
     )
 
 
 def _fault(id: str, stage: str, fault: Mapping[str, str], detail: str) -> Dropped:
-    """A part of an item that has no grade; the item continues."""
+    """Return the record of a part of an item that has no grade; the item continues."""
     return Dropped(id=id, stage=stage, reason=fault.get("reason", MALFORMED), detail=detail)
 
 
 def missing_product(
     results: Sequence[ItemResult], asked: QuerySet, corpus: Corpus, settings: SetSettings, depth: int, relevant: str
 ) -> Product:
-    """The figures of `false-negatives`, and the benchmark with the labels that it missed.
+    """Return the figures of `false-negatives`, and the benchmark with the labels that it missed.
 
-    ``qrels/test.tsv`` holds the benchmark's judgements and, at grade 1, every false negative that was found;
-    ``qrels/original.tsv`` the judgements alone, of the same queries. Nothing is taken away: labels that the grades
-    contradict stand in ``grades.jsonl``.
+    ``qrels/test.tsv`` has the benchmark's judgements and, at grade 1, every false negative that was found;
+    ``qrels/original.tsv`` has only the judgements of the same queries. No label is removed: labels that the grades
+    contradict are in ``grades.jsonl``.
 
     Raises:
         UserError: an experts' sheet that cannot be read, or is not of these grades.
     """
-    through = kept_results(results)
+    kept_items = kept_results(results)
     queries = [
         GradedQuery(
             query=result.question.id,
@@ -308,40 +316,42 @@ def missing_product(
             grades=dict(result.product["grades"]),
             labelled=frozenset(result.gold.documents),
         )
-        for result in through
+        for result in kept_items
     ]
-    lost = [one.outcome.reason if one.outcome else one.status for one in results if one.status != "kept"]
+    lost_reasons = [
+        result.outcome.reason if result.outcome else result.status for result in results if result.status != "kept"
+    ]
     figures: JsonObject = {}
     notes = ["There are no figures: no query has a grade."]
     if any(any(query.grades.values()) for query in queries):
-        found = estimate_missing(queries, relevant, depth=depth, lost=lost, seed=settings.item_set.seed)
-        figures = {"missing": msgspec.to_builtins(found), "relevant": relevant}
-        notes = _said(found, settings.item_set.passed)
-    missed = {
+        missing = estimate_missing(queries, relevant, depth=depth, lost=lost_reasons, seed=settings.item_set.seed)
+        figures = {"missing": msgspec.to_builtins(missing), "relevant": relevant}
+        notes = _said(missing, settings.item_set.passed)
+    missing_ids = {
         query.query: [
             id for id in query.candidates if id not in query.labelled and (query.grades.get(id) or "-") in relevant
         ]
         for query in queries
     }
     # A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %).
-    labels = [FinalLabel(query=query, document=id, relevant=True) for query, ids in missed.items() for id in ids]
-    sheet, agreed, said = settings.experts(labels, asked.queries, corpus)
+    labels = [FinalLabel(query=query, document=id, relevant=True) for query, ids in missing_ids.items() for id in ids]
+    sheet, agreed, sheet_notes = settings.experts(labels, asked.queries, corpus)
     faults = [
-        _fault(result.question.id, "grade", each, f"{each['passages']} documents: {each['detail']}")
-        for result in through
-        for each in result.product["faults"]
+        _fault(result.question.id, "grade", fault, f"{fault['passages']} documents: {fault['detail']}")
+        for result in kept_items
+        for fault in result.product["faults"]
     ]
-    bare = [
+    without_grade = [
         Dropped(id=query.query, stage="grade", reason=NO_GRADE) for query in queries if not any(query.grades.values())
     ]
     files: dict[str, Lines] = {}
     if queries:
-        judged = {query.query: dict(asked.judgements[query.query]) for query in queries}
-        mended = {id: {**old, **dict.fromkeys(missed[id], 1)} for id, old in judged.items()}
-        documents = ((each.document, each.title, each.text) for each in corpus)
+        judgements = {query.query: dict(asked.judgements[query.query]) for query in queries}
+        completed = {id: {**grades, **dict.fromkeys(missing_ids[id], 1)} for id, grades in judgements.items()}
+        documents = ((passage.document, passage.title, passage.text) for passage in corpus)
         files = {
-            **beir_files(documents, {id: asked.queries[id] for id in judged}, mended),
-            "qrels/original.tsv": qrels_lines(judged),
+            **beir_files(documents, {id: asked.queries[id] for id in judgements}, completed),
+            "qrels/original.tsv": qrels_lines(judgements),
             GRADES: json_lines(row for query in queries for row in _graded_rows(query, relevant)),
         }
     return Product(
@@ -352,9 +362,9 @@ def missing_product(
             "The added labels come from one retriever's results: they favour this retriever.",
         ),
         files=files | sheet,
-        dropped=(*faults, *bare),
+        dropped=(*faults, *without_grade),
         figures=figures | agreed,
-        notes=(*notes, *said),
+        notes=(*notes, *sheet_notes),
         following=(
             "ragrounds retrieve --benchmark beir:{out} --split original --retriever bm25",
             RETRIEVE.format(family="beir"),
@@ -367,35 +377,35 @@ def _graded_rows(query: GradedQuery, relevant: str) -> Iterable[JsonObject]:
     for rank, document in enumerate(query.candidates, 1):
         if document in query.grades:
             grade, labelled = query.grades[document], document in query.labelled
-            right = None if grade is None else grade in relevant
+            is_relevant = None if grade is None else grade in relevant
             yield {
                 "query": query.query,
                 "document": document,
                 "rank": rank,
                 "grade": grade,
-                "relevant": right,
+                "relevant": is_relevant,
                 "labelled": labelled,
-                "false_negative": None if right is None else right and not labelled,
-                "false_positive": None if right is None else labelled and not right,
+                "false_negative": None if is_relevant is None else is_relevant and not labelled,
+                "false_positive": None if is_relevant is None else labelled and not is_relevant,
             }
 
 
-def _said(found: MissingLabels, queries: int) -> list[str]:
-    """The figures in words."""
-    lost = found.false_negatives
-    said = [
-        f"Per query, among the {found.depth} documents found: {_figure(found.labelled)} labelled as relevant, "
-        f"{_figure(found.relevant)} relevant by the grades; {_figure(found.false_positives)} false positives, "
-        f"{_figure(lost)} false negatives (95 % intervals over {found.queries:,} queries).",
-        f"Over the benchmark's {queries:,} queries that is {lost.value * queries:,.0f} missing labels "
-        f"({_ends(lost, queries, 0)}), deeper ones not counted.",
+def _said(missing: MissingLabels, queries: int) -> list[str]:
+    """Return the figures as sentences."""
+    false_negatives = missing.false_negatives
+    notes = [
+        f"Per query, among the {missing.depth} documents found: {_figure(missing.labelled)} labelled as relevant, "
+        f"{_figure(missing.relevant)} relevant by the grades; {_figure(missing.false_positives)} false positives, "
+        f"{_figure(false_negatives)} false negatives (95 % intervals over {missing.queries:,} queries).",
+        f"Over the benchmark's {queries:,} queries that is {false_negatives.value * queries:,.0f} missing labels "
+        f"({_ends(false_negatives, queries, 0)}), deeper ones not counted.",
     ]
-    if found.unreadable:
-        said.append(f"{found.unreadable:,} pairs have no grade; they are in no figure, and rejected.jsonl says why.")
-    if found.left_out:
-        why = ", ".join(f"{count:,} {reason}" for reason, count in found.left_out_why.items())
-        said.append(f"{found.left_out:,} queries are in no figure ({why}).")
-    return said
+    if missing.unreadable:
+        notes.append(f"{missing.unreadable:,} pairs have no grade; they are in no figure, and rejected.jsonl says why.")
+    if missing.left_out:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in missing.left_out_why.items())
+        notes.append(f"{missing.left_out:,} queries are in no figure ({reasons}).")
+    return notes
 
 
 def _figure(estimate: Estimate) -> str:
@@ -426,22 +436,22 @@ Leave the cell empty where you cannot judge. Comments are for the authors; they 
 
 
 class ExpertRating(Struct, frozen=True, kw_only=True):
-    """What experts are asked, or have said, of questions (OGCaReBench, Section 3.1, step 4)."""
+    """Request to experts for ratings of questions, or their ratings (OGCaReBench, Section 3.1, step 4)."""
 
     sheet: Path | None = None
-    """The sheet that was filled in."""
+    """Filled-in sheet."""
     raters: int = 1
     least: int = 4
-    """A pair is kept where every rating that it has is at least this."""
+    """Smallest rating of a pair that is kept. All its ratings must be at least this."""
 
     def fault(self, ratings: Sequence[str | None] | None) -> tuple[str, str]:
-        """Why a pair is dropped, and the case itself; empty texts: it is kept."""
+        """Return the reason why a pair is dropped, and the details; empty texts if it is kept."""
         if ratings is None:
             return NOT_RATED, "it is not in the sheet, or its texts differ"
-        given = [int(rating) for rating in ratings if rating is not None]
-        if not given:
+        numbers = [int(rating) for rating in ratings if rating is not None]
+        if not numbers:
             return NOT_RATED, "its cells are empty"
-        return ("", "") if min(given) >= self.least else (f"rated below {self.least}", ", ".join(map(str, given)))
+        return ("", "") if min(numbers) >= self.least else (f"rated below {self.least}", ", ".join(map(str, numbers)))
 
 
 def case_product(
@@ -455,17 +465,17 @@ def case_product(
     filters: ReportFilters,
     checks_itself: bool,
 ) -> Product:
-    """The benchmark of `case-questions`: OGCaReBench's form, its store of reports, and a sheet for experts.
+    """Return the benchmark of `case-questions`: OGCaReBench's form, its store of reports, and a sheet for experts.
 
     Args:
-        results: of the reports.
-        item_set: the reports that were drawn.
-        reports: all of them.
-        out: the folder, where earlier sheets may stand.
-        rating: what experts are asked, or have said.
-        license: of the sources.
-        filters: what the intake went by, for the card.
-        checks_itself: whether the model that checks the rewritten questions is the one that wrote them.
+        results: results of the reports.
+        item_set: the sampled reports.
+        reports: all reports.
+        out: the folder, which may contain earlier sheets.
+        rating: request to the experts, or their ratings.
+        license: licence of the sources.
+        filters: filters of the intake, for the card.
+        checks_itself: True if the model that checks the rewritten questions also wrote them.
 
     Raises:
         UserError: the sheet of ratings is broken, or is of other questions.
@@ -474,28 +484,28 @@ def case_product(
     rows = {pair.question.id: (str(pair.product["question"]), str(pair.product["answer"])) for pair in pairs}
     figures: JsonObject = {"filters": msgspec.to_builtins(filters)}
     if rating.sheet is not None:
-        texts = {id: dict(zip(_SHOWN, cells, strict=True)) for id, cells in rows.items()}
+        texts = {id: dict(zip(_SHEET_COLUMNS, cells, strict=True)) for id, cells in rows.items()}
         ratings = read_ratings(rating.sheet, texts, SCALE, texts=texts)
         for pair in pairs:
             reason, detail = rating.fault(ratings.items.get(pair.question.id))
             if reason:
                 dropped.append(Dropped(id=pair.question.id, stage=EXPERTS, reason=reason, detail=detail))
-        left_out = {one.id for one in dropped}
+        left_out = {drop.id for drop in dropped}
         pairs = [pair for pair in pairs if pair.question.id not in left_out]
-        figures |= _rated(ratings, rating.least)
+        figures |= _rating_figures(ratings, rating.least)
     notes, files = list[str](), dict[str, Lines]()
     if checks_itself:
         notes.append("The rewritten questions were checked by the model that wrote them: --checker sets another.")
     if pairs:
-        numbered = {str(number): pair for number, pair in enumerate(pairs, 1)}
-        judged = {number: {pair.gold.documents[0]: 1} for number, pair in numbered.items()}
-        queries = {number: str(pair.product["question"]) for number, pair in numbered.items()}
+        pair_by_number = {str(number): pair for number, pair in enumerate(pairs, 1)}
+        judgements = {number: {pair.gold.documents[0]: 1} for number, pair in pair_by_number.items()}
+        queries = {number: str(pair.product["question"]) for number, pair in pair_by_number.items()}
         files = {
             "ogcarebench.jsonl": json_lines(_row(pair) for pair in pairs),
-            **beir_files(store_of(reports), queries, judged),
+            **beir_files(store_of(reports), queries, judgements),
         }
         if rating.sheet is None:
-            sheet = sheet_files(out, sheet_lines(_SHOWN, rows, rating.raters), INSTRUCTIONS)
+            sheet = sheet_files(out, sheet_lines(_SHEET_COLUMNS, rows, rating.raters), INSTRUCTIONS)
             files |= sheet
             notes.append(f"No expert has rated these {len(pairs):,} pairs yet: use {next(iter(sheet))}.")
     languages = {pair.question.language for pair in pairs}
@@ -527,12 +537,16 @@ def case_product(
     )
 
 
-_SHOWN = ("question", "answer")
-"""Columns of the sheet."""
+_SHEET_COLUMNS = ("question", "answer")
+"""Columns of the sheet that show a pair."""
 
 
-def _rated(ratings: SheetRatings, least: int) -> JsonObject:
-    return {"raters": len(ratings.raters), "rated": sum(any(given) for given in ratings.items.values()), "least": least}
+def _rating_figures(ratings: SheetRatings, least: int) -> JsonObject:
+    return {
+        "raters": len(ratings.raters),
+        "rated": sum(any(item_ratings) for item_ratings in ratings.items.values()),
+        "least": least,
+    }
 
 
 def _row(pair: ItemResult) -> JsonObject:

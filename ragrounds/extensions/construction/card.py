@@ -1,4 +1,4 @@
-"""How a benchmark was made: ``card.json``, with what every stage kept and dropped."""
+"""Card of a built benchmark, ``card.json``: its provenance, with the numbers that every stage kept and dropped."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
 
 
 class Provenance(Struct, frozen=True, kw_only=True):
-    """Everything that the result depends on, and what came of each stage."""
+    """Everything that a built benchmark depends on, and the results of each stage."""
 
     pipeline: str
     source: str
-    """The paper that it follows."""
+    """Paper that the pipeline follows."""
     ragrounds: str
     run: str
-    """Whose traces `ragrounds trace` shows."""
+    """Id of the run, whose traces `ragrounds trace` shows."""
     fingerprint: str
     begun: str
-    """When the run was begun (UTC)."""
+    """Time at which the run was started (UTC)."""
     models: dict[str, str]
-    """Role → the model's canonical text, with all its parameters."""
+    """Role → canonical text of the model, with all its parameters."""
     prompts: dict[str, str]
-    """Name → hash."""
+    """Name of the prompt → hash."""
     parameters: JsonObject
     retriever: str | None
     corpus: str | None
     items: str
-    """What the items were made of."""
+    """Source of the items."""
     items_version: str
-    """Content hash of the items that were drawn."""
+    """Content hash of the sampled items."""
     read: int
     seed: int
     limit: int | None
     stages: tuple[StageCount, ...]
     bill: Bill
-    """Of all model calls; what is not known of one is not known of the sum."""
+    """Bill of all model calls. A value that is unknown for one call is unknown for the sum."""
     by_model: dict[str, Bill]
     files: dict[str, str] = field(default_factory=dict)
-    """Name → SHA-256."""
+    """Name of the file → SHA-256."""
     figures: JsonObject = field(default_factory=dict)
-    """What the pipeline measures beside its benchmark."""
+    """Figures that the pipeline measures in addition to its benchmark."""
     notes: tuple[str, ...] = ()
 
 
 class BuiltCard(Struct, frozen=True, kw_only=True):
-    """``card.json``. `benchmark` is what :mod:`ragrounds.evals.benchmarks` shows of it."""
+    """Contents of ``card.json``. :mod:`ragrounds.evals.benchmarks` shows its part `benchmark`."""
 
     benchmark: Card
     made: Provenance
@@ -77,10 +77,10 @@ def provenance(
     figures: JsonObject | None = None,
     notes: Sequence[str] = (),
 ) -> Provenance:
-    """The card's part on how it was made, from the run's identity and its attempts."""
+    """Return the card's provenance, from the run's identity and its attempts."""
     identity = run.identity
-    asked = [call for attempt in store.attempts(run) for call in calls(attempt.events) if call.kind == "model"]
-    asked.sort(key=lambda call: call.actor)
+    model_calls = [call for attempt in store.attempts(run) for call in calls(attempt.events) if call.kind == "model"]
+    model_calls.sort(key=lambda call: call.actor)
     return Provenance(
         pipeline=pipeline.name,
         source=pipeline.source,
@@ -99,8 +99,10 @@ def provenance(
         seed=item_set.seed,
         limit=item_set.limit,
         stages=tuple(stages),
-        bill=bill(asked),
-        by_model={actor: bill(list(group)) for actor, group in itertools.groupby(asked, key=lambda call: call.actor)},
+        bill=bill(model_calls),
+        by_model={
+            actor: bill(list(group)) for actor, group in itertools.groupby(model_calls, key=lambda call: call.actor)
+        },
         figures=figures or {},
         notes=tuple(notes),
     )
@@ -110,40 +112,43 @@ RUN = "run"
 
 
 class StageCount(Struct, frozen=True, kw_only=True):
-    """What a stage was given and what it let through."""
+    """Numbers of items that entered a stage and that it kept."""
 
     stage: str
     entered: int
     kept: int
     dropped: dict[str, int]
-    """Reason → items, most first. ``entered - kept`` in all."""
+    """Reason → number of items, most frequent first. The sum is ``entered - kept``."""
 
 
 def stage_count(stage: str, entered: int, reasons: Iterable[str]) -> StageCount:
-    """One line, from a reason for each item that is dropped."""
+    """Return the counts of one stage, from a reason for each item that is dropped."""
     dropped = Counter(reasons)
     ordered = dict(sorted(dropped.items(), key=lambda entry: (-entry[1], entry[0])))
     return StageCount(stage=stage, entered=entered, kept=entered - dropped.total(), dropped=ordered)
 
 
 def count(stages: Sequence[str], item_set: ItemSet, results: Sequence[ItemResult]) -> list[StageCount]:
-    """All lines up to the graph's end: intake, sample, run (what failed or was not begun), then the graph's stages.
+    """Return the counts of all stages up to the graph's end: intake, sample, run, then the graph's stages.
 
-    A rejection at a place that is none of `stages` (before the first) counts at the first.
+    Items that failed or were not started are dropped at the stage run. A rejection outside of `stages` (before the
+    first one) counts at the first.
     """
     lines = [
-        stage_count(INTAKE, item_set.read, (each.reason for each in item_set.dropped)),
+        stage_count(INTAKE, item_set.read, (drop.reason for drop in item_set.dropped)),
         stage_count(SAMPLE, item_set.passed, ["not drawn"] * (item_set.passed - len(item_set.items))),
-        stage_count(RUN, len(item_set.items), (each.status for each in results if each.outcome is None)),
+        stage_count(
+            RUN, len(item_set.items), (item_result.status for item_result in results if item_result.outcome is None)
+        ),
     ]
-    ended = [each.outcome for each in results if each.outcome is not None]
-    here = len(ended)
+    outcomes = [item_result.outcome for item_result in results if item_result.outcome is not None]
+    remaining = len(outcomes)
     for number, stage in enumerate(stages):
         reasons = [
-            each.reason
-            for each in ended
-            if not each.kept and (each.stage == stage or (number == 0 and each.stage not in stages))
+            outcome.reason
+            for outcome in outcomes
+            if not outcome.kept and (outcome.stage == stage or (number == 0 and outcome.stage not in stages))
         ]
-        lines.append(stage_count(stage, here, reasons))
-        here = lines[-1].kept
+        lines.append(stage_count(stage, remaining, reasons))
+        remaining = lines[-1].kept
     return lines

@@ -1,10 +1,10 @@
-"""`case-questions`: from a case report to a question that asks for the next step (OGCaReBench, Section 3.1, steps 2 and
-3).
+"""Pipeline `case-questions`: makes a question about the next step from a case report (OGCaReBench, Section 3.1, steps 2
+and 3).
 
-significance → timeline → question → verbatim → follows → rewrite → unchanged. `verbatim` asks no model. A report whose
-significance is only standard care for a rare disease is left out, as in the paper. Roles: ``rewriting`` and
-``checking`` have models of their own where they are named (the paper rewrote by another model than the one that asked);
-all else is ``writing``.
+significance → timeline → question → verbatim → follows → rewrite → unchanged. `verbatim` calls no model. A report whose
+significance is only standard care for a rare disease is left out, as in the paper. The roles ``rewriting`` and
+``checking`` have separate models if these are given (the paper used another model for rewriting than for writing); the
+role of all other stages is ``writing``.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ ANSWER_CHANGED = "the rewriting changed the answer"
 FOLLOWS = VerdictForm(("follows",), ("yes", "no"))
 UNCHANGED = VerdictForm(("unchanged",), ("yes", "no"))
 _MOST = 200
-"""Events of a timeline."""
+"""Largest number of events of a timeline."""
 
 
 class CaseState(PipelineState, total=False):
-    """What the stages write."""
+    """State that the stages write."""
 
     contribution: str
     kind: str
@@ -59,18 +59,18 @@ class CaseState(PipelineState, total=False):
     """Number of the event, from 1, that the question asks for."""
     asked: str
     reply: str
-    """The answer to the question."""
+    """Answer to the question."""
     rewritten: str
     distractors: list[str]
 
 
 def build() -> Graph:
-    """The stages in their order."""
+    """Build the graph of the stages in their order."""
     return in_line(CaseState, STAGES)
 
 
 class Significance(Struct):
-    """What a report was published for."""
+    """Contribution that a report was published for."""
 
     kind: Literal["treatment", "test", "diagnosis", "none"]
     significance: str = ""
@@ -100,12 +100,12 @@ class RewrittenCase(Struct):
 
 
 async def significance(state: CaseState, context: Context) -> Changes:
-    """Find the contribution that the report was published for; one without any is rejected."""
+    """Find the contribution that the report was published for; a report without any is rejected."""
 
-    def _check(read: Significance) -> str:
-        return "" if read.kind == "none" or read.significance.strip() else "the significance is empty"
+    def _check(reply: Significance) -> str:
+        return "" if reply.kind == "none" or reply.significance.strip() else "the significance is empty"
 
-    read = await ask_for(
+    reply = await ask_for(
         context,
         "build/case_significance",
         Significance,
@@ -114,19 +114,19 @@ async def significance(state: CaseState, context: Context) -> Changes:
         shorten="report",
         report=context.stem.text,
     )
-    if read.kind == "none":
-        raise Rejected(NOTHING_NEW, read.significance)
-    return {"contribution": read.significance.strip(), "kind": read.kind}
+    if reply.kind == "none":
+        raise Rejected(NOTHING_NEW, reply.significance)
+    return {"contribution": reply.significance.strip(), "kind": reply.kind}
 
 
 async def timeline(state: CaseState, context: Context) -> Changes:
     """List the report's events, 2 to 200."""
 
-    def _check(read: Timeline) -> str:
-        count = len([event for event in read.timeline if event.strip()])
+    def _check(reply: Timeline) -> str:
+        count = len([event for event in reply.timeline if event.strip()])
         return "" if 2 <= count <= _MOST else f"expected 2 to {_MOST} events, got {count}"
 
-    read = await ask_for(
+    reply = await ask_for(
         context,
         "build/case_timeline",
         Timeline,
@@ -135,19 +135,19 @@ async def timeline(state: CaseState, context: Context) -> Changes:
         shorten="report",
         report=context.stem.text,
     )
-    return {"events": [" ".join(event.split()) for event in read.timeline if event.strip()]}
+    return {"events": [" ".join(event.split()) for event in reply.timeline if event.strip()]}
 
 
 async def question(state: CaseState, context: Context) -> Changes:
     """Write the case up to the decision point, the question, and its answer from the timeline."""
     events = state["events"]
 
-    def _check(read: Draft) -> str:
-        if not 2 <= read.decision <= len(events):
-            return f"the decision is event {read.decision}; expected 2 to {len(events)}"
-        return "" if all(text.strip() for text in (read.case, read.question, read.answer)) else "a field is empty"
+    def _check(reply: Draft) -> str:
+        if not 2 <= reply.decision <= len(events):
+            return f"the decision is event {reply.decision}; expected 2 to {len(events)}"
+        return "" if all(text.strip() for text in (reply.case, reply.question, reply.answer)) else "a field is empty"
 
-    read = await ask_for(
+    reply = await ask_for(
         context,
         "build/case_question",
         Draft,
@@ -156,12 +156,12 @@ async def question(state: CaseState, context: Context) -> Changes:
         significance=state["contribution"],
         timeline=numbered(events),
     )
-    asked = f"{read.case.strip()} {read.question.strip()}"
-    return {"asked": asked, "reply": read.answer.strip(), "decision": read.decision}
+    full_question = f"{reply.case.strip()} {reply.question.strip()}"
+    return {"asked": full_question, "reply": reply.answer.strip(), "decision": reply.decision}
 
 
 async def verbatim(state: CaseState, context: Context) -> Changes:
-    """The answer is verbatim from the timeline, and the question does not give it away."""
+    """Reject a pair unless its answer is verbatim from the timeline and the question does not give it away."""
     events, decision, reply = state["events"], state["decision"], state["reply"]
     fault = timeline_fault(reply, events, decision) or question_fault(state["asked"], reply, events, decision)
     if fault:
@@ -171,7 +171,7 @@ async def verbatim(state: CaseState, context: Context) -> Changes:
 
 async def follows(state: CaseState, context: Context) -> Changes:
     """Reject a pair whose answer does not follow from the report's significance."""
-    verdict, said = await ask_verdict(
+    verdict, reply = await ask_verdict(
         context,
         "build/case_follows",
         FOLLOWS,
@@ -181,17 +181,17 @@ async def follows(state: CaseState, context: Context) -> Changes:
         answer=state["reply"],
     )
     if verdict["follows"] == "no":
-        raise Rejected(NOT_SIGNIFICANT, said)
+        raise Rejected(NOT_SIGNIFICANT, reply)
     return {}
 
 
 async def rewrite(state: CaseState, context: Context) -> Changes:
-    """Write the question again with distractors; its answer must stay, and must not be given away."""
+    """Write the question again with distractors; its answer must stay the same, and must not be given away."""
 
-    def _check(read: RewrittenCase) -> str:
-        return "" if read.question.strip() else "the question is empty"
+    def _check(reply: RewrittenCase) -> str:
+        return "" if reply.question.strip() else "the question is empty"
 
-    read = await ask_for(
+    reply = await ask_for(
         context,
         "build/case_rewrite",
         RewrittenCase,
@@ -200,20 +200,20 @@ async def rewrite(state: CaseState, context: Context) -> Changes:
         question=state["asked"],
         answer=state["reply"],
     )
-    added = [" ".join(text.split()) for text in read.distractors if text.strip()]
-    if not added or folded(read.question) == folded(state["asked"]):
-        raise Rejected(NOT_REWRITTEN, read.question)
-    if read.answer.strip() and folded(read.answer) != folded(state["reply"]):
-        raise Rejected(ANSWER_CHANGED, read.answer)
-    fault = question_fault(read.question, state["reply"], state["events"], state["decision"])
+    distractors = [" ".join(text.split()) for text in reply.distractors if text.strip()]
+    if not distractors or folded(reply.question) == folded(state["asked"]):
+        raise Rejected(NOT_REWRITTEN, reply.question)
+    if reply.answer.strip() and folded(reply.answer) != folded(state["reply"]):
+        raise Rejected(ANSWER_CHANGED, reply.answer)
+    fault = question_fault(reply.question, state["reply"], state["events"], state["decision"])
     if fault:
-        raise Rejected(fault, read.question)
-    return {"rewritten": read.question.strip(), "distractors": added}
+        raise Rejected(fault, reply.question)
+    return {"rewritten": reply.question.strip(), "distractors": distractors}
 
 
 async def unchanged(state: CaseState, context: Context) -> Changes:
-    """Ask a second model, which sees both questions, whether the answer is still the one to give."""
-    verdict, said = await ask_verdict(
+    """Ask a second model, which sees both questions, whether the answer is still right."""
+    verdict, reply = await ask_verdict(
         context,
         "build/case_unchanged",
         UNCHANGED,
@@ -223,7 +223,7 @@ async def unchanged(state: CaseState, context: Context) -> Changes:
         answer=state["reply"],
     )
     if verdict["unchanged"] == "no":
-        raise Rejected(ANSWER_CHANGED, said)
+        raise Rejected(ANSWER_CHANGED, reply)
     return kept(
         question=state["rewritten"],
         answer=state["reply"],
@@ -237,7 +237,7 @@ async def unchanged(state: CaseState, context: Context) -> Changes:
 
 
 def numbered(events: list[str]) -> str:
-    """Events as lines, from 1."""
+    """Return the events as lines, numbered from 1."""
     return "\n".join(f"{number}. {event}" for number, event in enumerate(events, 1))
 
 
@@ -246,26 +246,28 @@ TOO_EARLY = "the answer is before the decision point"
 IN_QUESTION = "the answer is in the question"
 TELLS_LATER_EVENT = "the question reveals what came after the decision point"
 _CARRYING = 4
-"""Letters that a word needs to carry a part of the answer."""
+"""Number of letters from which a word counts as a part of the answer."""
 
 
 def timeline_fault(answer: str, events: Sequence[str], decision: int) -> str:
-    """Why an answer is not verbatim from the timeline at its decision point or after (`decision` counts from 1); empty:
-    it is."""
-    places = [number for number, event in enumerate(events, 1) if holds_verbatim(answer, event)]
-    if not places:
+    """Return why an answer is not verbatim from the timeline at its decision point or after, or an empty string.
+
+    `decision` counts from 1.
+    """
+    event_numbers = [number for number, event in enumerate(events, 1) if holds_verbatim(answer, event)]
+    if not event_numbers:
         return NOT_IN_TIMELINE
-    return "" if places[-1] >= decision else TOO_EARLY
+    return "" if event_numbers[-1] >= decision else TOO_EARLY
 
 
 def question_fault(question: str, answer: str, events: Sequence[str], decision: int) -> str:
-    """Why a question gives its answer away; empty: it does not.
+    """Return why a question gives its answer away; empty if it does not.
 
-    It does where it holds the answer word for word, or every one of its longer words, or a later event whole.
+    It does if it contains the answer word for word, or all of its longer words, or a complete later event.
     """
-    asked = set(folded(question).split())
-    carrying = {word for word in folded(answer).split() if len(word) >= _CARRYING}
-    if holds_verbatim(answer, question) or (carrying and carrying <= asked):
+    question_words = set(folded(question).split())
+    answer_words = {word for word in folded(answer).split() if len(word) >= _CARRYING}
+    if holds_verbatim(answer, question) or (answer_words and answer_words <= question_words):
         return IN_QUESTION
     return TELLS_LATER_EVENT if any(holds_verbatim(event, question) for event in events[decision - 1 :]) else ""
 

@@ -1,9 +1,9 @@
-"""Case reports in, with the facts that they are filtered by (OGCaReBench, Section 3.1, step 1).
+"""Intake of case reports, with the facts that they are filtered by (OGCaReBench, Section 3.1, step 1).
 
 Reports are a corpus as :mod:`ragrounds.tools.corpora` reads it: a folder of PMC NXML or text (``files:``), BEIR, JSON
-Lines. NXML says its year, type, subject and PMC id itself. JSON Lines may have ``year``, ``citations`` (articles that
-cite it), ``other_citations`` (of these, those that are no case reports), ``type``, ``specialty`` and ``language``
-beside the text; for any corpus a table (a sheet or JSON Lines, by ``id``) can bring them.
+Lines. NXML contains its year, type, subject and PMC id. JSON Lines may have ``year``, ``citations`` (articles that
+cite it), ``other_citations`` (those of them that are no case reports), ``type``, ``specialty`` and ``language``
+in addition to the text; for any corpus, a table (a sheet or JSON Lines, by ``id``) can provide them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class ReportFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a report. ``None`` and empty: not known."""
+    """Facts about a report. ``None`` and empty mean unknown."""
 
     year: int | None = None
     citations: Count | None = None
@@ -44,19 +44,19 @@ class ReportFacts(Struct, frozen=True, kw_only=True):
 
 
 class ReportFilters(Struct, frozen=True, kw_only=True):
-    """Which reports are worked on; ``None``: any. The paper: `after` 2022, `max_citations` 3, `max_other_citations` 1.
+    """Filters of reports; ``None`` for any. The paper: `after` 2022, `max_citations` 3, `max_other_citations` 1.
 
-    What is not known does not pass a filter that asks for it.
+    A report whose fact is unknown does not pass a filter on it.
     """
 
     after: int | None = None
-    """Published after this year."""
+    """Year after which the report must have been published."""
     max_citations: int | None = None
     max_other_citations: int | None = None
     types: tuple[str, ...] = ()
 
     def fault(self, facts: ReportFacts) -> tuple[str, str]:
-        """Why a report is dropped, and the case itself; empty texts: it is not."""
+        """Return the reason why a report is dropped, and the details; empty texts if it passes."""
         checks: tuple[tuple[str, int | None, int | None], ...] = (
             ("citations", facts.citations, self.max_citations),
             ("citations by other articles", facts.other_citations, self.max_other_citations),
@@ -65,62 +65,64 @@ class ReportFilters(Struct, frozen=True, kw_only=True):
             return "year not known", ""
         if self.after is not None and facts.year is not None and facts.year <= self.after:
             return f"published in {self.after} or before", str(facts.year)
-        for name, value, most in checks:
-            if most is not None and value is None:
+        for name, value, limit in checks:
+            if limit is not None and value is None:
                 return f"{name} not known", ""
-            if most is not None and value is not None and value > most:
-                return f"more than {most} {name}", str(value)
-        if self.types and facts.type.casefold() not in {each.casefold() for each in self.types}:
+            if limit is not None and value is not None and value > limit:
+                return f"more than {limit} {name}", str(value)
+        if self.types and facts.type.casefold() not in {allowed_type.casefold() for allowed_type in self.types}:
             return "another type" if facts.type else "type not known", facts.type
         return "", ""
 
 
 class ReportSource(Struct, frozen=True, kw_only=True):
-    """Reports to be read, as often as needed."""
+    """Source of reports, which can be read several times."""
 
     origin: CorpusSource
     table: Mapping[str, ReportFacts]
 
     @property
     def name(self) -> str:
-        """The corpus's name, which the items' ids and the card show."""
+        """Name of the corpus, which the items' ids and the card show."""
         return self.origin.name
 
     def read(self, bad: list[BadLine] | None = None) -> Iterator[tuple[Passage, ReportFacts]]:
-        """Every report with its facts; what stands in the table goes before what the report says.
+        """Yield every report with its facts. Facts in the table override those in the report.
 
         Raises:
-            UserError: a report cannot be read, and no list of `bad` ones is given.
+            UserError: a report cannot be read, and no list `bad` is given.
         """
         if self.origin.root is None:
-            own = _rows(self.origin)
-            for (passage, _), facts in zip(passages(self.origin), own, strict=True):
-                named = _named(passage, passage.id)
-                yield named, self._known(named.id, facts)
+            own_facts = _rows(self.origin)
+            for (passage, _), facts in zip(passages(self.origin), own_facts, strict=True):
+                renamed = _with_unbroken_id(passage, passage.id)
+                yield renamed, self._merge_facts(renamed.id, facts)
             return
         for file in self.origin.files:
             try:
                 passage, facts = _of_file(file, self.origin.root)
-            except (ValueError, OSError, EOFError, zlib.error, RecursionError) as problem:
-                wrong = BadLine(str(file), 0, fault(problem))
+            except (ValueError, OSError, EOFError, zlib.error, RecursionError) as error:
+                bad_line = BadLine(str(file), 0, fault(error))
                 if bad is None:
-                    raise UserError(f"Cannot read {wrong}.") from None
-                bad.append(wrong)
+                    raise UserError(f"Cannot read {bad_line}.") from None
+                bad.append(bad_line)
                 continue
-            yield passage, self._known(passage.id, facts)
+            yield passage, self._merge_facts(passage.id, facts)
 
-    def _known(self, id: str, own: ReportFacts) -> ReportFacts:
-        beside = self.table.get(id)
-        if beside is None:
-            return own
-        given = {
-            name: value for name in ReportFacts.__struct_fields__ if (value := getattr(beside, name)) not in (None, "")
+    def _merge_facts(self, id: str, own_facts: ReportFacts) -> ReportFacts:
+        table_facts = self.table.get(id)
+        if table_facts is None:
+            return own_facts
+        table_fields = {
+            name: value
+            for name in ReportFacts.__struct_fields__
+            if (value := getattr(table_facts, name)) not in (None, "")
         }
-        return replace(own, **given)
+        return replace(own_facts, **table_fields)
 
 
 def open_reports(corpus: str, table: Path | None) -> ReportSource:
-    """Find the reports; `table` is a sheet (`benchmarks.spreadsheets.read_sheet`) or JSON Lines with a
+    """Open the reports. `table` is a sheet (`benchmarks.spreadsheets.read_sheet`) or JSON Lines with a
     column or field ``id``, and any of those of :class:`ReportFacts`.
 
     Raises:
@@ -138,10 +140,10 @@ def report_items(
     progress: Callable[[int], None] = lambda read: None,
     strangers: list[str] | None = None,
 ) -> ItemSet:
-    """The items: reports that pass the filters, `limit` of them drawn by `seed`. Ids of the table that are no report's
-    are appended to `strangers`.
+    """Return the items: a sample by `seed` of at most `limit` reports that pass the filters.
 
-    Texts are kept of those alone that are drawn: a store of reports may be larger than memory.
+    Ids of the table that belong to no report are appended to `strangers`. Only texts of sampled reports are kept: a
+    store of reports may be larger than memory.
 
     Raises:
         UserError: none passes, or a report cannot be read.
@@ -149,8 +151,8 @@ def report_items(
     dropped: list[Dropped] = []
     passing: list[str] = []
     seen: set[str] = set()
-    bad: list[BadLine] = []
-    for number, (passage, facts) in enumerate(reports.read(bad), 1):
+    bad_lines: list[BadLine] = []
+    for number, (passage, facts) in enumerate(reports.read(bad_lines), 1):
         progress(number)
         if passage.id in seen:
             raise UserError(f"The report {passage.id!r} is twice in {reports.name}; ids must be unique.")
@@ -164,9 +166,12 @@ def report_items(
             passing.append(passage.id)
     if strangers is not None:
         strangers += [id for id in reports.table if id not in seen]
-    dropped += [Dropped(id=each.file, stage=INTAKE, reason="cannot be read", detail=each.reason) for each in bad]
-    chosen = drawn_ids(passing, limit, seed)
-    items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in chosen)
+    dropped += [
+        Dropped(id=bad_line.file, stage=INTAKE, reason="cannot be read", detail=bad_line.reason)
+        for bad_line in bad_lines
+    ]
+    sampled_ids = drawn_ids(passing, limit, seed)
+    items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in sampled_ids)
     name = plain_name(reports.name)
     return draw_items(
         f"case-questions/{name}", items, dropped, of=reports.name, limit=limit, seed=seed, passed=len(passing)
@@ -188,18 +193,20 @@ def _item(passage: Passage, facts: ReportFacts, source_name: str) -> Item:
 
 
 def _of_file(file: Path, root: Path) -> tuple[Passage, ReportFacts]:
-    """A file's report; under its PMC id and with what it says of itself, where it is NXML that has them."""
+    """Return a file's report. NXML reports have their PMC id and the facts in the file, if it has them."""
     if not file.name.removesuffix(".gz").endswith((".nxml", ".xml")):
         passage, _ = read_document(file, root)
-        return _named(passage, passage.id), ReportFacts()
+        return _with_unbroken_id(passage, passage.id), ReportFacts()
     article = read_article(read_whole(file))
     name = article.pmc or (file.relative_to(root).as_posix() if file != root else file.name)
     passage = Passage(id=name, document=name, title=article.title, text=article.text, corpus="")
-    return _named(passage, name), ReportFacts(year=article.year, type=article.type, specialty=article.subject)
+    return _with_unbroken_id(passage, name), ReportFacts(
+        year=article.year, type=article.type, specialty=article.subject
+    )
 
 
-def _named(passage: Passage, id: str) -> Passage:
-    """Under an id without blanks, which judgements cannot carry."""
+def _with_unbroken_id(passage: Passage, id: str) -> Passage:
+    """Return the passage under an id without blanks: judgements cannot represent blanks."""
     name = _unbroken(id)
     return passage if name == passage.id == passage.document else replace(passage, id=name, document=name)
 
@@ -209,7 +216,7 @@ def _unbroken(id: str) -> str:
 
 
 def _rows(origin: CorpusSource) -> Iterator[ReportFacts]:
-    """The facts of every row of JSON Lines."""
+    """Yield the facts of every row of JSON Lines."""
     for file in origin.files:
         for number, line in enumerate(read_lines(file), 1):
             if line.strip():
@@ -218,18 +225,18 @@ def _rows(origin: CorpusSource) -> Iterator[ReportFacts]:
 
 def _decoded(line: bytes, file: Path, number: int) -> JsonObject:
     try:
-        found = msgspec.json.decode(line)
+        row = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise broken(file, f"this is not JSON ({fault(error)})", f"line {number}") from None
-    return found if isinstance(found, dict) else {}
+    return row if isinstance(row, dict) else {}
 
 
-def _facts(row: Mapping[str, Any], file: Path, place: str) -> ReportFacts:
-    given = {name: row[name] for name in ReportFacts.__struct_fields__ if row.get(name) not in (None, "")}
+def _facts(row: Mapping[str, Any], file: Path, location: str) -> ReportFacts:
+    values = {name: row[name] for name in ReportFacts.__struct_fields__ if row.get(name) not in (None, "")}
     try:
-        return msgspec.convert(given, ReportFacts, strict=False)
+        return msgspec.convert(values, ReportFacts, strict=False)
     except msgspec.ValidationError as error:
-        raise broken(file, str(error), place) from None
+        raise broken(file, str(error), location) from None
 
 
 _IDS = ("id", "_id", "pmc_id")
@@ -241,27 +248,31 @@ def _table(path: Path) -> dict[str, ReportFacts]:
         rows = ((f"line {n}", _decoded(line, path, n)) for n, line in enumerate(read_lines(path), 1) if line.strip())
     else:
         sheet = read_sheet(path, ())
-        rows = ((place, {name.strip(): cell.strip() for name, cell in row.items()}) for place, row in sheet)
-    known = (*_IDS, *ReportFacts.__struct_fields__)
-    found: dict[str, ReportFacts] = {}
-    for place, row in rows:
+        rows = ((location, {name.strip(): cell.strip() for name, cell in row.items()}) for location, row in sheet)
+    known_columns = (*_IDS, *ReportFacts.__struct_fields__)
+    facts_by_id: dict[str, ReportFacts] = {}
+    for location, row in rows:
         for column in row:
-            if column and column not in known:  # spreadsheets end their lines with columns that have no name
-                wanted = f"expected id, {', '.join(ReportFacts.__struct_fields__)}"
-                raise broken(path, f"the column {shown(column)} is unknown; {wanted}{_meant(column, known)}", "line 1")
+            if column and column not in known_columns:  # spreadsheets end their lines with columns that have no name
+                expected = f"expected id, {', '.join(ReportFacts.__struct_fields__)}"
+                raise broken(
+                    path,
+                    f"the column {shown(column)} is unknown; {expected}{_suggestion(column, known_columns)}",
+                    "line 1",
+                )
         name = _unbroken(next((str(row[id]) for id in _IDS if row.get(id) not in (None, "")), ""))
         if not name:
-            raise broken(path, "it has no id", place)
-        if name in found:
-            raise broken(path, f"the id {shown(name)} is not unique", place)
-        found[name] = _facts(row, path, place)
-    return found
+            raise broken(path, "it has no id", location)
+        if name in facts_by_id:
+            raise broken(path, f"the id {shown(name)} is not unique", location)
+        facts_by_id[name] = _facts(row, path, location)
+    return facts_by_id
 
 
-def _meant(column: str, known: Iterable[str]) -> str:
-    return f".{nearest(column, known)}".removesuffix(".")
+def _suggestion(column: str, known_columns: Iterable[str]) -> str:
+    return f".{nearest(column, known_columns)}".removesuffix(".")
 
 
 def store_of(reports: ReportSource) -> Iterator[tuple[str, str, str]]:
-    """Id, title and text of every report that can be read: the store that the questions are asked of."""
+    """Return id, title and text of every report that can be read: the store that the questions are asked about."""
     return ((passage.id, passage.title, passage.text) for passage, _ in reports.read([]))

@@ -1,4 +1,4 @@
-"""`ragrounds build`: make a benchmark of one's own reports, queries and corpora."""
+"""Command `ragrounds build`: make a benchmark of a user's reports, queries and corpora."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def false_negatives(
 
 
 def _carry_out(request: BuildRequest, execution: BuildExecution, display: str | None, as_json: bool) -> None:
-    """Make the benchmark, show what came of each stage, and exit with 3 where some items failed."""
+    """Make the benchmark, show the results of each stage, and exit with status 3 if some items failed."""
     result = build_benchmark(request, execution, RunDisplay(display))
     if as_json:
         print_json(result.card)

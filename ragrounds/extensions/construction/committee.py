@@ -1,12 +1,13 @@
-"""A committee of retrievers: one searcher that returns what each of its members found, and the candidates among it.
+"""Committee of retrievers: a searcher that returns the results of all its members, and the selection of candidates from
+them.
 
-Unlike a fusion it makes no ranking of its own: a passage comes once for every member that found it, with that member's
+Unlike a fusion it makes no joint ranking: a passage occurs once for every member that found it, with that member's
 name, rank and score. One search of a committee is one call in the journal and in the trace.
 
-Candidates are what the committee finds most often. R2MED (Li et al. 2025, Section 3.3 and Appendix A.2): every
-retriever searches with the question, with its answer and with a reasoning path between the two, 100 documents each;
-documents are ranked by how many of these rankings hold them. CMedTEB (Section 3.1) gathers a pool from several
-embedders in the same way, with the question alone."""
+Candidates are the documents that the committee finds most often. R2MED (Li et al. 2025, Section 3.3 and Appendix A.2):
+every retriever searches with the question, with its answer and with a reasoning path between the two, 100 documents
+each; documents are ranked by the number of these rankings that contain them. CMedTEB (Section 3.1) gathers a pool from
+several embedders in the same way, with the question alone."""
 
 from __future__ import annotations
 
@@ -55,25 +56,25 @@ class Committee:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The members' names, as passages carry them."""
+        """Names of the members, as passages have them."""
         return tuple(self._members)
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, from the first member that has them."""
+        """Return the passages of a document, from the first member that has them."""
         return passages_of(id, self._members.values())
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages of every member, one member after the other, each best first."""
-        found = await asyncio.gather(*(member.search(query, k) for member in self._members.values()))
+        """Return the `k` best passages of every member, one member after the other, each best first."""
+        hits_by_member = await asyncio.gather(*(member.search(query, k) for member in self._members.values()))
         return [
             replace(passage, retriever=name, rank=rank)
-            for name, hits in zip(self._members, found, strict=True)
+            for name, hits in zip(self._members, hits_by_member, strict=True)
             for rank, passage in enumerate(hits, 1)
         ]
 
 
 def open_committee(specs: Sequence[str], corpus: str, home: Path, *, progress: Progress | None = None) -> Committee:
-    """Open retrievers by their specs; each is named after its spec's name, with a number where two share one.
+    """Open retrievers by their specs; each is named after its spec's name, with a number if two share one.
 
     Raises:
         UserError: an unknown retriever or corpus, or one retriever named twice: its votes would count twice.
@@ -95,44 +96,44 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     id: str
     times: int
-    """Rankings that hold it; 0: a known document that no retriever found."""
+    """Number of rankings that contain the document; 0 for a known document that no retriever found."""
     found_by: tuple[str, ...] = ()
-    """Which rankings, as ``retriever/view``."""
+    """Rankings that contain the document, as ``retriever/view``."""
 
 
 def by_frequency(
     rankings: Mapping[str, Sequence[str]], most: int | None = None, known: Sequence[str] = ()
 ) -> tuple[Candidate, ...]:
-    """Documents by the number of rankings that hold them, most often first.
+    """Return documents by the number of rankings that contain them, most frequent first.
 
-    The paper says nothing of ties, and with nine rankings there are many: they go by the sum of reciprocal ranks
-    (constant 60), then by id.
+    The paper does not mention ties, and with nine rankings there are many. They are ordered by the sum of reciprocal
+    ranks (constant 60), then by id.
 
     Args:
-        rankings: name → ids of documents, best first; an id that stands twice in one ranking counts once there.
-        most: Only so many; ``None``: all.
-        known: Documents that are candidates whatever is found: the initial positives of R2MED. They come first, beyond
-            `most`.
+        rankings: name → ids of documents, best first. A repeated id counts once in a ranking.
+        most: largest number of documents; ``None`` for all.
+        known: documents that are candidates even if they are not found: the initial positives of R2MED. They come
+            first, in addition to `most`.
     """
     lists = {name: list(dict.fromkeys(ids)) for name, ids in rankings.items()}
-    found: dict[str, list[str]] = {}
+    rankings_by_id: dict[str, list[str]] = {}
     for name, ids in lists.items():
         for id in ids:
-            found.setdefault(id, []).append(name)
+            rankings_by_id.setdefault(id, []).append(name)
     keys = [[("", id) for id in ids] for ids in lists.values()]
-    # Rounded: the order in which the same fractions are added must not part what is equal.
+    # Scores are rounded: equal sums must stay equal whatever the order in which the fractions are added.
     scores = {id: round(score, 12) for (_, id), score in reciprocal_rank_fusion(keys, [1.0] * len(keys))}
-    ranked = sorted(found, key=lambda id: (-len(found[id]), -scores[id], id))
+    ranked = sorted(rankings_by_id, key=lambda id: (-len(rankings_by_id[id]), -scores[id], id))
     first = list(dict.fromkeys(known))
     mined = [id for id in ranked if id not in first][:most]
     return tuple(
-        Candidate(id=id, times=len(found.get(id, ())), found_by=tuple(found.get(id, ()))) for id in (*first, *mined)
+        Candidate(id=id, times=len(rankings_by_id.get(id, ())), found_by=tuple(rankings_by_id.get(id, ())))
+        for id in (*first, *mined)
     )
 
 
 def rankings_of(found: Mapping[str, Sequence[Passage]]) -> dict[str, list[str]]:
-    """The rankings that a :class:`Committee` gave: view → its passages becomes
-    ``retriever/view`` → ids, best first."""
+    """Return the rankings of a :class:`Committee`: view → passages becomes ``retriever/view`` → ids, best first."""
     rankings: dict[str, list[str]] = {}
     for view, passages in found.items():
         for passage in passages:

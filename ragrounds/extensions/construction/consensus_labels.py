@@ -1,13 +1,14 @@
-"""`consensus-labels`: several models label what several retrievers find for a query (CMedTEB, Section 3.1).
+"""Pipeline `consensus-labels`: several models label the passages that several retrievers find for a query (CMedTEB,
+Section 3.1).
 
 START → candidates → label → END
 
 * ``candidates``: every retriever searches with the query; passages are ranked by how many retrievers found them.
 * ``label``: each model gives each passage a grade from S to D
-  (:mod:`ragrounds.extensions.construction.relevance_labels`). A passage that a model gave no readable label for, or
-  refused, has none of that model; the query continues.
+  (:mod:`ragrounds.extensions.construction.relevance_labels`). A passage for which a model gave no readable label, or
+  which it refused, has no label of that model; the query continues.
 
-:mod:`ragrounds.extensions.construction.benchmark` decides what becomes of a labelled pair.
+:mod:`ragrounds.extensions.construction.benchmark` decides the fate of a labelled pair.
 """
 
 from __future__ import annotations
@@ -40,34 +41,34 @@ STAGES = ("candidates", "label")
 
 
 class LabelState(PipelineState, total=False):
-    """What the stages write."""
+    """State that the stages write."""
 
     candidates: list[str]
 
 
 def build() -> Graph:
-    """The stages in line."""
+    """Build the graph of the stages."""
     return in_line(LabelState, dict(zip(STAGES, (_candidates, _label), strict=True)))
 
 
 async def _candidates(state: LabelState, context: Context) -> Changes:
-    found = await context.search(Query.of(context.stem), whole(context, "top_k", 500))
-    ranked = by_frequency(rankings_of({"query": found}), whole(context, "candidates", 500))
+    hits = await context.search(Query.of(context.stem), whole(context, "top_k", 500))
+    ranked = by_frequency(rankings_of({"query": hits}), whole(context, "candidates", 500))
     if not ranked:
         raise Rejected(NOTHING_FOUND, f"for the query {context.stem.text}")
-    return {"candidates": [each.id for each in ranked]}
+    return {"candidates": [candidate.id for candidate in ranked]}
 
 
 async def _label(state: LabelState, context: Context) -> Changes:
     roles = [f"labelling_{number}" for number in range(1, whole(context, "labellers", 3) + 1)]
     texts = {id: titled(context.passage(id)) for id in state["candidates"]}
-    said = await label_passages(context, texts, roles, whole(context, "at_once", 10))
-    return kept(labels=said.given, faults=said.faults)
+    labelled = await label_passages(context, texts, roles, whole(context, "at_once", 10))
+    return kept(labels=labelled.given, faults=labelled.faults)
 
 
 def open_queries(text: str, home: Path, language: str) -> list[Question]:
-    """The queries of a JSON Lines file {id, text} (BEIR's and R2MED's forms), or the questions of a benchmark, without
-    their options.
+    """Return the queries of a JSON Lines file {id, text} (BEIR's and R2MED's forms), or the questions of a benchmark,
+    without their options.
 
     Raises:
         UserError: neither such a file nor such a benchmark, or a broken one.
@@ -75,25 +76,30 @@ def open_queries(text: str, home: Path, language: str) -> list[Question]:
     path = Path(text).expanduser()
     if path.is_file():
         name = path.name.partition(".")[0]
-        found = (passage for passage, _ in passages(CorpusSource(name, (path,))))
-        return [_question(f"{name}/{each.id}", each.text, language) for each in found]
-    return [_question(each.id, each.text, each.language, each.group) for each in load(text, home).questions]
+        rows = (passage for passage, _ in passages(CorpusSource(name, (path,))))
+        return [_question(f"{name}/{row.id}", row.text, language) for row in rows]
+    return [
+        _question(question.id, question.text, question.language, question.group)
+        for question in load(text, home).questions
+    ]
 
 
 def query_items(queries: Sequence[Question]) -> tuple[list[Item], list[Dropped]]:
-    """Items, and the queries that are none: those that say what another one says word for word."""
+    """Return the items, and the queries that are dropped: empty ones, and repetitions of an earlier query."""
     items: list[Item] = []
     dropped: list[Dropped] = []
-    first: dict[str, str] = {}
+    id_by_wording: dict[str, str] = {}
     for query in queries:
         wording = " ".join(query.text.split()).casefold()
         if not wording:
             dropped.append(Dropped(id=query.id, stage=INTAKE, reason="it is empty"))
             continue
-        if wording in first:
-            dropped.append(Dropped(id=query.id, stage=INTAKE, reason="it is there already", detail=first[wording]))
+        if wording in id_by_wording:
+            dropped.append(
+                Dropped(id=query.id, stage=INTAKE, reason="it is there already", detail=id_by_wording[wording])
+            )
             continue
-        first[wording] = query.id
+        id_by_wording[wording] = query.id
         items.append(Item(query, Gold(question_id=query.id, answer="")))
     return items, dropped
 

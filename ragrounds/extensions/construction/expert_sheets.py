@@ -1,10 +1,10 @@
-"""Sheets for experts: an item a row, an empty column a rater, read back when they are filled in.
+"""Sheets for experts: one row per item, one empty column per rater, read back when they are filled in.
 
-Rows are known by their id, so that they may be sorted and edited freely, and each holds a digest of its texts: what was
-said of a text that is another now does not count.
+Rows are identified by their id, so that they may be sorted and edited freely. Each has a digest of its texts: ratings
+of a text that has changed do not count.
 
 A benchmark of retrieval has a sheet with a sample of its final labels (CMedTEB, Section 3.2: 5,000 pairs, 93.3 %
-agreement). It is blind: it shows a query and a passage, never what the models answered. Read back, the experts'
+agreement). It is blind: it shows a query and a passage, never the models' answers. Read back, the experts'
 decisions are compared with the labels.
 """
 
@@ -29,41 +29,45 @@ from ragrounds.evals.judges.labels import HumanLabels, LabelAgreement, agreement
 ID = "id"
 DIGEST = "digest"
 RATER = re.compile(r"rating(?:[ _-]?\w+)?", re.IGNORECASE)
-"""Columns that are a rater's: ``rating``, ``rating_1``, ``rating anna``."""
+"""Pattern of the raters' columns: ``rating``, ``rating_1``, ``rating anna``."""
 
 
 class SheetRatings(Struct, frozen=True, kw_only=True):
-    """What experts said."""
+    """Ratings of experts."""
 
     raters: tuple[str, ...]
     items: dict[str, tuple[str | None, ...]]
-    """Item → rating of each rater, as it is written; ``None``: an empty cell."""
+    """Item → rating of each rater, as written; ``None`` for an empty cell."""
     changed: tuple[str, ...] = ()
-    """Items whose texts are others than in the sheet; they are not among `items`."""
+    """Items whose texts differ from those in the sheet; they are not in `items`."""
 
 
 def sheet_lines(
     columns: Sequence[str], rows: Mapping[str, Sequence[str]], raters: int = 1, more: Sequence[str] = ("comment",)
 ) -> list[bytes]:
-    """The sheet as :func:`ragrounds.extensions.construction.files.write_built` takes files: `columns` with the cells of
-    `rows` (by item), an empty column a rater, and `more` empty ones."""
+    """Return the lines of the sheet, as :func:`ragrounds.extensions.construction.files.write_built` takes files.
+
+    It has `columns` with the cells of `rows` (by item), an empty column per rater, and the empty columns `more`.
+    """
     ratings = ["rating"] if raters == 1 else [f"rating_{number}" for number in range(1, raters + 1)]
     empty = [""] * (len(ratings) + len(more))
     heading = [ID, *columns, *ratings, *more, DIGEST]
-    return [as_csv(heading, ([item, *cells, *empty, _digest(cells)] for item, cells in rows.items()))]
+    return [as_csv(heading, ([item_id, *cells, *empty, _digest(cells)] for item_id, cells in rows.items()))]
 
 
 def _digest(cells: Iterable[str]) -> str:
-    """Sixteen hexadecimal digits of a row's texts."""
+    """Return a digest of a row's texts, 16 hexadecimal digits."""
     return hashlib.sha256(msgspec.msgpack.encode(list(cells))).hexdigest()[:16]
 
 
 def sheet_files(folder: Path, lines: list[bytes], instructions: bytes) -> dict[str, list[bytes]]:
-    """The sheet, under a name in `folder` under which no other one stands, and what it asks: what experts have written
-    is never overwritten."""
-    wanted = b"".join(lines)
+    """Return the sheet, under a name that is not in use in `folder`, and its instructions.
+
+    A different sheet is never overwritten: experts may have filled it in.
+    """
+    content = b"".join(lines)
     names = (f"sheet{'' if number == 1 else f'-{number}'}.csv" for number in count(1))
-    name = next(name for name in names if not (folder / name).exists() or (folder / name).read_bytes() == wanted)
+    name = next(name for name in names if not (folder / name).exists() or (folder / name).read_bytes() == content)
     return {name: lines, "instructions.md": [instructions]}
 
 
@@ -74,61 +78,63 @@ def read_ratings(
     spellings: Mapping[str, str] = MappingProxyType({}),
     texts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> SheetRatings:
-    """Read a sheet back: every column named like a rating is a rater's.
+    """Read a filled-in sheet. Every column named like a rating is a rater's.
 
     Args:
         path: the sheet.
-        items: those that may be in it.
-        allowed: ratings.
+        items: items that may be in it.
+        allowed: allowed ratings.
         spellings: other ways to write an allowed rating, in lower case.
-        texts: item → column → its text as it is now. Ratings of other texts are left out.
+        texts: item → column → current text. Ratings of other texts are left out.
 
     Raises:
-        UserError: a broken file, no column of ratings, an item that is not known or stands twice, a rating that is not
+        UserError: a broken file, no column of ratings, an unknown or repeated item, a rating that is not
             among `allowed`.
     """
     rows = read_sheet(path, (ID,))
     raters = tuple(name for name in (rows[0][1] if rows else {}) if RATER.fullmatch(name.strip()))
     if not raters:
         raise broken(path, "expected rows with one or more columns 'rating', 'rating_1', …", "line 1")
-    found: dict[str, tuple[str | None, ...]] = {}
+    ratings_by_item: dict[str, tuple[str | None, ...]] = {}
     changed: list[str] = []
     words = {rating.casefold(): rating for rating in allowed} | dict(spellings)
-    written = {safe(item).strip(): item for item in items}
-    for place, row in rows:
-        given = row[ID].strip()
-        item = written.get(given, "")
-        if given not in written:
-            what = f"there is no item {shown(given)} among those to be rated.{nearest(given, written)}"
-            raise broken(path, what.removesuffix("."), place)
-        if item in found:
-            raise broken(path, f"the item {shown(item)} is in it twice", place)
-        found[item] = tuple(_rating(row[rater], words, allowed, path, place) for rater in raters)
-        if item in texts:
+    item_by_text = {safe(item_id).strip(): item_id for item_id in items}
+    for location, row in rows:
+        item_text = row[ID].strip()
+        item_id = item_by_text.get(item_text, "")
+        if item_text not in item_by_text:
+            problem = f"there is no item {shown(item_text)} among those to be rated.{nearest(item_text, item_by_text)}"
+            raise broken(path, problem.removesuffix("."), location)
+        if item_id in ratings_by_item:
+            raise broken(path, f"the item {shown(item_id)} is in it twice", location)
+        ratings_by_item[item_id] = tuple(_rating(row[rater], words, allowed, path, location) for rater in raters)
+        if item_id in texts:
             if not row.get(DIGEST, "").strip():
-                raise broken(path, f"it is unknown what was rated: {shown(item)} has nothing under {DIGEST!r}", place)
-            if row[DIGEST].strip() != _digest(texts[item].values()):
-                changed.append(item)
-    left = {item: ratings for item, ratings in found.items() if item not in changed}
-    return SheetRatings(raters=raters, items=left, changed=tuple(changed))
+                raise broken(
+                    path, f"it is unknown what was rated: {shown(item_id)} has nothing under {DIGEST!r}", location
+                )
+            if row[DIGEST].strip() != _digest(texts[item_id].values()):
+                changed.append(item_id)
+    unchanged = {item_id: ratings for item_id, ratings in ratings_by_item.items() if item_id not in changed}
+    return SheetRatings(raters=raters, items=unchanged, changed=tuple(changed))
 
 
-def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: Path, place: str) -> str | None:
-    said = cell.strip().removesuffix(".0").removesuffix(",0")  # as some spreadsheets write whole numbers
-    if not said:
+def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: Path, location: str) -> str | None:
+    text = cell.strip().removesuffix(".0").removesuffix(",0")  # as some spreadsheets write whole numbers
+    if not text:
         return None
-    meant = words.get(said.casefold())
-    if meant is None:
-        raise broken(path, f"the rating {shown(said)} is not one of {', '.join(allowed)}", place)
-    return meant
+    rating = words.get(text.casefold())
+    if rating is None:
+        raise broken(path, f"the rating {shown(text)} is not one of {', '.join(allowed)}", location)
+    return rating
 
 
 PAIR = ("query", "passage")
 """Columns of a sheet of pairs."""
 DECISIONS = ("yes", "no")
-"""Whether the passage is relevant to the query."""
+"""Allowed decisions whether the passage is relevant to the query."""
 SPELLINGS = dict.fromkeys(("y", "1", "true"), "yes") | dict.fromkeys(("n", "0", "false"), "no")
-"""As people and spreadsheets also write it, in any case."""
+"""Other spellings of the decisions by people and spreadsheets, in any case."""
 INSTRUCTIONS = b"""# Judging the passages
 
 Each row of the sheet is a query and a passage. Write into your rating column:
@@ -144,15 +150,15 @@ Leave the cell empty where you cannot judge. Comments are for the authors; they 
 
 
 class ExpertReview(Struct, frozen=True, kw_only=True):
-    """What is asked of experts."""
+    """Request to experts for a review of labels."""
 
     out: Path
-    """The benchmark's folder, where earlier sheets may stand."""
+    """Folder of the benchmark, which may contain earlier sheets."""
     sample: int = 100
-    """Pairs in the sheet, drawn by the seed; 0: no sheet."""
+    """Number of pairs in the sheet, sampled by the seed; 0 for no sheet."""
     experts: int = 1
     sheet: Path | None = None
-    """A sheet that was filled in, to be read back."""
+    """Filled-in sheet to be read."""
 
 
 class FinalLabel(Struct, frozen=True, kw_only=True):
@@ -164,19 +170,19 @@ class FinalLabel(Struct, frozen=True, kw_only=True):
 
     @property
     def item(self) -> str:
-        """The pair's id in the sheet, a hash that does not reveal the label."""
+        """Id of the pair in the sheet, a hash that does not reveal the label."""
         return hashlib.sha256(f"{self.query}\n{self.document}".encode()).hexdigest()[:12]
 
 
 def sample_labels(labels: Iterable[FinalLabel], most: int, seed: int) -> tuple[FinalLabel, ...]:
-    """`most` of the labels, each with the same chance, in an order that the seed gives."""
+    """Return a random sample of at most `most` labels, in an order that depends on the seed."""
     return tuple(sorted(labels, key=lambda label: hashlib.sha256(f"{seed}\n{label.item}".encode()).digest())[:most])
 
 
 def sample_lines(
     labels: Sequence[FinalLabel], queries: Mapping[str, str], passages: Mapping[str, str], experts: int = 1
 ) -> list[bytes]:
-    """The sheet of a sample; `queries` and `passages` are texts by id."""
+    """Return the sheet of a sample; `queries` and `passages` are texts by id."""
     rows = {label.item: (queries[label.query], passages[label.document]) for label in labels}
     return sheet_lines(PAIR, rows, experts)
 
@@ -188,23 +194,24 @@ def reviewed(
     texts: Callable[[Collection[str]], Mapping[str, str]],
     seed: int,
 ) -> tuple[dict[str, list[bytes]], LabelAgreement | None]:
-    """The files of a sheet with a sample of the labels, or how far the experts agree where their sheet is read back,
-    which is then left as it is. `queries` are texts by id; `texts` gives those of documents.
+    """Return the files of a sheet with a sample of the labels, or the experts' agreement if their sheet is given.
+
+    A given sheet is not changed. `queries` are texts by id; `texts` returns those of documents.
 
     Raises:
         UserError: a sheet that cannot be read, or is not of these labels.
     """
     if expert.sheet is not None:
         return {}, expert_agreement(expert.sheet, labels, queries, texts({label.document for label in labels}))
-    drawn = sample_labels(labels, expert.sample, seed)
-    if not drawn:
+    sample = sample_labels(labels, expert.sample, seed)
+    if not sample:
         return {}, None
-    passages = texts({label.document for label in drawn})
-    return sheet_files(expert.out, sample_lines(drawn, queries, passages, expert.experts), INSTRUCTIONS), None
+    passages = texts({label.document for label in sample})
+    return sheet_files(expert.out, sample_lines(sample, queries, passages, expert.experts), INSTRUCTIONS), None
 
 
 def agreement_note(found: LabelAgreement) -> str:
-    """One line for the card."""
+    """Return a note on the agreement for the card."""
     share = found.judge.accuracy
     kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"
     changed = f" {len(found.changed):,} of their rows have other texts, and are left out." if found.changed else ""
@@ -217,22 +224,25 @@ def agreement_note(found: LabelAgreement) -> str:
 def expert_agreement(
     path: Path, labels: Iterable[FinalLabel], queries: Mapping[str, str], passages: Mapping[str, str]
 ) -> LabelAgreement:
-    """The final labels against the decisions in a sheet that was filled in, in whole or in part. `queries` and
-    `passages` are the texts of today by id: what was decided on others is left out.
+    """Compare the final labels with the decisions in a sheet that was filled in, completely or partly.
+
+    `queries` and `passages` are the current texts by id: decisions on other texts are left out.
 
     Raises:
         UserError: not the sheet of this benchmark, a decision that is neither yes nor no, or no decision at all.
     """
-    known = {label.item: label for label in labels}
-    said: dict[str, str | None] = {item: DECISIONS[0] if one.relevant else DECISIONS[1] for item, one in known.items()}
-    texts = {
-        item: dict(zip(PAIR, (queries.get(one.query, ""), passages.get(one.document, "")), strict=True))
-        for item, one in known.items()
+    label_by_item = {label.item: label for label in labels}
+    final_labels: dict[str, str | None] = {
+        item_id: DECISIONS[0] if label.relevant else DECISIONS[1] for item_id, label in label_by_item.items()
     }
-    ratings = read_ratings(path, list(said), DECISIONS, SPELLINGS, texts)
+    texts = {
+        item_id: dict(zip(PAIR, (queries.get(label.query, ""), passages.get(label.document, "")), strict=True))
+        for item_id, label in label_by_item.items()
+    }
+    ratings = read_ratings(path, list(final_labels), DECISIONS, SPELLINGS, texts)
     people = HumanLabels(raters=ratings.raters, items=ratings.items)
     try:
-        return replace(agreement(said, people), changed=ratings.changed)
+        return replace(agreement(final_labels, people), changed=ratings.changed)
     except ValueError:
         if ratings.changed:
             raise UserError(

@@ -1,13 +1,13 @@
-"""How many relevant documents a benchmark's labels miss, from the grades of all found documents.
+"""Estimate of the relevant documents that a benchmark's labels miss, from the grades of all found documents.
 
-Table 20 of CMedTEB takes a model's grades for the truth and gives means over queries, within the found documents:
+Table 20 of CMedTEB takes a model's grades for the truth and reports means over queries, within the found documents:
 labelled, relevant by the grades, labelled but not relevant (false positives), relevant but not labelled (false
 negatives). The relevant ones are the labelled ones, less the false positives, plus the false negatives.
 
 Each figure has an interval over whole queries (equal queries together), since the documents of one query are not
-independent; a mean over too few queries has none. It speaks of queries like these, found to this depth by this
-retriever and graded by this model. Documents that stand deeper are not counted, so the number missed is a lower bound.
-For documents whose grade could not be read, those of the same query that have one stand.
+independent; a mean over too few queries has none. It applies to queries like these, with documents found to this depth
+by this retriever and graded by this model. Deeper documents are not counted, so the number of missed documents is a
+lower bound. Documents whose grade could not be read are represented by the graded documents of the same query.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ NO_GRADE = "no grade could be read"
 
 
 class GradedQuery(Struct, frozen=True, kw_only=True):
-    """A query with what was found and graded."""
+    """A query with its found and graded documents."""
 
     query: str
     cluster: str
     candidates: tuple[str, ...]
     """Documents, best first."""
     grades: Mapping[str, str | None]
-    """Of these; ``None``: none that can be read."""
+    """Grades of the candidates; ``None`` if the grade could not be read."""
     labelled: frozenset[str]
     """Documents that the benchmark calls relevant."""
 
 
 class QueryCounts(Struct, frozen=True, kw_only=True):
-    """A query's figures: counts, or estimates of them where not every grade could be read."""
+    """A query's figures: counts, or estimates of them if not every grade could be read."""
 
     labelled: float
     relevant: float
@@ -45,19 +45,19 @@ class QueryCounts(Struct, frozen=True, kw_only=True):
 
 
 class MissingLabels(Struct, frozen=True, kw_only=True):
-    """What the labels miss. Figures are per query unless they say otherwise."""
+    """Estimates of what the labels miss. Figures are per query unless stated otherwise."""
 
     depth: int
     queries: int
-    """Behind the figures."""
+    """Number of queries in the figures."""
     left_out: int
-    """Queries that were drawn and are not behind them."""
+    """Number of sampled queries that are not in the figures."""
     left_out_why: dict[str, int]
-    """Reason → queries; :attr:`left_out` in all."""
+    """Reason → number of queries; the sum is :attr:`left_out`."""
     pairs: int
-    """Graded."""
+    """Number of graded pairs."""
     unreadable: int
-    """Without a grade: the reply could not be read, or the grader refused."""
+    """Number of pairs without a grade: the reply could not be read, or the grader refused."""
     labelled: Estimate
     relevant: Estimate
     false_positives: Estimate
@@ -65,20 +65,20 @@ class MissingLabels(Struct, frozen=True, kw_only=True):
 
 
 def query_counts(graded: GradedQuery, relevant: Collection[str]) -> QueryCounts | None:
-    """One query's figures; ``None``: it has no grade."""
+    """Return one query's figures; ``None`` if it has no grade."""
     readable = {document: grade for document, grade in graded.grades.items() if grade is not None}
     if not readable:
         return None
     weight = len(graded.candidates) / len(readable)
-    right = {document for document, grade in readable.items() if grade in relevant}
+    relevant_documents = {document for document, grade in readable.items() if grade in relevant}
     labelled = sum(document in graded.labelled for document in graded.candidates)
-    wrong = weight * sum(document in graded.labelled for document in readable.keys() - right)
-    missed = weight * len(right - graded.labelled)
+    false_positives = weight * sum(document in graded.labelled for document in readable.keys() - relevant_documents)
+    false_negatives = weight * len(relevant_documents - graded.labelled)
     return QueryCounts(
         labelled=labelled,
-        relevant=labelled - wrong + missed,
-        false_positives=wrong,
-        false_negatives=missed,
+        relevant=labelled - false_positives + false_negatives,
+        false_positives=false_positives,
+        false_negatives=false_negatives,
     )
 
 
@@ -91,33 +91,35 @@ def estimate_missing(
     seed: int = 0,
     resamples: int = 10_000,
 ) -> MissingLabels:
-    """All figures. `depth`: how many documents were asked for; `lost` has a reason for each query of which nothing was
-    graded.
+    """Estimate all figures.
+
+    `depth` is the number of documents that were requested; `lost` has a reason for each query without any graded
+    document.
 
     Raises:
         ValueError: no query has a grade.
     """
     tallies = [(query, query_counts(query, relevant)) for query in queries]
-    counted = [(query, found) for query, found in tallies if found is not None]
+    counted = [(query, counts) for query, counts in tallies if counts is not None]
     if not counted:
         raise ValueError("no query has a grade")
-    why = Counter(lost) + Counter({NO_GRADE: len(tallies) - len(counted)})
+    reasons = Counter(lost) + Counter({NO_GRADE: len(tallies) - len(counted)})
     clusters = [query.cluster or query.query for query, _ in counted]
 
     def mean(values: Sequence[float]) -> Estimate:
-        """Mean over queries, with its interval."""
+        """Return the mean over queries, with its interval."""
         return stratified_mean(values, clusters=clusters, bounded=False, seed=seed, resamples=resamples)
 
     grades = [grade for query in queries for grade in query.grades.values()]
     return MissingLabels(
         depth=depth,
         queries=len(counted),
-        left_out=why.total(),
-        left_out_why=dict(why.most_common()),
+        left_out=reasons.total(),
+        left_out_why=dict(reasons.most_common()),
         pairs=sum(grade is not None for grade in grades),
         unreadable=grades.count(None),
-        labelled=mean([found.labelled for _, found in counted]),
-        relevant=mean([found.relevant for _, found in counted]),
-        false_positives=mean([found.false_positives for _, found in counted]),
-        false_negatives=mean([found.false_negatives for _, found in counted]),
+        labelled=mean([counts.labelled for _, counts in counted]),
+        relevant=mean([counts.relevant for _, counts in counted]),
+        false_positives=mean([counts.false_positives for _, counts in counted]),
+        false_negatives=mean([counts.false_negatives for _, counts in counted]),
     )

@@ -1,11 +1,12 @@
-"""`false-negatives`: how many relevant documents do a benchmark's labels miss? (CMedTEB, Appendix E, Table 20).
+"""Pipeline `false-negatives`: estimates how many relevant documents a benchmark's labels miss (CMedTEB, Appendix E,
+Table 20).
 
 START → candidates → draw → grade → END
 
 * ``candidates``: the `depth` documents that the retriever finds for the query, best first (CMedTEB: the top 50).
-* ``draw``: which of them are graded.
-* ``grade``: a model grades each from S to D (CMedTEB, Table 23), several a call. A document that it gave no readable
-  grade for, or refused, stays without one; the query continues, unless nothing of it was graded.
+* ``draw``: selects those that are graded.
+* ``grade``: a model grades each from S to D (CMedTEB, Table 23), several per call. A document for which it gave no
+  readable grade, or which it refused, has no grade; the query continues, unless none of its documents was graded.
 
 No node sees which documents the benchmark labels as relevant.
 """
@@ -27,27 +28,27 @@ PROMPTS = (PROMPT,)
 
 
 class FalseNegativeState(PipelineState, total=False):
-    """What the stages write."""
+    """State that the stages write."""
 
     found: dict[str, str]
-    """Document → its best passage, best first."""
+    """Document → id of its best passage, best first."""
 
 
 def build() -> Graph:
-    """The stages in line."""
+    """Build the graph of the stages."""
     return in_line(FalseNegativeState, {"candidates": candidates, "grade": grade})
 
 
 async def candidates(state: FalseNegativeState, context: Context) -> Changes:
-    """Search until `depth` documents are found, or no more are to be had."""
+    """Search until `depth` documents are found, or the results are exhausted."""
     depth = whole(context, "depth", 50)
-    asked, found = depth, await context.search(Query.of(context.stem), depth)
-    while len({passage.document for passage in found}) < depth and len(found) == asked:
-        # Of a corpus that is cut into chunks, several may be of one document.
-        asked *= 4
-        found = await context.search(Query.of(context.stem), asked)
+    requested, hits = depth, await context.search(Query.of(context.stem), depth)
+    while len({passage.document for passage in hits}) < depth and len(hits) == requested:
+        # If the corpus is cut into chunks, several may be of one document.
+        requested *= 4
+        hits = await context.search(Query.of(context.stem), requested)
     best: dict[str, str] = {}
-    for passage in found:
+    for passage in hits:
         best.setdefault(passage.document, passage.id)
     if not best:
         raise Rejected(NOTHING_FOUND, f"for the query {context.stem.text}")
@@ -55,16 +56,16 @@ async def candidates(state: FalseNegativeState, context: Context) -> Changes:
 
 
 async def grade(state: FalseNegativeState, context: Context) -> Changes:
-    """Have a model grade the documents."""
-    found = state["found"]
-    texts = {document: titled(context.passage(passage)) for document, passage in found.items()}
-    said = await label_passages(context, texts, ["grading"], whole(context, "at_once", 10))
-    grades = {document: given[0] for document, given in said.given.items()}
-    return kept(candidates=list(found), grades=grades, faults=said.faults)
+    """Grade the documents by a model."""
+    passage_by_document = state["found"]
+    texts = {document: titled(context.passage(passage)) for document, passage in passage_by_document.items()}
+    labelled = await label_passages(context, texts, ["grading"], whole(context, "at_once", 10))
+    grades = {document: model_grades[0] for document, model_grades in labelled.given.items()}
+    return kept(candidates=list(passage_by_document), grades=grades, faults=labelled.faults)
 
 
 def judged_query_items(asked: QuerySet, *, language: str, limit: int | None, seed: int) -> ItemSet:
-    """The queries with what is labelled relevant as their gold, which no node of the graph sees.
+    """Return the queries as items. Their gold are the documents labelled as relevant, which no node of the graph sees.
 
     Raises:
         UserError: no query has a text.
@@ -79,9 +80,11 @@ def judged_query_items(asked: QuerySet, *, language: str, limit: int | None, see
     return draw_items(f"false-negatives/{name}", items, dropped, of=asked.name, limit=limit, seed=seed)
 
 
-def _item(query: str, text: str, asked: QuerySet, language: str) -> Item:
-    labelled = tuple(document for document, grade in asked.judgements[query].items() if grade > 0)
-    question = Question(id=query, benchmark=f"false-negatives/{asked.name}", text=text, kind="long", language=language)
+def _item(query: str, text: str, queries: QuerySet, language: str) -> Item:
+    labelled = tuple(document for document, grade in queries.judgements[query].items() if grade > 0)
+    question = Question(
+        id=query, benchmark=f"false-negatives/{queries.name}", text=text, kind="long", language=language
+    )
     return Item(question, Gold(question_id=query, answer="", documents=labelled))
 
 
@@ -94,4 +97,4 @@ PIPELINE = Pipeline(
     parameters={"depth": 50, "at_once": 10},
     searches=True,
 )
-"""`depth` documents a query are graded, `at_once` a call."""
+"""Defaults: `depth` documents per query are graded, `at_once` per call."""

@@ -1,7 +1,6 @@
-"""Benchmarks made from one's own reports, queries and corpora, by the pipelines of papers.
+"""Benchmarks made from a user's reports, queries and corpora, by the pipelines of papers.
 
-A request of :mod:`ragrounds.extensions.construction.requests` names one pipeline and what it works on; :func:`build`
-carries it out.
+A request of :mod:`ragrounds.extensions.construction.requests` names one pipeline and its input; :func:`build` runs it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from ragrounds.ui.text import number_of, safe
 
 
 class BuildExecution(Struct, frozen=True, kw_only=True):
-    """Where a benchmark is written to, and what its pipeline is carried out with."""
+    """Output folder of a benchmark, and models and limits of its pipeline."""
 
     out: Annotated[Path, Arg("The folder that the benchmark is written to: new, or made before.", short="-o")]
     model: Annotated[
@@ -74,50 +73,50 @@ class BuildExecution(Struct, frozen=True, kw_only=True):
 
 
 class PreparedBuild(Struct, frozen=True, kw_only=True):
-    """A pipeline with its items, before a model is asked."""
+    """A pipeline with its items, before a model is called."""
 
     pipeline: Pipeline
     item_set: ItemSet
     finish: Finish
     model: str | None = None
-    """For every stage that none is named for; ``None``: the execution's."""
+    """Model of every stage without a specific one; ``None`` for the execution's."""
     models: Mapping[str, str] = MappingProxyType({})
-    """Those of named roles."""
+    """Models of named roles."""
     parameters: Mapping[str, Value] = MappingProxyType({})
     searcher: Searcher | None = None
 
 
 class BuildRequest(Struct, frozen=True, kw_only=True):
-    """A pipeline, and what it works on."""
+    """A pipeline, and its input."""
 
     def prepare(self, execution: BuildExecution, settings: Settings, listener: RunListener) -> PreparedBuild:
-        """Read the items. No model is asked.
+        """Read the items. No model is called.
 
         Raises:
-            UserError: what it works on is not there, cannot be read, or leaves nothing to do.
+            UserError: the input is missing, cannot be read, or contains no items.
         """
         raise NotImplementedError
 
 
 class BuildResult(Struct, frozen=True, kw_only=True):
-    """What came of :func:`build`."""
+    """Result of :func:`build`."""
 
     card: BuiltCard
-    """How the benchmark was made, and what it holds; a size of 0: nothing was kept."""
+    """Card of the benchmark; a size of 0 means that nothing was kept."""
     rejected: Path
-    """The file that lists what was not kept, and why."""
+    """File of the items that were not kept, with the reasons."""
     grades: Path | None
-    """The file with every grade that models gave, also where nothing was kept."""
+    """File of all grades that models gave, written even if nothing was kept; ``None`` if there are no grades."""
     following: tuple[str, ...]
-    """Commands that go on from here."""
+    """Commands to try next."""
     ended: str
-    """Why no further item was begun; empty: all were."""
+    """Reason why not all items were started; empty if all were."""
     failed: bool
-    """Whether an item failed; the same call tries it again."""
+    """True if an item failed; the same call tries it again."""
     made: int
-    """Model calls that were made."""
+    """Number of model calls that were made."""
     reused: int
-    """Model calls that were answered from the journal."""
+    """Number of model calls that were answered from the journal."""
 
 
 def build(
@@ -128,53 +127,53 @@ def build(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> BuildResult:
-    """Run a pipeline over its items, and write the benchmark with its card into a folder, which
-    :func:`ragrounds.api.data.add` takes.
+    """Run a pipeline over its items, and write the benchmark with its card into a folder for
+    :func:`ragrounds.api.data.add`.
 
     Args:
         request: one of :mod:`ragrounds.extensions.construction.requests`, such as
             ``CaseQuestions(reports="files:reports/")``.
-        execution: the folder, the models, and what may be used.
-        listener: hears what happens.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        execution: the folder, the models, and the limits.
+        listener: receives the events of the run.
+        home, settings: the folder of the store, and all settings; ``None`` for the user's.
 
     Raises:
-        UserError: items that cannot be read, no model, a folder that is not ours, or another process that is making
-            the same.
+        UserError: items that cannot be read, no model, a folder with other contents, or another process that is
+            building the same.
     """
     check(request)
     check(execution)
-    chosen, heard, out = chosen_settings(settings, home), listener or RunListener(), execution.out
+    effective_settings, observer, out = chosen_settings(settings, home), listener or RunListener(), execution.out
     breaker = CircuitBreaker(failure_limit(execution.fail_after))
     budget = Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
-    prepared = request.prepare(execution, chosen, heard)
+    prepared = request.prepare(execution, effective_settings, observer)
     pipeline, items = prepared.pipeline, prepared.item_set
     check_folder(out, pipeline.name)
-    with open_store(chosen) as store, ExitStack() as held:
+    with open_store(effective_settings) as store, ExitStack() as resources:
         planned = plan_build(
             store,
             pipeline,
             items,
             parameters=prepared.parameters,
-            model=prepared.model or execution.model or chosen.model,
+            model=prepared.model or execution.model or effective_settings.model,
             models=prepared.models,
             searcher=prepared.searcher,
-            prices=user_prices(chosen),
-            defaults=server_defaults(execution.base_url, execution.alias, chosen),
+            prices=user_prices(effective_settings),
+            defaults=server_defaults(execution.base_url, execution.alias, effective_settings),
             new=execution.new,
             fresh=execution.journal == "fresh",
             meet=lambda models: met_servers(store, models, execution.server_changed, execution.journal),
         )
-        named = ", ".join(sorted({model.spec for model in planned.models.values()}))
-        what = f"{number_of(len(items.items), 'item')} of {safe(items.items.name)}"
-        heard.message(f"{planned.run.id}: {what}, {safe(named)}")
-        lease = held.enter_context(Lease(store.engine, [planned.run.id], heard.message))
+        model_names = ", ".join(sorted({model.spec for model in planned.models.values()}))
+        work_text = f"{number_of(len(items.items), 'item')} of {safe(items.items.name)}"
+        observer.message(f"{planned.run.id}: {work_text}, {safe(model_names)}")
+        lease = resources.enter_context(Lease(store.engine, [planned.run.id], observer.message))
         recorded = StoreJournal(store, execution.journal)
         scorers = (KeptScorer(),)
 
         async def carry_out() -> str:
             async with closing(list(planned.models.values()), recorded):
-                with heard.progress(ReplayProgress(store, [planned])) as hear:
+                with observer.progress(ReplayProgress(store, [planned])) as progress_listener:
                     return await replay(
                         store,
                         recorded,
@@ -182,22 +181,24 @@ def build(
                         items.items.questions,
                         items.items.golds,
                         lambda question: scorers,
-                        concurrency=execution.concurrency or chosen.concurrency,
+                        concurrency=execution.concurrency or effective_settings.concurrency,
                         stops=[BudgetStop(budget), breaker, lease],
-                        listener=hear,
+                        listener=progress_listener,
                     )
 
         ended = finish(carry_out())
-        heard.message(f"{number_of(recorded.made, 'model call')} made, {recorded.reused:,} answered from the journal.")
+        observer.message(
+            f"{number_of(recorded.made, 'model call')} made, {recorded.reused:,} answered from the journal."
+        )
         if ended:
-            heard.message(f"Ended early: {ended}. The same command resumes.")
-        found = results(store, planned.run, items, ended)
-        product = prepared.finish(found)
-        stages = count(pipeline.stages, items, found)
+            observer.message(f"Ended early: {ended}. The same command resumes.")
+        item_results = results(store, planned.run, items, ended)
+        product = prepared.finish(item_results)
+        stages = count(pipeline.stages, items, item_results)
         if product.stage:
-            reasons = [each.reason for each in product.dropped if each.stage == product.stage]
+            reasons = [drop.reason for drop in product.dropped if drop.stage == product.stage]
             stages.append(stage_count(product.stage, stages[-1].kept, reasons))
-        made = provenance(
+        provenance_record = provenance(
             store,
             planned.run,
             pipeline,
@@ -206,8 +207,8 @@ def build(
             figures=product.figures,
             notes=[*product.notes, *not_listed(items)],
         )
-        card = BuiltCard(benchmark=product.benchmark, made=made)
-        rejected = {FILE: json_lines(rejections(items, found, product.dropped))}
+        card = BuiltCard(benchmark=product.benchmark, made=provenance_record)
+        rejected = {FILE: json_lines(rejections(items, item_results, product.dropped))}
         card = write_built(out, {**product.files, **rejected}, card)
     return BuildResult(
         card=card,
@@ -215,7 +216,7 @@ def build(
         grades=out / GRADES if GRADES in product.files else None,
         following=tuple(command.replace("{out}", quote(str(out))) for command in product.following),
         ended=ended,
-        failed=any(result.status == "failed" for result in found),
+        failed=any(result.status == "failed" for result in item_results),
         made=recorded.made,
         reused=recorded.reused,
     )

@@ -1,4 +1,4 @@
-"""From files to the items of a pipeline, with what is dropped before any model is asked."""
+"""Items of a pipeline, and what is dropped before any model is called."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ INTAKE, SAMPLE = "intake", "sample"
 
 
 class Dropped(Struct, frozen=True, kw_only=True):
-    """Something that was left out."""
+    """An item, or a part of one, that was left out."""
 
     id: str
     stage: str
     reason: str
-    """One of a few: they are counted."""
+    """Reason from a small set: reasons are counted."""
     detail: str = ""
 
 
 class ItemSet(Struct, frozen=True, kw_only=True):
-    """What a pipeline works on."""
+    """Items that a pipeline works on."""
 
     items: Benchmark
-    """Those that were drawn, in the files' order."""
+    """Sampled items, in the files' order."""
     read: int
     passed: int
-    """Of those read, not dropped; `items` were drawn from these."""
+    """Number of items that were read and not dropped; `items` were sampled from these."""
     dropped: tuple[Dropped, ...] = ()
     seed: int = 0
     limit: int | None = None
@@ -47,30 +47,30 @@ def draw_items(
     seed: int = 0,
     passed: int | None = None,
 ) -> ItemSet:
-    """Items under the name ``PIPELINE/SOURCE``, of which `limit` are drawn by `seed`; `of` says what they are made of.
+    """Sample at most `limit` items by `seed`, under the name ``PIPELINE/SOURCE``; `of` names their source.
 
-    Where reading all items to draw a few would fill the memory, they are drawn before by
-    :func:`drawn_ids`, and `passed` says from how many.
+    If all items do not fit into memory, they are sampled before by :func:`drawn_ids`, and `passed` is the number that
+    they were sampled from.
 
     Raises:
-        UserError: nothing is left, or an id stands twice.
+        UserError: nothing is left, or a duplicate id.
     """
     left_out, passing = tuple(dropped), list(items)
     if not passing:
-        reasons = sorted({f"{each.reason}" for each in left_out})
+        reasons = sorted({f"{drop.reason}" for drop in left_out})
         because = f"; all {len(left_out):,} were dropped ({', '.join(reasons)})" if left_out else ""
         raise UserError(f"{of}: no items are left{because}.")
     card = Card(name=name, title=of, task="mixed", source=of, license="not known")
     benchmark = assemble(name, card, passing)
     if passed is None:
-        chosen = select(benchmark, limit=limit, seed=seed)
+        sample = select(benchmark, limit=limit, seed=seed)
     else:
-        chosen = replace(benchmark, selection=Selection(seed=seed, limit=limit, of=passed))
-    whole = len(passing) if passed is None else passed
+        sample = replace(benchmark, selection=Selection(seed=seed, limit=limit, of=passed))
+    passed_count = len(passing) if passed is None else passed
     return ItemSet(
-        items=chosen,
-        read=whole + len(left_out),
-        passed=whole,
+        items=sample,
+        read=passed_count + len(left_out),
+        passed=passed_count,
         dropped=left_out,
         seed=seed,
         limit=limit,
@@ -78,10 +78,14 @@ def draw_items(
 
 
 def drawn_ids(ids: Iterable[str], limit: int | None, seed: int) -> frozenset[str]:
-    """`limit` of the ids, as :func:`ragrounds.evals.benchmarks.select` draws questions."""
+    """Return a sample of at most `limit` ids, the same as :func:`ragrounds.evals.benchmarks.select` takes
+    of questions.
+    """
     return frozenset(sorted(ids, key=lambda id: lot(seed, id))[:limit])
 
 
 def plain_name(name: str) -> str:
-    """A name for a benchmark from any text: letters, digits, ``_``, ``.`` and ``-`` stay, all else becomes ``_``."""
+    """Return a name for a benchmark from any text: letters, digits, ``_``, ``.`` and ``-`` stay, others
+    become ``_``.
+    """
     return "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in name)

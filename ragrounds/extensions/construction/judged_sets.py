@@ -1,4 +1,4 @@
-"""Judged sets: each query's candidates with their judgements, the corpus they come from, and the files made of both.
+"""Judged sets: candidates of queries with their judgements, their corpus, and the files made of both.
 
 | files | form | read by |
 |---|---|---|
@@ -30,7 +30,7 @@ from ragrounds.tools.leak_guard import GUARD_FILE
 
 
 class JudgedQuery(Struct, frozen=True, kw_only=True):
-    """A query with what was found out about its candidates."""
+    """A query with the judgements of its candidates."""
 
     id: str
     text: str
@@ -39,117 +39,128 @@ class JudgedQuery(Struct, frozen=True, kw_only=True):
     positives: tuple[str, ...]
     negatives: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Neither a positive nor a negative: ambiguous, or without a label that could be read."""
+    """Candidates that are neither positive nor negative: ambiguous, or without a label that could be read."""
 
 
 def refined(queries: Sequence[JudgedQuery]) -> list[JudgedQuery]:
-    """The queries without judgements on documents that :func:`kept_documents` leaves out."""
+    """Return the queries without judgements on documents that :func:`kept_documents` leaves out."""
     removed = _ambiguous(queries)
     return [replace(query, negatives=tuple(id for id in query.negatives if id not in removed)) for query in queries]
 
 
 def kept_documents(queries: Iterable[JudgedQuery], corpus: Iterable[Passage]) -> Iterator[Passage]:
-    """The corpus without what is ambiguous for some query and a positive of none: left in, such a document counts as
-    not relevant wherever it is found (CMedTEB's refined corpus, Section 3.1). It is read once, as a stream."""
+    """Return the corpus without documents that are ambiguous for some query and positive for none.
+
+    Such a document would count as not relevant wherever it is found (CMedTEB's refined corpus, Section 3.1). The corpus
+    is read once, as a stream.
+    """
     removed = _ambiguous(queries)
     return (passage for passage in corpus if passage.id not in removed)
 
 
 def judged_beir(queries: Sequence[JudgedQuery], corpus: Iterable[Passage]) -> dict[str, Lines]:
-    """The files of a BEIR folder with the kept documents of a corpus, and the guard beside them."""
+    """Return the files of a BEIR folder with the kept documents of a corpus, and the guard."""
     documents = kept_documents(queries, corpus)
     return beir_files(
-        ((_carried(each.id), each.title, each.text) for each in documents),
-        {_carried(each.id): each.text for each in queries},
-        {_carried(each.id): _grades(each) for each in queries},
+        ((_encoded_id(passage.id), passage.title, passage.text) for passage in documents),
+        {_encoded_id(query.id): query.text for query in queries},
+        {_encoded_id(query.id): _grades(query) for query in queries},
     ) | {GUARD_FILE: guard_lines(queries)}
 
 
 def judged_r2med(queries: Sequence[JudgedQuery], corpus: Iterable[Passage]) -> dict[str, Lines]:
-    """The files of an R2MED folder. Its documents have no titles, so a title stands in the text's first line."""
+    """Return the files of an R2MED folder. Its documents have no titles, so a title is the text's first line."""
     return {
         "corpus.jsonl": json_lines(
-            {"id": _carried(each.id), "text": titled(each)} for each in kept_documents(queries, corpus)
+            {"id": _encoded_id(passage.id), "text": titled(passage)} for passage in kept_documents(queries, corpus)
         ),
         "query.jsonl": json_lines(
             {
-                "id": _carried(each.id),
-                "text": each.text,
-                "answer": each.answer,
-                "doc_id": [_carried(id) for id in each.positives],
-                "body_system": each.group,
+                "id": _encoded_id(query.id),
+                "text": query.text,
+                "answer": query.answer,
+                "doc_id": [_encoded_id(id) for id in query.positives],
+                "body_system": query.group,
             }
-            for each in queries
+            for query in queries
         ),
         "qrels.jsonl": json_lines(
-            {"q_id": _carried(each.id), "p_id": document, "score": grade}
-            for each in queries
-            for document, grade in _grades(each).items()
+            {"q_id": _encoded_id(query.id), "p_id": document, "score": grade}
+            for query in queries
+            for document, grade in _grades(query).items()
         ),
         GUARD_FILE: guard_lines(queries),
     }
 
 
 def rerank_lines(queries: Iterable[JudgedQuery], texts: Mapping[str, str]) -> list[bytes]:
-    """A reranking set of the queries that have a positive and a negative; `texts` by document. A negative whose text is
-    that of a positive is left out."""
+    """Return a reranking set of the queries that have a positive and a negative; `texts` are by document.
+
+    A negative with the text of a positive is left out.
+    """
     rows = []
     for query in queries:
-        right = {texts[id] for id in query.positives}
+        positive_texts = {texts[id] for id in query.positives}
         positive = list(dict.fromkeys(texts[id] for id in query.positives))
-        negative = list(dict.fromkeys(texts[id] for id in query.negatives if texts[id] not in right))
+        negative = list(dict.fromkeys(texts[id] for id in query.negatives if texts[id] not in positive_texts))
         if positive and negative:
             rows.append({"query": query.text, "positive": positive, "negative": negative})
     return list(json_lines(rows))
 
 
 def guard_lines(queries: Sequence[JudgedQuery]) -> list[bytes]:
-    """Which documents each query may not find: what is ambiguous for it and still in the corpus, because it is another
-    query's positive."""
+    """Return the documents that each query may not find.
+
+    These are ambiguous for the query but still in the corpus, because they are positives of other queries.
+    """
     removed = _ambiguous(queries)
     rows = (
-        {"query": _carried(each.id), "documents": [_carried(id) for id in each.dropped if id not in removed]}
-        for each in queries
+        {"query": _encoded_id(query.id), "documents": [_encoded_id(id) for id in query.dropped if id not in removed]}
+        for query in queries
     )
     return list(json_lines(row for row in rows if row["documents"]))
 
 
 def titled(passage: Passage) -> str:
-    """A passage as one text, its title in a line before it."""
+    """Return a passage as one text, with its title in a line before it."""
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
 def query_ids(question_ids: Sequence[str]) -> dict[str, str]:
-    """Ids of questions without their dataset's name, which the loaders put before them again; with it, where several
-    datasets are among them."""
+    """Return ids of questions without their dataset's name, which the loaders add again.
+
+    If there are several datasets, ids keep the name.
+    """
     datasets = {id.partition("/")[0] for id in question_ids}
-    bare = len(datasets) == 1 and all(id.partition("/")[2] for id in question_ids)
-    return {id: id.partition("/")[2] if bare else id for id in question_ids}
+    drops_dataset = len(datasets) == 1 and all(id.partition("/")[2] for id in question_ids)
+    return {id: id.partition("/")[2] if drops_dataset else id for id in question_ids}
 
 
 def _ambiguous(queries: Iterable[JudgedQuery]) -> set[str]:
-    asked = list(queries)
-    return {id for query in asked for id in query.dropped} - {id for query in asked for id in query.positives}
+    all_queries = list(queries)
+    return {id for query in all_queries for id in query.dropped} - {
+        id for query in all_queries for id in query.positives
+    }
 
 
 def _grades(query: JudgedQuery) -> dict[str, int]:
     grades = dict.fromkeys(query.negatives, 0) | dict.fromkeys(query.positives, 1)
-    return {_carried(id): grade for id, grade in grades.items()}
+    return {_encoded_id(id): grade for id, grade in grades.items()}
 
 
-def _carried(id: str) -> str:
-    """An id as judgements and runs can carry it: blanks are percent-encoded."""
+def _encoded_id(id: str) -> str:
+    """Return an id in a form for judgements and runs: blanks are percent-encoded."""
     return re.sub(r"\s", lambda blank: "".join(f"%{byte:02X}" for byte in blank.group().encode()), id)
 
 
 class Corpus:
-    """The passages of one corpus in their order. A corpus that is cut into chunks gives its chunks."""
+    """The passages of one corpus in their order. If the corpus is cut into chunks, these are its chunks."""
 
     def __init__(self, name: str, home: Path, *, progress: Progress | None = None) -> None:
-        """Open it, storing it first where it is not yet.
+        """Open the corpus, and store it first if needed.
 
         Raises:
-            UserError: there is none of that name, it cannot be read, or it is several.
+            UserError: unknown name, a corpus that cannot be read, or several corpora.
         """
         if len(corpora_of(name)) > 1:
             raise UserError(
@@ -166,27 +177,27 @@ class Corpus:
         return len(self._collection.store)
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document; empty where there is none."""
+        """Return the passages of a document; empty if it is not in the corpus."""
         return self._collection.document(id)
 
     def some(self, ids: Collection[str]) -> dict[str, Passage]:
-        """Passages by id; those that the corpus does not hold are left out."""
+        """Return passages by id. Those that the corpus does not contain are left out."""
         store = self._collection.store
-        places = {id: store.find(id) for id in ids}
-        return {id: store.passage(place, self.version) for id, place in places.items() if place is not None}
+        indices = {id: store.find(id) for id in ids}
+        return {id: store.passage(index, self.version) for id, index in indices.items() if index is not None}
 
 
 def by_fate(question: Question, id: str, rows: Iterable[JsonObject], text: str, answer: str = "") -> JudgedQuery:
-    """A question as a query, from rows that say of each document what becomes of it."""
-    held: dict[str, list[str]] = {}
+    """Return a question as a query, from rows with the fate of each document."""
+    ids_by_fate: dict[str, list[str]] = {}
     for row in rows:
-        held.setdefault(row["fate"], []).append(row["document"])
+        ids_by_fate.setdefault(row["fate"], []).append(row["document"])
     return JudgedQuery(
         id=id,
         text=text,
         answer=answer,
         group=question.group,
-        positives=tuple(held.get("positive", ())),
-        negatives=tuple(held.get("negative", ())),
-        dropped=tuple(id for what in ("dropped", "ungraded", "unlabelled") for id in held.get(what, ())),
+        positives=tuple(ids_by_fate.get("positive", ())),
+        negatives=tuple(ids_by_fate.get("negative", ())),
+        dropped=tuple(id for fate in ("dropped", "ungraded", "unlabelled") for id in ids_by_fate.get(fate, ())),
     )

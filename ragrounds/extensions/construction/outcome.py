@@ -1,5 +1,5 @@
-"""What became of an item: kept with its product, or rejected at a stage for a reason. It is the answer text of the
-item's attempt."""
+"""Outcome of an item: kept with its product, or rejected at a stage for a reason. It is the answer text of the item's
+attempt."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ CAPPED = "the item's cap was reached"
 _UNREADABLE = "the pipeline gave no outcome"
 
 JsonObject = dict[str, Any]
-"""A JSON object whose fields its pipeline knows: a product, figures of a card, a row of a file."""
+"""JSON object whose fields depend on its pipeline: a product, figures of a card, a row of a file."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of an item that was answered for good."""
+    """Final outcome of an item."""
 
     kept: bool
     product: JsonObject = field(default_factory=dict)
-    """What the pipeline made of it, where it is kept."""
+    """Product of the pipeline, if the item is kept."""
     stage: str = ""
-    """Where it was rejected."""
+    """Stage that rejected the item."""
     reason: str = ""
-    """One of a few: they are counted."""
+    """Reason from a small set: reasons are counted."""
     detail: str = ""
-    """The case itself: what a model said, which check failed."""
+    """Details of the case: a model's reply, the check that failed."""
 
 
 def encode(outcome: Outcome) -> str:
-    """As the text of an attempt."""
+    """Return the outcome as the text of an attempt."""
     return msgspec.json.encode(outcome).decode()
 
 
 def read_outcome(attempt: Attempt) -> Outcome | None:
-    """The outcome of an attempt; ``None``: it failed or was not run, and may be tried again."""
+    """Return the outcome of an attempt; ``None`` if it failed or was not run, and may be tried again."""
     if attempt.status in ("failed", "not_run"):
         return None
     if attempt.status != "completed":
@@ -56,7 +56,8 @@ def read_outcome(attempt: Attempt) -> Outcome | None:
 
 
 class KeptScorer(ScorerRecord, frozen=True, kw_only=True):
-    """Scores 1 for a kept item and 0 for a rejected one, so that progress, traces and tables show them apart."""
+    """Scorer that gives 1 to a kept item and 0 to a rejected one, so that progress, traces and tables distinguish
+    them."""
 
     name: str = KEPT
     summary: str = "share of the items that were kept"
@@ -65,13 +66,15 @@ class KeptScorer(ScorerRecord, frozen=True, kw_only=True):
     reads: str = "the outcome of the pipeline"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
-        """1.0, 0.0, or no value where the outcome cannot be read; the prediction says what became of the item."""
+        """Return 1.0, 0.0, or no value if the outcome cannot be read. The prediction states the outcome."""
         outcome = read_outcome(attempt)
         status: AnswerStatus = "answered"
         if outcome is None:
             status = "empty"
         elif attempt.status == "blocked":
             status = "refused"
-        said = "" if outcome is None else "kept" if outcome.kept else f"rejected: {outcome.stage}"
+        prediction = "" if outcome is None else "kept" if outcome.kept else f"rejected: {outcome.stage}"
         reason = attempt.reason if outcome is None else f"{outcome.reason}: {outcome.detail}".strip(": ")
-        return self.scored(attempt, None if outcome is None else float(outcome.kept), AnswerRead(status), said, reason)
+        return self.scored(
+            attempt, None if outcome is None else float(outcome.kept), AnswerRead(status), prediction, reason
+        )

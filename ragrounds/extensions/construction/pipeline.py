@@ -1,4 +1,4 @@
-"""A pipeline as data, its run in the store, and every item's result read back from there."""
+"""Pipelines as data, their runs in the store, and the results of items read from there."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     """One way to make a benchmark."""
 
     name: str
-    """As the command has it: ``case-questions``."""
+    """Name of the pipeline's command: ``case-questions``."""
     graph: str
-    """``ragrounds.extensions.construction.case_questions:build``."""
+    """Import path of the graph: ``ragrounds.extensions.construction.case_questions:build``."""
     summary: str
     source: str
-    """The paper and the section that it follows."""
+    """Paper and section that the pipeline follows."""
     stages: tuple[str, ...]
-    """The graph's nodes in their order."""
+    """Nodes of the graph in their order."""
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
-    """What the graph reads from its context, with the defaults."""
+    """Parameters that the graph reads from its context, with the defaults."""
     searches: bool = False
 
     def agent(self, parameters: Mapping[str, Value], models: Mapping[str, str]) -> Agent:
-        """The agent of a run: `parameters` set beside the defaults, and models by role."""
-        settled = {**self.parameters, **parameters}
-        changed = {name: value for name, value in settled.items() if self.parameters.get(name) != value}
+        """Return the agent of a run, with `parameters` in addition to the defaults, and models by role."""
+        values = {**self.parameters, **parameters}
+        changed = {name: value for name, value in values.items() if self.parameters.get(name) != value}
         card = Card(
             graph=self.graph,
             summary=self.summary,
@@ -49,23 +49,23 @@ class Pipeline(Struct, frozen=True, kw_only=True):
             models=dict(models),
             output="answer",
         )
-        return Agent(spec=str(Spec(self.name, changed)), card=card, parameters=dict(settled))
+        return Agent(spec=str(Spec(self.name, changed)), card=card, parameters=dict(values))
 
 
 class ItemResult(Struct, frozen=True, kw_only=True):
-    """An item and what became of it."""
+    """An item and its outcome."""
 
     question: Question
     gold: Gold
     outcome: Outcome | None
-    """``None``: it failed, or was not run."""
+    """Outcome; ``None`` if the item failed, or was not run."""
     status: Literal["kept", "rejected", "failed", "not run"]
     reason: str = ""
-    """Why it failed, or was not run."""
+    """Reason why the item failed, or was not run."""
 
     @property
     def product(self) -> JsonObject:
-        """What the pipeline made of it; empty where it was not kept."""
+        """Product of the pipeline for the item; empty if it was not kept."""
         return self.outcome.product if self.outcome else {}
 
 
@@ -84,35 +84,40 @@ def plan_build(
     fresh: bool,
     meet: Callable[[Iterable[str]], MetServers],
 ) -> PlannedRun:
-    """The run of this pipeline on these items, resumed or started. `models` are those of named roles, `model` is for
-    all others; `meet` asks the servers of models, by their texts, what they are. Under `fresh` every item is worked on
-    anew, in another run; one that was begun so and broken off is resumed.
+    """Resume or start the run of this pipeline on these items.
+
+    `models` are those of named roles, `model` is for all others. `meet` probes the servers of models, given the models'
+    texts. With `fresh`, every item is processed again in a new run; an interrupted fresh run is resumed.
 
     Raises:
         UserError: no model, or one that cannot be opened.
     """
     agent = pipeline.agent(parameters, models)
-    met = meet(model_texts(agent, model, defaults).values())
-    opened = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, met.texts), searcher)
-    known = {run.id for run in store.runs()}
-    run = find_or_start_run(store, item_set.items, opened, 1, new=new, servers=met.facts)
-    if fresh and run.id in known and not _begun_anew(store, run):
-        run = find_or_start_run(store, item_set.items, opened, 1, new=True, servers=met.facts)
-    return PlannedRun(run, agent, opened.models, searcher, prices)
+    servers = meet(model_texts(agent, model, defaults).values())
+    opened_agent = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, servers.texts), searcher)
+    run_ids = {run.id for run in store.runs()}
+    run = find_or_start_run(store, item_set.items, opened_agent, 1, new=new, servers=servers.facts)
+    if fresh and run.id in run_ids and not _is_fresh_run(store, run):
+        run = find_or_start_run(store, item_set.items, opened_agent, 1, new=True, servers=servers.facts)
+    return PlannedRun(run, agent, opened_agent.models, searcher, prices)
 
 
-def _begun_anew(store: Store, run: Run) -> bool:
-    """Whether a run is broken off, or has failed items, and nothing in it was answered from before it began: all it
-    has was asked anew, and paid for."""
+def _is_fresh_run(store: Store, run: Run) -> bool:
+    """Return True if an unfinished run, or one with failed items, has only answers that were made and paid
+    for in it.
+    """
     attempts = list(store.attempts(run))
     if sum(attempt.status in FINAL for attempt in attempts) >= run.count:
         return False
-    again = any(one.fingerprint == run.fingerprint and one.created < run.created for one in store.runs())
-    return again or not any(call.cached for attempt in attempts for call in calls(attempt.events))
+    has_predecessor = any(
+        other.fingerprint == run.fingerprint and other.created < run.created for other in store.runs()
+    )
+    return has_predecessor or not any(call.cached for attempt in attempts for call in calls(attempt.events))
 
 
 def results(store: Store, run: Run, item_set: ItemSet, ended: str = "") -> list[ItemResult]:
-    """Every item with its outcome, in the items' order. `ended`: why the run ended before its last item."""
+    """Return every item with its outcome, in the items' order. `ended` is the reason why the run ended before its last
+    item."""
     attempts = {attempt.question_id: attempt for attempt in store.attempts(run)}
     return [
         _item_result(question, item_set.items.golds[question.id], attempts.get(question.id), ended)
@@ -135,5 +140,5 @@ def _item_result(question: Question, gold: Gold, attempt: Attempt | None, ended:
 
 
 def kept_results(all_results: Sequence[ItemResult]) -> list[ItemResult]:
-    """Those that the graph kept."""
-    return [result for result in all_results if result.status == "kept"]
+    """Return the items that the graph kept."""
+    return [item_result for item_result in all_results if item_result.status == "kept"]

@@ -1,23 +1,22 @@
-"""`relevance-mining`: a question's relevant documents, found by a committee and graded by a model (R2MED, Section 3.3
-and Appendix A).
+"""Pipeline `relevance-mining`: finds a question's relevant documents by a committee and grades them by a model (R2MED,
+Section 3.3 and Appendix A).
 
 START → difficulty → open → reason → candidates → grade → END
 
 * ``difficulty``: a panel of small models answers a multiple-choice question (Appendix A.1: four instruction-tuned
-  ones). A question that more than one of them gets right is rejected, as is one where the panel's unreadable replies
-  could decide. Other questions pass.
+  ones). A question that more than one of them gets right is rejected, as is one for which the panel's unreadable
+  replies could decide. Other questions pass.
 * ``open``: a multiple-choice question is rewritten without its options; its answer is the right option's text.
-* ``reason``: a model writes the way from question to answer.
+* ``reason``: a model writes the reasoning from question to answer.
 * ``candidates``: every retriever searches with question, answer and reasoning; documents are ranked by how often they
   are found.
 * ``grade``: a model grades each from 0 to 10 on two axes, its relevance to the answer and its support of the reasoning.
   A grade that cannot be read or was refused leaves its document ungraded; the question continues.
 
 8 and above on both axes is a verified positive, 4 and below on both a verified negative. Everything else is ambiguous
-and dropped, 5 to 7 as much as an 8 beside a 3: the paper mentions no mixed case, and a document that is neither is
-safest left out. The two thresholds apply where the benchmark is written
-(:mod:`ragrounds.extensions.construction.benchmark`), so that changing them asks no model again. Equal texts are graded
-once.
+and dropped, 5 to 7 as well as an 8 with a 3: the paper mentions no mixed case, and a document that is neither is safest
+left out. The two thresholds apply when the benchmark is written (:mod:`ragrounds.extensions.construction.benchmark`),
+so that changing them repeats no model call. Equal texts are graded once.
 """
 
 from __future__ import annotations
@@ -65,29 +64,29 @@ NEEDS_OPTIONS = "it needs its options"
 
 
 class MiningState(PipelineState, total=False):
-    """What the stages write."""
+    """State that the stages write."""
 
     query: str
     reference: str
-    """The answer, as text."""
+    """Answer as text."""
     reasoning: str
     candidates: list[JsonObject]
 
 
 class OpenQuestion(Struct, frozen=True):
-    """A question without its options; empty: it needs them."""
+    """A question without its options; empty if it needs them."""
 
     question: str
 
 
 class ReasoningPath(Struct, frozen=True):
-    """A way from question to answer."""
+    """The reasoning from a question to its answer."""
 
     reasoning: str
 
 
 def build() -> Graph:
-    """The stages in line."""
+    """Build the graph of the stages."""
     return in_line(MiningState, dict(zip(STAGES, (_difficulty, _open, _reason, _candidates, _grade), strict=True)))
 
 
@@ -97,13 +96,13 @@ async def _difficulty(state: MiningState, context: Context) -> Changes:
         return {}
     roles = [f"panel_{number}" for number in range(1, size + 1)]
     predictions = {role: await _predicted(context, question, role) for role in roles}
-    right = reference_of(question).label
-    found = difficulty(predictions, right, whole(context, "most_right", 1, least=0))
-    said = ", ".join(f"{role}: {prediction or '-'}" for role, prediction in predictions.items())
-    if found == "too easy":
-        raise Rejected(TOO_EASY, f"{right} is right ({said})")
-    if found == "undecided":
-        raise Rejected(MALFORMED, f"unreadable replies could change the result ({said})")
+    right_label = reference_of(question).label
+    verdict = difficulty(predictions, right_label, whole(context, "most_right", 1, least=0))
+    replies_text = ", ".join(f"{role}: {prediction or '-'}" for role, prediction in predictions.items())
+    if verdict == "too easy":
+        raise Rejected(TOO_EASY, f"{right_label} is right ({replies_text})")
+    if verdict == "undecided":
+        raise Rejected(MALFORMED, f"unreadable replies could change the result ({replies_text})")
     return {}
 
 
@@ -124,50 +123,50 @@ async def _open(state: MiningState, context: Context) -> Changes:
     if not question.options:
         return {"query": question.text, "reference": answer}
 
-    def _check(given: OpenQuestion) -> str:
-        # What the question itself already said is no slip of the rewriter.
+    def _check(reply: OpenQuestion) -> str:
+        # An option in the original question is not a mistake of the rewriter.
         slips = [
             text for text in question.options.values() if _gives_away(text) and not holds_verbatim(text, question.text)
         ]
-        slipped = next((text for text in slips if holds_verbatim(text, given.question)), "")
+        slipped = next((text for text in slips if holds_verbatim(text, reply.question)), "")
         return f"the question holds the option {slipped[:80]!r}" if slipped else ""
 
     values = {"question": question.text, "choices": options_block(question.options), "answer": answer}
-    made = await ask_for(context, "build/open_question", OpenQuestion, role="rewriting", check=_check, **values)
-    if not made.question.strip():
+    rewritten = await ask_for(context, "build/open_question", OpenQuestion, role="rewriting", check=_check, **values)
+    if not rewritten.question.strip():
         raise Rejected(NEEDS_OPTIONS, f"the model gave an empty question for: {question.text}")
-    return {"query": made.question.strip(), "reference": answer}
+    return {"query": rewritten.question.strip(), "reference": answer}
 
 
 async def _reason(state: MiningState, context: Context) -> Changes:
-    def _check(given: ReasoningPath) -> str:
-        return "" if given.reasoning.strip() else "the reasoning is empty"
+    def _check(reply: ReasoningPath) -> str:
+        return "" if reply.reasoning.strip() else "the reasoning is empty"
 
     values = {"question": state["query"], "answer": state["reference"]}
-    made = await ask_for(context, "build/reasoning_path", ReasoningPath, role="reasoning", check=_check, **values)
-    return {"reasoning": made.reasoning.strip()}
+    path = await ask_for(context, "build/reasoning_path", ReasoningPath, role="reasoning", check=_check, **values)
+    return {"reasoning": path.reasoning.strip()}
 
 
 async def _candidates(state: MiningState, context: Context) -> Changes:
     depth = whole(context, "top_k", 100)
     views = {"query": state["query"], "answer": state["reference"], "reasoning": state["reasoning"]}
-    found = {view: await context.search(Query(text), depth) for view, text in views.items()}
-    known = [passage.id for passage in known_of(context.question)]
-    ranked = by_frequency(rankings_of(found), whole(context, "candidates", 100), known)
+    hits_by_view = {view: await context.search(Query(text), depth) for view, text in views.items()}
+    known_ids = [passage.id for passage in known_of(context.question)]
+    ranked = by_frequency(rankings_of(hits_by_view), whole(context, "candidates", 100), known_ids)
     if not ranked:
         raise Rejected(NOTHING_FOUND, f"for the question {state['query']}")
-    return {"candidates": [msgspec.to_builtins(each) for each in ranked]}
+    return {"candidates": [msgspec.to_builtins(candidate) for candidate in ranked]}
 
 
 async def _grade(state: MiningState, context: Context) -> Changes:
-    known = {passage.id: passage for passage in known_of(context.question)}
+    known_passages = {passage.id: passage for passage in known_of(context.question)}
     values = {"question": state["query"], "answer": state["reference"], "reasoning": state["reasoning"]}
     graded: dict[str, JsonObject] = {}
     faults: list[Rejected] = []
     rows: list[JsonObject] = []
     for candidate in state["candidates"]:
         id = candidate["id"]
-        text = titled(known.get(id) or context.passage(id))
+        text = titled(known_passages.get(id) or context.passage(id))
         if text not in graded:
             try:
                 grades, _ = await of_part(
@@ -179,7 +178,7 @@ async def _grade(state: MiningState, context: Context) -> Changes:
             except Rejected as rejected:
                 faults.append(rejected)
                 graded[text] = {"fault": rejected.detail, "reason": rejected.reason}
-        rows.append({**candidate, "known": id in known, **graded[text]})
+        rows.append({**candidate, "known": id in known_passages, **graded[text]})
     if len(faults) == len(graded):
         none_left(faults)
     return kept(
@@ -191,7 +190,7 @@ async def _grade(state: MiningState, context: Context) -> Changes:
 
 
 def _gives_away(option: str) -> bool:
-    """Whether an option's text in a question gives the option away: "no" and "yes" may stand there by chance."""
+    """Return True if an option's text in a question gives the option away: "no" and "yes" may occur there by chance."""
     return len(option) > _SHORT or not option.isascii()
 
 
@@ -199,47 +198,55 @@ _SHORT = 3
 
 
 MOST_RIGHT = 1
-"""Of the panel may answer right; the paper's own number."""
+"""Largest number of right answers by the panel; from the paper."""
 
 PanelVerdict = Literal["kept", "too easy", "undecided"]
-"""``undecided``: replies that cannot be read could make it too easy."""
+"""Verdict on a question; ``undecided`` if unreadable replies could make it too easy."""
 
 
 def chosen(text: str, question: Question) -> str | None:
-    """The option that a reply chooses, by the scorer ``robust``; empty where it chooses none in so many words;
-    ``None`` where it cannot be read."""
-    found = read_robustly(text, question)
-    return found.prediction if found.status in ("answered", "abstained", "refused") else None
+    """Return the option that a reply chooses, by the scorer ``robust``.
+
+    Empty if it chooses none explicitly; ``None`` if it cannot be read.
+    """
+    reading = read_robustly(text, question)
+    return reading.prediction if reading.status in ("answered", "abstained", "refused") else None
 
 
 def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: int = MOST_RIGHT) -> PanelVerdict:
     """Judge a question by its panel.
 
     Args:
-        predictions: Model → the option it chose, as :func:`chosen` gives it.
-        answer: The right option.
-        most_right: More right answers than this, and the question is too easy.
+        predictions: model → the option it chose, from :func:`chosen`.
+        answer: the right option.
+        most_right: largest number of right answers of a question that is not too easy.
     """
-    right = sum(prediction == answer for prediction in predictions.values())
-    silent = sum(prediction is None for prediction in predictions.values())
-    return "too easy" if right > most_right else "undecided" if right + silent > most_right else "kept"
+    right_count = sum(prediction == answer for prediction in predictions.values())
+    unreadable_count = sum(prediction is None for prediction in predictions.values())
+    return (
+        "too easy"
+        if right_count > most_right
+        else "undecided"
+        if right_count + unreadable_count > most_right
+        else "kept"
+    )
 
 
 AXES = ("relevance", "support")
 HIGHEST = 10
 CONTRACT = VerdictForm(AXES, tuple(str(grade) for grade in range(HIGHEST + 1)))
-"""What the grader must answer."""
+"""Form of the grader's verdict."""
 
 DocumentFate = Literal["positive", "negative", "dropped", "ungraded"]
 
 
 class GradeThresholds(Struct, frozen=True, kw_only=True):
-    """Where positives begin and negatives end."""
+    """Thresholds of the grades of positives and negatives."""
 
     positive: int = 8
-    """At least this on both axes."""
+    """Smallest grade of a positive, on both axes."""
     negative: int = 4
-    """At most this on both axes."""
+    """Largest grade of a negative, on both axes."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.negative < self.positive <= HIGHEST:
@@ -250,35 +257,35 @@ class GradeThresholds(Struct, frozen=True, kw_only=True):
 
 
 def fate(grades: Mapping[str, Any], thresholds: GradeThresholds) -> DocumentFate:
-    """What becomes of a document with these grades (axis → whole number); without both it is ungraded."""
-    given = [grades[axis] for axis in AXES if axis in grades]
-    if len(given) < len(AXES):
+    """Return the fate of a document with these grades (axis → whole number); without both it is ungraded."""
+    axis_grades = [grades[axis] for axis in AXES if axis in grades]
+    if len(axis_grades) < len(AXES):
         return "ungraded"
-    if min(given) >= thresholds.positive:
+    if min(axis_grades) >= thresholds.positive:
         return "positive"
-    return "negative" if max(given) <= thresholds.negative else "dropped"
+    return "negative" if max(axis_grades) <= thresholds.negative else "dropped"
 
 
 class ReferenceAnswer(Struct, frozen=True):
-    """What is right: the graph grades by it, so an item carries it with its question."""
+    """Reference answer of an item. The item carries it with its question, because the graph grades by it."""
 
     text: str
     label: str = ""
-    """Of the right option."""
+    """Label of the right option."""
 
 
 def reference_of(question: Question) -> ReferenceAnswer:
-    """The answer that an item carries."""
+    """Return the answer that an item carries."""
     return ReferenceAnswer(question.metadata["answer"], question.metadata.get("label", ""))
 
 
 def known_of(question: Question) -> list[Passage]:
-    """The initial positives that an item carries: passages of the documents its benchmark names."""
+    """Return the initial positives that an item carries: passages of the documents that its benchmark names."""
     return msgspec.json.decode(question.metadata.get("known", "[]"), type=list[Passage])
 
 
 def question_items(benchmark: Benchmark, corpus: Corpus) -> tuple[list[Item], list[Dropped]]:
-    """Items from any benchmark that has answers, and what of it is none."""
+    """Return items from any benchmark with answers, and the questions that are dropped."""
     items: list[Item] = []
     dropped: list[Dropped] = []
     for question in benchmark.questions:
@@ -289,7 +296,7 @@ def question_items(benchmark: Benchmark, corpus: Corpus) -> tuple[list[Item], li
         elif not answer.text.strip():
             dropped.append(_dropped(question, "it has no answer"))
         else:
-            items.append(Item(_carrying(question, answer, _known(gold, corpus)), gold))
+            items.append(Item(_with_reference(question, answer, _known_passages(gold, corpus)), gold))
     return items, dropped
 
 
@@ -300,21 +307,21 @@ def _dropped(question: Question, reason: str) -> Dropped:
 def _answer(question: Question, gold: Gold) -> ReferenceAnswer:
     if question.options:
         return ReferenceAnswer(question.options[gold.answer], gold.answer)
-    # A question with required facts and no reference answer: the facts, each in its first wording.
+    # If a question has required facts and no reference answer, the answer is the facts, each in its first wording.
     return ReferenceAnswer(gold.answer or "; ".join(wordings[0] for wordings in gold.facts if wordings))
 
 
-def _known(gold: Gold, corpus: Corpus) -> list[Passage]:
+def _known_passages(gold: Gold, corpus: Corpus) -> list[Passage]:
     return [passage for document in gold.documents for passage in corpus.document(document)]
 
 
-def _carrying(question: Question, answer: ReferenceAnswer, known: Iterable[Passage]) -> Question:
-    carried: Mapping[str, str] = {
+def _with_reference(question: Question, answer: ReferenceAnswer, known_passages: Iterable[Passage]) -> Question:
+    metadata: Mapping[str, str] = {
         "answer": answer.text,
         "label": answer.label,
-        "known": msgspec.json.encode(list(known)).decode(),
+        "known": msgspec.json.encode(list(known_passages)).decode(),
     }
-    return replace(question, metadata=dict(carried))
+    return replace(question, metadata=dict(metadata))
 
 
 PIPELINE = Pipeline(

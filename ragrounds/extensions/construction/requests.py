@@ -1,7 +1,7 @@
-"""The pipelines that make benchmarks, each a request with what it works on, for
+"""Requests for the pipelines that make benchmarks, each with its input, for
 :func:`ragrounds.extensions.construction.functions.build`.
 
-A request is its command's options, too.
+The fields of a request are also the options of its command.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ Language = Literal["en", "zh"]
 
 
 class _Experts(BuildRequest, frozen=True, kw_only=True):
-    """What is asked of experts, and what they have said."""
+    """Request to experts, and their ratings."""
 
     experts: Annotated[int, Arg("Columns for experts in the sheet that is written.", 1)] = 1
     ratings: Annotated[Path | None, Arg("The sheet with the experts' decisions.")] = None
 
     def review(self, execution: BuildExecution, sample: int) -> ExpertReview:
-        """What is asked about `sample` labels."""
+        """Return the request for a review of `sample` labels."""
         return ExpertReview(out=execution.out, sample=sample, experts=self.experts, sheet=self.ratings)
 
 
 class _Sets(_Experts, frozen=True, kw_only=True):
-    """What retrieval sets are made of, and what stands in them."""
+    """Inputs and contents of retrieval sets."""
 
     corpus: Annotated[str, Arg("What is searched: beir:FOLDER, an index by name, or sample.")]
     retrievers: Annotated[
@@ -70,7 +70,7 @@ class _Sets(_Experts, frozen=True, kw_only=True):
     license: License = "not known"
 
     def opened(self, settings: Settings, listener: RunListener) -> tuple[Corpus, Committee]:
-        """The corpus, and the committee of retrievers that searches it."""
+        """Open the corpus, and the committee of retrievers that searches it."""
         corpus = Corpus(self.corpus, settings.home, progress=listener.reading)
         members = list(self.retrievers or ["bm25"])
         return corpus, open_committee(members, self.corpus, settings.home, progress=listener.reading)
@@ -78,15 +78,15 @@ class _Sets(_Experts, frozen=True, kw_only=True):
     def drawn(
         self, name: str, found: Sequence[Item], dropped: Sequence[Dropped], of: str, execution: BuildExecution
     ) -> tuple[ItemSet, SetSettings]:
-        """The items that are worked on, and what the sets are made by."""
+        """Sample the items, and return them with the settings of the sets."""
         items = draw_items(name, found, dropped, of=of, limit=execution.limit, seed=execution.seed)
-        by = SetSettings(
+        set_settings = SetSettings(
             name=_set_name(execution.out),
             license=self.license,
             item_set=items,
             expert=self.review(execution, self.sheet_size),
         )
-        return items, by
+        return items, set_settings
 
 
 class CaseQuestions(_Experts, frozen=True, kw_only=True):
@@ -112,14 +112,14 @@ class CaseQuestions(_Experts, frozen=True, kw_only=True):
     license: License = "not known"
 
     def prepare(self, execution: BuildExecution, settings: Settings, listener: RunListener) -> PreparedBuild:
-        """Read the reports, and draw from those that pass the filters.
+        """Read the reports, and sample from those that pass the filters.
 
         Raises:
             UserError: no such reports, a broken table, or nothing passes.
         """
         from ragrounds.extensions.construction.case_questions import PIPELINE
 
-        found = open_reports(self.reports, self.table)
+        source = open_reports(self.reports, self.table)
         filters = ReportFilters(
             after=self.after,
             max_citations=self.max_citations,
@@ -128,38 +128,38 @@ class CaseQuestions(_Experts, frozen=True, kw_only=True):
         )
         strangers: list[str] = []
         items = report_items(
-            found,
+            source,
             filters,
             limit=execution.limit,
             seed=execution.seed,
-            progress=lambda count: listener.reading(f"reading {found.name}", count),
+            progress=lambda count: listener.reading(f"reading {source.name}", count),
             strangers=strangers,
         )
         if strangers:
-            such = ", ".join(safe(id, 40) for id in strangers[:3])
+            examples = ", ".join(safe(id, 40) for id in strangers[:3])
             listener.message(
-                f"{len(strangers):,} of {len(found.table):,} ids in {self.table} match no report, such as {such}."
+                f"{len(strangers):,} of {len(source.table):,} ids in {self.table} match no report, such as {examples}."
             )
         listener.message(
-            f"{found.name}: {items.read:,} reports, {items.passed:,} pass the filters, {len(items.items):,} are drawn."
+            f"{source.name}: {items.read:,} reports, {items.passed:,} pass the filters, {len(items.items):,} are drawn."
         )
         writer = execution.model or settings.model or ""
         finish = partial(
             case_product,
             item_set=items,
-            reports=found,
+            reports=source,
             out=execution.out,
             rating=ExpertRating(sheet=self.ratings, raters=self.experts, least=self.min_rating),
             license=self.license,
             filters=filters,
             checks_itself=judges_itself(self.checker or writer, [self.rewriter or writer]),
         )
-        models = _named(rewriting=self.rewriter, checking=self.checker)
+        models = _models_by_role(rewriting=self.rewriter, checking=self.checker)
         return PreparedBuild(pipeline=PIPELINE, item_set=items, finish=finish, models=models)
 
 
 class RelevanceMining(_Sets, frozen=True, kw_only=True):
-    """The documents that questions' answers rest on, found as R2MED was made (Section 3.3, Appendix A)."""
+    """The documents that support questions' answers, found as for R2MED (Section 3.3, Appendix A)."""
 
     questions: Annotated[
         str,
@@ -189,18 +189,18 @@ class RelevanceMining(_Sets, frozen=True, kw_only=True):
         panel = _distinct_models("--panel", self.panel)
         loaded = load(self.questions, settings.home)
         searched, committee = self.opened(settings, listener)
-        found, dropped = question_items(loaded, searched)
+        found_items, dropped = question_items(loaded, searched)
         name = f"relevance-mining/{loaded.name.replace('/', '-')}"
-        items, by = self.drawn(name, found, dropped, self.questions, execution)
+        items, set_settings = self.drawn(name, found_items, dropped, self.questions, execution)
         listener.message(
             f"{self.questions}: {items.read:,} questions, {len(items.items):,} are worked on; "
             f"{len(searched):,} documents."
         )
-        models = _named(rewriting=self.rewriter, reasoning=self.reasoner, grading=self.grader)
+        models = _models_by_role(rewriting=self.rewriter, reasoning=self.reasoner, grading=self.grader)
         return PreparedBuild(
             pipeline=PIPELINE,
             item_set=items,
-            finish=lambda results: mining_product(results, searched, by, thresholds),
+            finish=lambda results: mining_product(results, searched, set_settings, thresholds),
             parameters={
                 "panel": len(panel),
                 "most_right": self.max_right,
@@ -215,7 +215,7 @@ class RelevanceMining(_Sets, frozen=True, kw_only=True):
 
 
 class ConsensusLabels(_Sets, frozen=True, kw_only=True):
-    """What retrievers find for queries, labelled by several models, as CMedTEB was made (Section 3.1)."""
+    """Passages that retrievers find for queries, labelled by several models, as for CMedTEB (Section 3.1)."""
 
     queries: Annotated[
         str,
@@ -247,17 +247,17 @@ class ConsensusLabels(_Sets, frozen=True, kw_only=True):
         names = _distinct_models("--labeller", self.labellers)
         if len(names) < 2:
             raise UserError(f"Consensus needs two or more models, got {', '.join(names)}: repeat --labeller.")
-        found, dropped = query_items(open_queries(self.queries, settings.home, self.language))
+        found_items, dropped = query_items(open_queries(self.queries, settings.home, self.language))
         searched, committee = self.opened(settings, listener)
         name = f"consensus-labels/{_source_name(self.queries)}"
-        items, by = self.drawn(name, found, dropped, self.queries, execution)
+        items, set_settings = self.drawn(name, found_items, dropped, self.queries, execution)
         listener.message(
             f"{self.queries}: {items.read:,} queries, {len(items.items):,} are worked on; {len(searched):,} passages."
         )
         return PreparedBuild(
             pipeline=PIPELINE,
             item_set=items,
-            finish=lambda results: consensus_product(results, searched, by, names, self.relevant),
+            finish=lambda results: consensus_product(results, searched, set_settings, names, self.relevant),
             model=execution.model or names[0],
             parameters={
                 "labellers": len(names),
@@ -272,7 +272,7 @@ class ConsensusLabels(_Sets, frozen=True, kw_only=True):
 
 
 class FalseNegatives(_Experts, frozen=True, kw_only=True):
-    """How many relevant documents a benchmark's labels miss, estimated as CMedTEB did (Appendix E, Table 20)."""
+    """Estimate of the relevant documents that a benchmark's labels miss, as for CMedTEB (Appendix E, Table 20)."""
 
     benchmark: Annotated[
         str,
@@ -296,15 +296,15 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
         from ragrounds.extensions.construction.relevance_labels import check_relevant
 
         check_relevant(self.relevant)
-        asked = query_set(self.benchmark, split=self.split, home=settings.home)
-        corpus = Corpus(asked.corpus, settings.home, progress=listener.reading)
-        judged = {document for grades in asked.judgements.values() for document in grades}
-        if judged and not corpus.some(judged):
-            raise UserError(f"{asked.corpus} has none of the documents in its judgements.")
-        items = judged_query_items(asked, language=self.language, limit=execution.limit, seed=execution.seed)
-        listener.message(f"{asked.name}: {items.read:,} judged queries, {len(items.items):,} are drawn.")
-        searcher = open_searcher(self.retriever, asked.corpus, settings.home, progress=listener.reading)
-        by = SetSettings(
+        queries = query_set(self.benchmark, split=self.split, home=settings.home)
+        corpus = Corpus(queries.corpus, settings.home, progress=listener.reading)
+        judged_ids = {document for grades in queries.judgements.values() for document in grades}
+        if judged_ids and not corpus.some(judged_ids):
+            raise UserError(f"{queries.corpus} has none of the documents in its judgements.")
+        items = judged_query_items(queries, language=self.language, limit=execution.limit, seed=execution.seed)
+        listener.message(f"{queries.name}: {items.read:,} judged queries, {len(items.items):,} are drawn.")
+        searcher = open_searcher(self.retriever, queries.corpus, settings.home, progress=listener.reading)
+        set_settings = SetSettings(
             name=_set_name(execution.out),
             license="not known",
             item_set=items,
@@ -313,31 +313,31 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
         return PreparedBuild(
             pipeline=PIPELINE,
             item_set=items,
-            finish=lambda results: missing_product(results, asked, corpus, by, self.top_k, self.relevant),
+            finish=lambda results: missing_product(results, queries, corpus, set_settings, self.top_k, self.relevant),
             parameters={"depth": self.top_k, "at_once": self.batch_size},
             searcher=searcher,
         )
 
 
 def _distinct_models(option: str, models: Sequence[str]) -> tuple[str, ...]:
-    """Models in their order, each as its canonical text.
+    """Return the models in their order, each as its canonical text.
 
     Raises:
-        UserError: one is named twice: it would agree with itself.
+        UserError: a repeated model: it would agree with itself.
     """
     texts = [str(parse(model)) for model in models]
-    twice = next((text for text in texts if texts.count(text) > 1), None)
-    if twice is not None:
-        raise UserError(f"{option} {twice!r} is given twice: it would count twice.")
+    repeated = next((text for text in texts if texts.count(text) > 1), None)
+    if repeated is not None:
+        raise UserError(f"{option} {repeated!r} is given twice: it would count twice.")
     return tuple(texts)
 
 
-def _named(**roles: str | None) -> dict[str, str]:
+def _models_by_role(**roles: str | None) -> dict[str, str]:
     return {role: text for role, text in roles.items() if text}
 
 
 def _set_name(out: Path) -> str:
-    """A dataset's name from the folder's, as `ragrounds data add` takes it."""
+    """Return a dataset's name from the folder's, in the form that `ragrounds data add` takes."""
     return re.sub(r"[^\w.-]+", "-", out.resolve().name).lstrip(".-") or "built"
 
 

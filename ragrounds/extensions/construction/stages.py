@@ -1,8 +1,7 @@
-"""Stages of a pipeline as nodes of a graph: one after another; an item leaves where it is rejected.
+"""Stages of a pipeline as nodes of a graph, one after another. An item leaves the graph if it is rejected.
 
-Also here: how a model is asked for a JSON object or a verdict, how a refusal of one part of an item (one of its
-documents, a sentence beside it) is kept from costing the item with everything that was paid for its other parts, and
-whether one text stands in another word for word.
+Helpers request a JSON object or a verdict from a model, limit a refusal to one part of an item (a document, a sentence)
+so that the paid results of its other parts are not lost, and check whether one text contains another word for word.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ from ragrounds.models.faults import CallFailed
 
 T = TypeVar("T", bound=Struct)
 Changes = Mapping[str, object]
-"""What a stage changes of the state: key → new value."""
+"""Changes of the state by a stage: key → new value."""
 Stage = Callable[[Any, Context], Awaitable[Changes]]
 """State and context → changes of the state."""
 
 TRIES = 2
-"""How often a model is asked before its output counts as malformed."""
+"""Number of times that a model is asked before its output counts as malformed."""
 MALFORMED = "malformed output"
 NOTHING_FOUND = "nothing was found"
 
 
 class PipelineState(TypedDict, total=False):
-    """What every pipeline's state has."""
+    """State that every pipeline has."""
 
     answer: str
-    """The outcome; once it is there, no further stage is entered."""
+    """Outcome; once it is set, no further stage is entered."""
 
 
 class Rejected(Exception):
-    """The item is rejected at the stage that raises it.
+    """Rejection of an item at the stage that raises it.
 
     Args:
-        reason: One of a few; they are counted.
-        detail: The case itself: what a model replied, which check failed.
+        reason: reason from a small set; reasons are counted.
+        detail: details of the case: a model's reply, the check that failed.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -61,20 +60,20 @@ class Rejected(Exception):
 
 
 def kept(**product: object) -> dict[str, str]:
-    """The changes that a last stage returns: the item is kept with this product, whose values JSON can carry."""
+    """Return the changes of the last stage: the item is kept with this product, whose values must fit JSON."""
     return {"answer": encode(Outcome(kept=True, product=product))}
 
 
 def in_line(state: type[PipelineState], stages: Mapping[str, Stage]) -> Graph:
-    """Join stages in their order to a graph; `state` is a :class:`PipelineState` with fields of its own."""
+    """Join stages in their order to a graph; `state` is a :class:`PipelineState` with further fields."""
     nodes = {name: _node(name, stage) for name, stage in stages.items()}
-    ways = {name: (_next_stage(following), [following, END]) for name, following in itertools.pairwise(stages)}
-    return graph_of(state, nodes, ways)
+    edges = {name: (_next_stage(following), [following, END]) for name, following in itertools.pairwise(stages)}
+    return graph_of(state, nodes, edges)
 
 
 def _node(name: str, stage: Stage) -> Any:
     async def node(state: Any, runtime: Runtime[Context]) -> Changes:
-        """Run the stage; a rejection becomes the item's outcome."""
+        """Run the stage. A rejection becomes the item's outcome."""
         try:
             return await stage(state, runtime.context)
         except Rejected as rejected:
@@ -86,7 +85,7 @@ def _node(name: str, stage: Stage) -> Any:
 
 def _next_stage(following: str) -> Callable[[PipelineState], str]:
     def next_stage(state: PipelineState) -> str:
-        """The graph's end where the item has its outcome, else the stage that follows."""
+        """Return the graph's end if the item has its outcome, else the stage that follows."""
         return END if state.get("answer") else following
 
     return next_stage
@@ -102,83 +101,84 @@ async def ask_for(
     shorten: str = "",
     **values: str,
 ) -> T:
-    """Ask for a JSON object with the fields of `kind`; where it cannot be read, once more as a new occurrence.
+    """Request a JSON object with the fields of `kind`. If it cannot be read, request it once more as a new occurrence.
 
     Args:
-        context: The item's.
-        prompt: Name of a prompt; `values` go into it with the marks taken out that fence texts there.
-        kind: What the reply must hold. The last object that fits counts.
-        role: Whose tokens these are, and the name of the model that is asked where one of that name is given.
-        check: What is wrong with the form of a reply that could be read (a number out of range); empty: nothing.
-        shorten: Which of `values` is cut where the model's window is too small for it.
+        context: context of the item.
+        prompt: name of a prompt; `values` are filled in without the marks that fence texts there.
+        kind: record that the reply must contain. The last object that fits counts.
+        role: role that the tokens are counted for, and whose model is asked if it has one.
+        check: function that returns a fault in a reply that could be read (a number out of range); empty if none.
+        shorten: name of the value that is cut if the model's window is too small for it.
 
     Raises:
         Rejected: both replies were malformed; the detail says how the last one was.
     """
     messages = _fitting(context, prompt, role, shorten, {name: fenced(text) for name, text in values.items()})
-    why = ""
+    fault = ""
     for _ in range(TRIES):
         reply = await context.ask(messages, role=role)
         try:
-            found = read_object(reply.text, kind)
-            why = check(found)
+            record = read_object(reply.text, kind)
+            fault = check(record)
         except ValueError as error:
-            why = "the reply was truncated" if reply.finish == "length" else str(error)
-        if not why:
-            return found
-        context.note("malformed", why)
-    raise Rejected(MALFORMED, why)
+            fault = "the reply was truncated" if reply.finish == "length" else str(error)
+        if not fault:
+            return record
+        context.note("malformed", fault)
+    raise Rejected(MALFORMED, fault)
 
 
 async def ask_verdict(
     context: Context, prompt: str, contract: VerdictForm, *, role: str, shorten: str = "", **values: str
 ) -> tuple[dict[str, str], str]:
-    """Ask for a value of `contract` on each of its axes, read as every judge is; gives axis → value, and the reply.
+    """Request a value of `contract` on each of its axes, read as for every judge; return axis → value, and the reply.
 
-    The prompt is also given ``$form``, what the reply must end with. Arguments and errors as :func:`ask_for`.
+    The prompt also gets ``$form``, the required end of the reply. Arguments and errors as :func:`ask_for`.
     """
-    given = {name: fenced(text) for name, text in values.items()} | {"form": contract.example}
-    return await verdict_on(context, _fitting(context, prompt, role, shorten, given), contract, role=role)
+    fenced_values = {name: fenced(text) for name, text in values.items()} | {"form": contract.example}
+    return await verdict_on(context, _fitting(context, prompt, role, shorten, fenced_values), contract, role=role)
 
 
 async def verdict_on(
     context: Context, messages: Sequence[Message], contract: VerdictForm, *, role: str
 ) -> tuple[dict[str, str], str]:
-    """:func:`ask_verdict` with a prompt that is filled already: for one that fences several texts."""
-    why = ""
+    """Request a verdict as :func:`ask_verdict`, with a prompt that is already filled, such as one that fences several
+    texts."""
+    fault = ""
     for _ in range(TRIES):
         reply = await context.ask(messages, role=role)
         reading = read_verdict(reply.text, contract, reply.finish)
         if reading.complete:
             return reading.values, reply.text
-        why = "; ".join(f"{axis}: {reason}" for axis, reason in reading.reasons.items())
-        context.note("malformed", why)
-    raise Rejected(MALFORMED, why)
+        fault = "; ".join(f"{axis}: {reason}" for axis, reason in reading.reasons.items())
+        context.note("malformed", fault)
+    raise Rejected(MALFORMED, fault)
 
 
 def read_object(text: str, kind: type[T]) -> T:
-    """The last JSON object in a reply that has the fields of `kind`; what was thought aloud is passed over.
+    """Return the last JSON object in a reply that has the fields of `kind`, ignoring reasoning before the reply.
 
     Raises:
-        ValueError: there is none; says what is wrong with the last object.
+        ValueError: no such object; the message describes the fault of the last object.
     """
-    why = "empty reply" if not text.strip() else "no JSON object in the reply"
-    for found, _ in reversed(list(objects(spoken(text)))):
+    fault = "empty reply" if not text.strip() else "no JSON object in the reply"
+    for candidate, _ in reversed(list(objects(spoken(text)))):
         try:
-            return msgspec.convert(wellformed_all(found), kind)
+            return msgspec.convert(wellformed_all(candidate), kind)
         except msgspec.ValidationError as error:
-            why = str(error) if why.endswith("reply") else why
-    raise ValueError(why)
+            fault = str(error) if fault.endswith("reply") else fault
+    raise ValueError(fault)
 
 
 def _fitting(context: Context, prompt: str, role: str, shorten: str, values: dict[str, str]) -> tuple[Message, ...]:
     language = context.stem.language
     if shorten:
-        room = context.room(context.prompts.render(prompt, language, **{**values, shorten: ""}), role=role)
+        available = context.room(context.prompts.render(prompt, language, **{**values, shorten: ""}), role=role)
         text = values[shorten]
-        if room is not None and context.count(text, role=role) > room:
-            values = {**values, shorten: context.cut(text, room, role=role)}
-            context.note("cut", f"{shorten}: only the first {room:,} tokens fit the model's window")
+        if available is not None and context.count(text, role=role) > available:
+            values = {**values, shorten: context.cut(text, available, role=role)}
+            context.note("cut", f"{shorten}: only the first {available:,} tokens fit the model's window")
     return context.prompts.render(prompt, language, **values)
 
 
@@ -186,15 +186,15 @@ Part = TypeVar("Part")
 
 CALL_FAILED = "the call failed permanently"
 _FOR_GOOD = ("bad_request", "context_too_long")
-"""Kinds of failed calls that fail alike however often they are made."""
+"""Kinds of failed calls that fail again however often they are repeated."""
 
 
 async def of_part(asked: Awaitable[Part]) -> Part:
     """Await a call that concerns one part of an item.
 
     Raises:
-        Rejected: the part is rejected: its replies were malformed, the provider refused it, or the call would fail
-            each time.
+        Rejected: the part is rejected: its replies were malformed, the provider refused it, or the call would always
+            fail.
         CallFailed, AttemptEnded: any other failure ends the item; another run may succeed.
     """
     try:
@@ -210,8 +210,8 @@ async def of_part(asked: Awaitable[Part]) -> Part:
 
 
 def none_left(faults: Sequence[Rejected]) -> None:
-    """Raise the failure behind the faults of all parts of an item, if there is one. A failure of every part may lie
-    with the server, so that the item fails with it and the same command tries it again.
+    """Raise the failure behind the faults of all parts of an item, if any. If every part failed, the server may be the
+    cause, so the item fails and the same command tries it again.
 
     Raises:
         CallFailed: one of the parts' calls failed.
@@ -222,7 +222,7 @@ def none_left(faults: Sequence[Rejected]) -> None:
 
 
 def reason_counts(reasons: Iterable[str]) -> str:
-    """`` (3 malformed output, 1 refused by the provider)``, most first; empty where there are none."""
+    """Return `` (3 malformed output, 1 refused by the provider)``, most frequent first; empty without reasons."""
     counts = Counter(reasons).most_common()
     return f" ({', '.join(f'{count:,} {reason}' for reason, count in counts)})" if counts else ""
 
@@ -231,14 +231,14 @@ _WORD = re.compile(r"\w+")
 
 
 def folded(text: str) -> str:
-    """The form in which texts are compared: without differences of case, spacing, punctuation and width."""
+    """Return the text in the form for comparisons: without differences of case, spacing, punctuation and width."""
     return " ".join(_WORD.findall(normalized("NFKC", text).casefold()))
 
 
 def holds_verbatim(part: str, whole: str) -> bool:
-    """Whether `part` stands in `whole` word for word."""
-    wanted, given = folded(part), folded(whole)
-    if not wanted:
+    """Return True if `whole` contains `part` word for word."""
+    folded_part, folded_whole = folded(part), folded(whole)
+    if not folded_part:
         return False
-    spaced = all(character.isascii() for character in wanted)
-    return f" {wanted} " in f" {given} " if spaced else wanted in given
+    spaced = all(character.isascii() for character in folded_part)
+    return f" {folded_part} " in f" {folded_whole} " if spaced else folded_part in folded_whole

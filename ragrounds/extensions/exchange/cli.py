@@ -1,7 +1,8 @@
-"""`ragrounds export`: runs written for other tools. `ragrounds import`: outputs of other systems become runs.
+"""Commands `ragrounds export` (write runs for other tools) and `ragrounds import` (make runs of other systems'
+outputs).
 
-Every export format is a file of ``extensions/exchange``; its command is made from it. Nothing is sent without its own
-flag.
+Every export format is a file of ``extensions/exchange``, and its command is made from it. Nothing is sent without a
+flag for it.
 """
 
 from __future__ import annotations
@@ -35,19 +36,22 @@ TransferredRuns = Annotated[
 
 
 class ExportCommands(Group):
-    """A command for each export format, made when asked for: formats import more than `ragrounds --help` should."""
+    """Command group with one command per export format.
+
+    A command is made when it is requested: formats import more than `ragrounds --help` should.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the formats, and of the other commands of the group."""
+        """Return the names of the formats, and of the other commands of the group."""
         return [*super().list_commands(ctx), *list_formats()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a format, or another command of the group."""
-        found = super().get_command(ctx, cmd_name)
-        if found is None:
+        """Return the command of a format, or another command of the group."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None:
             export_format = typed_format(cmd_name)
-            found = _export_command(cmd_name, export_format) if export_format else None
-        return found
+            command = _export_command(cmd_name, export_format) if export_format else None
+        return command
 
 
 app = typer.Typer()
@@ -58,33 +62,35 @@ app.add_typer(exports)
 
 
 def _export_command(name: str, export_format: Any) -> Any:
-    """The command of a format, by the name that the user typed: its runs, where they go, and a parameter for each of
-    the format's options."""
-    taken: dict[str, tuple[Any, Any]] = {"runs": (options.Runs, ...)}
+    """Make the command of a format, by the name that the user typed.
+
+    Its parameters are the runs, the output, and one for each of the format's options.
+    """
+    parameters: dict[str, tuple[Any, Any]] = {"runs": (options.Runs, ...)}
     if export_format.writes != "nothing":
         needed = ... if export_format.send is None else None
-        taken["out"] = (Path, typer.Option(needed, "--out", "-o", help=f"The {export_format.writes}."))
-        taken["force"] = (options.Force, False)
+        parameters["out"] = (Path, typer.Option(needed, "--out", "-o", help=f"The {export_format.writes}."))
+        parameters["force"] = (options.Force, False)
     hints = get_type_hints(export_format.options, include_extras=True)
     for field in msgspec.structs.fields(export_format.options):
         kind, meta = get_args(hints[field.name])
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-        taken[field.name] = (kind, typer.Option(default, f"--{field.name}", help=meta.description))
+        parameters[field.name] = (kind, typer.Option(default, f"--{field.name}", help=meta.description))
 
-    def _command(**given: Any) -> None:
-        references, out, force = given.pop("runs"), given.pop("out", None), given.pop("force", False)
+    def _command(**arguments: Any) -> None:
+        references, out, force = arguments.pop("runs"), arguments.pop("out", None), arguments.pop("force", False)
         with counting() as progress:
-            for line in export(name, references, out, force=force, progress=progress, **given):
+            for line in export(name, references, out, force=force, progress=progress, **arguments):
                 say(line)
 
     parameter = inspect.Parameter
     _command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [parameter(key, parameter.KEYWORD_ONLY, default=default) for key, (_, default) in taken.items()]
+        [parameter(key, parameter.KEYWORD_ONLY, default=default) for key, (_, default) in parameters.items()]
     )
-    _command.__annotations__ = {key: kind for key, (kind, _) in taken.items()}
-    made = typer.Typer(rich_markup_mode=None, add_completion=False)
-    made.command(name, help=export_format.help, cls=Command)(_command)
-    return typer.main.get_command(made)
+    _command.__annotations__ = {key: kind for key, (kind, _) in parameters.items()}
+    command_app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    command_app.command(name, help=export_format.help, cls=Command)(_command)
+    return typer.main.get_command(command_app)
 
 
 @exports.command("store")
@@ -154,23 +160,23 @@ def import_command(
     if format == "store" or (format is None and is_store(paths[0])):
         _import_store(paths, runs, as_json)
         return
-    fields = dict(one.partition("=")[::2] for one in map or ())
+    fields = dict(entry.partition("=")[::2] for entry in map or ())
     with counting() as progress:
-        found = import_runs(paths, benchmark, agent=agent, format=format, fields=fields, progress=progress)
-    for line in import_lines(found):
+        imported = import_runs(paths, benchmark, agent=agent, format=format, fields=fields, progress=progress)
+    for line in import_lines(imported):
         say(line)
     if as_json:
-        print_json(found)
+        print_json(imported)
         return
-    for finding in found.findings:
+    for finding in imported.findings:
         tell(finding_line(finding))
-    print_comparison(found.comparison)
+    print_comparison(imported.comparison)
 
 
-def _import_store(places: list[str], runs: list[str] | None, as_json: bool) -> None:
-    for place in places:
+def _import_store(sources: list[str], runs: list[str] | None, as_json: bool) -> None:
+    for source in sources:
         with counting() as progress:
-            moved = import_store(place, runs or (), progress=progress)
+            moved = import_store(source, runs or (), progress=progress)
         for line in transfer_lines(moved):
             say(line)
         if as_json:

@@ -1,8 +1,9 @@
-"""What an export format is, how formats are found, and what they share: optional libraries, and keys kept out of files.
+"""Export formats: their interface, their discovery, and shared helpers for optional libraries and for keeping keys out
+of files.
 
-A format is one object in one file of this folder (`FORMAT`). `ragrounds export NAME`, its help and its options are made
-from it, so a new file is a new command. Installed packages add theirs by entry points of the group
-``ragrounds.exports``, and ``ragrounds export package.module:NAME`` takes one by its import path.
+A format is one object (`FORMAT`) in one file of this folder. `ragrounds export NAME`, its help and its options are made
+from it, so a new file adds a command. Installed packages add theirs by entry points of the group ``ragrounds.exports``,
+and ``ragrounds export package.module:NAME`` takes one by its import path.
 """
 
 from __future__ import annotations
@@ -29,96 +30,109 @@ if TYPE_CHECKING:
 
 
 class NoOptions(Struct, frozen=True):
-    """A format without options of its own."""
+    """Options of a format without options."""
 
 
 O = TypeVar("O", bound=Struct)  # noqa: E741 - options
 
 
 class Export(Struct, Generic[O], frozen=True):
-    """What is to be exported: some runs of a store, under a format's options."""
+    """Request for an export: some runs of a store, with a format's options."""
 
     store: Store
     runs: Sequence[Run]
     options: O
-    progress: Progress = lambda what, done: None
-    """Is told what is being sent, and how many are."""
+    progress: Progress = lambda label, done: None
+    """Callback with a label of the items being sent, and their number so far."""
 
 
 class ExportPart(Struct, frozen=True):
     """One file of an export."""
 
     write: Callable[[Path], str]
-    """Writes the file at a path; returns what it wrote, in words."""
+    """Function that writes the file at a path and returns a phrase on its contents."""
     name: str = ""
-    """Its name in the folder; empty: the export is this file alone."""
+    """File name in the folder; empty if the export is a single file."""
 
 
 class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
-    """One format: its name, what it writes or sends, and its words."""
+    """One export format: its name, its output, and its functions."""
 
     name: str
-    """As in ``ragrounds export NAME``."""
+    """Name of the format in ``ragrounds export NAME``."""
     summary: str
-    """Its help: what the file holds, in a sentence or two."""
+    """Help text: the contents of the file, in a sentence or two."""
     writes: Literal["file", "folder", "nothing"]
-    """What ``--out`` names."""
+    """Kind of the output that ``--out`` names."""
     extra: str = ""
-    """The extra of this package that it needs; empty: none."""
+    """Extra of this package that the format needs; empty if it needs none."""
     options: type[O]
-    """Its own options: each field becomes an option of the command, with its type, default and description
-    (``Annotated[T, msgspec.Meta(description=…)]``)."""
+    """Options of the format.
+
+    Each field becomes an option of the command, with its type, default and description
+    (``Annotated[T, msgspec.Meta(description=…)]``).
+    """
     parts: Callable[[Export[O]], Iterator[ExportPart]] | None = None
-    """Yields the files one after the other; raises UserError where there is nothing to write."""
+    """Function that yields the files one by one. It raises UserError if there is nothing to write."""
     send: Callable[[Export[O]], str] | None = None
-    """Sends the runs to a server and returns what it sent, in words. It is called where no ``--out`` is given."""
+    """Function that sends the runs to a server and returns a phrase on the result.
+
+    It is called if no ``--out`` is given.
+    """
     check: Callable[[O, bool], None] | None = None
-    """Called first, with the options and whether ``--out`` is given; raises UserError where they do not fit. A format
-    that sends refuses here unless an option asks for it."""
+    """Function that is called first, with the options and True if ``--out`` is given.
+
+    It raises UserError if they do not fit. A format that sends refuses here unless an option requests it.
+    """
 
     @property
     def help(self) -> str:
-        """The summary, with the extra that the format needs, and the package that adds it."""
+        """Summary, with the extra that the format needs, and the package that adds it."""
         extra = f" Needs the extra `{self.extra}`." if self.extra else ""
         package = EXPORTS.origin(self.name)
         return f"{self.summary}{extra}" + (f" From the package {package}." if package else "")
 
 
-def _lacks(made: ExportFormat[Any]) -> str:
-    if made.name == "store":
+def _missing_requirements(export_format: ExportFormat[Any]) -> str:
+    if export_format.name == "store":
         return "`ragrounds export store` writes stores; give the format another name."
-    if amiss := fields_amiss(made, texts=("summary", "extra")):
-        return amiss
-    if not (isinstance(made.options, type) and issubclass(made.options, Struct)):
+    if fault := fields_amiss(export_format, texts=("summary", "extra")):
+        return fault
+    if not (isinstance(export_format.options, type) and issubclass(export_format.options, Struct)):
         return "its options are no class of msgspec.Struct."
-    for name, hint in get_type_hints(made.options, include_extras=True).items():
-        if not any(isinstance(one, Meta) for one in getattr(hint, "__metadata__", ())):
+    for name, hint in get_type_hints(export_format.options, include_extras=True).items():
+        if not any(isinstance(annotation, Meta) for annotation in getattr(hint, "__metadata__", ())):
             return f"its option {name!r} has no description: Annotated[TYPE, msgspec.Meta(description=…)]."
-    if bare := [field.name for field in fields(made.options) if field.required]:
-        return f"its option {bare[0]!r} has no default."
-    return "" if made.parts or made.send else f"the export format {made.name!r} has neither `parts` nor `send`."
+    if required := [field.name for field in fields(export_format.options) if field.required]:
+        return f"its option {required[0]!r} has no default."
+    return (
+        ""
+        if export_format.parts or export_format.send
+        else f"the export format {export_format.name!r} has neither `parts` nor `send`."
+    )
 
 
-EXPORTS: ExtensionPoint[ExportFormat[Any]] = ExtensionPoint(hooks.EXPORT, ExportFormat, _lacks)
-"""What ships, what installed packages add, and what users name by import path."""
+EXPORTS: ExtensionPoint[ExportFormat[Any]] = ExtensionPoint(hooks.EXPORT, ExportFormat, _missing_requirements)
+"""Formats that ship, that installed packages add, and that users name by import path."""
 
 
 def export_formats() -> dict[str, ExportFormat[Any]]:
-    """All formats by name: those of this folder, and those that installed packages add."""
+    """Return all formats by name: those of this folder, and those that installed packages add."""
     return EXPORTS.all()
 
 
 def find_export(name: str) -> ExportFormat[Any]:
-    """The format that the user names, by its name or an import path (``package.module:NAME``), which runs that code.
+    """Return the format that the user names, by its name or by an import path (``package.module:NAME``), which runs
+    that code.
 
     Raises:
-        UserError: there is none; names the nearest.
+        UserError: no such format; the message names the nearest.
     """
     return EXPORTS.named(name)
 
 
 def lines_file(lines: Callable[[], Iterator[bytes]]) -> ExportPart:
-    """An export that is one file of lines, written as they come."""
+    """Return an export that is one file of lines, written one by one."""
 
     def _write(path: Path) -> str:
         count = 0
@@ -132,15 +146,15 @@ def lines_file(lines: Callable[[], Iterator[bytes]]) -> ExportPart:
 
 
 def run_file_name(run: Run, suffix: str, taken: Sequence[str] = ()) -> str:
-    """A file name for a run that is none of those `taken`, such as ``direct-a1b2c3.run``."""
+    """Return a file name for a run that is not in `taken`, such as ``direct-a1b2c3.run``."""
     return file_name_among(run.id, suffix, taken)
 
 
 def optional_module(module: str, what: str, extra: str = "export") -> ModuleType:
-    """Import a module of an extra; `what` is exported with it.
+    """Import a module of an extra. `what` names the export that needs it.
 
     Raises:
-        UserError: it is not installed; says how to install it.
+        UserError: it is not installed; the message says how to install it.
     """
     try:
         return importlib.import_module(module)

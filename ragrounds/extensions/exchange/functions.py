@@ -1,4 +1,4 @@
-"""Runs written to files and to other tools, and read from them; the formats that they are exported to."""
+"""Functions for exporting runs to files, stores and other tools, and for importing them from stores."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ from ragrounds.extensions.exchange.formats import EXPORTS, Export, ExportFormat,
 from ragrounds.ui.tables.run_tables import transfer_lines
 
 STORE = "store"
-"""What is no format: runs with all they rest on."""
+"""Name of the export into a store, which is not a format: runs with everything that they depend on."""
 
 
 def list_formats() -> Mapping[str, ExportFormat[Any]]:
-    """The export formats by name, each with what it writes or sends and its own options."""
+    """Return the export formats by name, each with its kind of output and its options."""
     return export_formats()
 
 
 def typed_format(name: str) -> ExportFormat[Any] | None:
-    """The format that the user typed, by its name or an import path (``package.module:NAME``), which runs that code;
-    ``None``: there is none of that name.
+    """Return the format that the user typed, by its name or by an import path (``package.module:NAME``), which runs
+    that code.
+
+    ``None`` if no format has that name.
 
     Raises:
         UserError: the import path gives no format; an installed package adds the name, and it cannot be used.
@@ -52,7 +54,8 @@ def typed_format(name: str) -> ExportFormat[Any] | None:
 def export_runs(
     references: Sequence[str], place: str, settings: Settings | None = None, progress: Progress = unheard
 ) -> TransferResult:
-    """Copy runs with all they rest on into a portable file (made where there is none) or another store, by its URL.
+    """Copy runs with everything that they depend on into a portable file, created if needed, or another store, by its
+    URL.
 
     Raises:
         UserError: an unknown run, no run at all, or a place that cannot be written.
@@ -72,15 +75,16 @@ def import_store(
     settings: Settings | None = None,
     progress: Progress = unheard,
 ) -> TransferResult:
-    """Copy runs of a portable file or another store into this one. A file is checked whole before anything is written.
+    """Copy runs of a portable file or another store into this one. The whole file is checked before anything is
+    written.
 
         rr.load(rr.import_store("runs.ragrounds").runs[0])
 
     Args:
         place: a file of `ragrounds export store`, a ``store.sqlite``, or a URL.
-        runs: only these: ids, beginnings of ids, or agents' texts.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-        progress: gets what is copied, and how many are.
+        runs: runs to copy: ids, beginnings of ids, or agents' texts; all by default.
+        home, settings: the folder of the store, and all settings; ``None`` for the user's.
+        progress: called with a label of the records being copied, and their number.
 
     Raises:
         UserError: an unknown run, no run at all, or a damaged file.
@@ -93,7 +97,7 @@ def import_store(
 
 
 def is_store(place: str) -> bool:
-    """Whether a place is a store: a file of SQLite, or a URL."""
+    """Return True if a place is a store: a file of SQLite, or a URL."""
     if "://" in place:
         return True
     try:
@@ -114,45 +118,45 @@ def export(
     progress: Progress = unheard,
     **options: object,
 ) -> tuple[str, ...]:
-    """Export runs: as files of a format, into a store, or sent where a format's options say so.
+    """Export runs: as files of a format, into a store, or to a server if a format's options request it.
 
         rr.export("jsonl", "direct", "direct.jsonl")
         rr.export("store", rr.runs(), "runs.ragrounds")
 
     Args:
-        format: of `ragrounds export --help`, or an import path of one's own (``package.module:NAME``).
+        format: a name from `ragrounds export --help`, or the import path of a custom format (``package.module:NAME``).
         runs: ids, beginnings of ids, agents' texts, results or loaded runs.
-        out: the file or folder, or a store's URL; ``None``: it is sent.
-        force: write over what is there.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-        progress: gets what is being sent, and how many are.
-        options: of the format.
+        out: the file or folder, or a store's URL; ``None`` to send the runs.
+        force: overwrite existing files.
+        home, settings: the folder of the store, and all settings; ``None`` for the user's.
+        progress: called with a label of the items being sent, and their number.
+        options: options of the format.
 
     Returns:
-        What was written where, a line for each file, each written whole or not at all.
+        One line per file, with its path and contents. Each file is written completely or not at all.
 
     Raises:
-        UserError: an unknown format, run or option; what is there already; an extra that is not installed.
+        UserError: an unknown format, run or option; an existing file; an extra that is not installed.
     """
-    kept = chosen_settings(settings, home)
+    effective_settings = chosen_settings(settings, home)
     if format == STORE:
         if out is None or options:
             raise UserError("A store takes a place and no options: rr.export('store', runs, 'runs.ragrounds').")
-        return tuple(transfer_lines(export_runs(run_names(runs), str(out), kept, progress)))
-    made, folder = find_export(format), None if out is None else Path(out)
-    chosen, lines = made.options(**options), list[str]()
-    if made.check is not None:
-        made.check(chosen, folder is not None)
-    with opened_runs(runs, kept) as (store, found), EXPORTS.used(made.name):
-        wanted = Export(store, found, chosen, progress)
-        if folder is None and made.send is not None:
-            lines.append(made.send(wanted))
-        elif folder is not None and made.parts is not None:
-            for part in made.parts(wanted):
+        return tuple(transfer_lines(export_runs(run_names(runs), str(out), effective_settings, progress)))
+    export_format, folder = find_export(format), None if out is None else Path(out)
+    format_options, lines = export_format.options(**options), list[str]()
+    if export_format.check is not None:
+        export_format.check(format_options, folder is not None)
+    with opened_runs(runs, effective_settings) as (store, loaded_runs), EXPORTS.used(export_format.name):
+        request = Export(store, loaded_runs, format_options, progress)
+        if folder is None and export_format.send is not None:
+            lines.append(export_format.send(request))
+        elif folder is not None and export_format.parts is not None:
+            for part in export_format.parts(request):
                 target = folder / part.name if part.name else folder
                 if part.name:
                     make_folder(target.parent)
                 with made_beside(target, force) as path:
-                    written = part.write(path)
-                lines.append(f"{target}: {written}")
+                    summary = part.write(path)
+                lines.append(f"{target}: {summary}")
     return tuple(lines)

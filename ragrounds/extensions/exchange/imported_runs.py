@@ -1,9 +1,9 @@
-"""Rows of others' files as runs: which question each row answers, one run an agent, every question an attempt.
+"""Rows of other systems' files as runs: one run per agent, one attempt per question, matched by id or text.
 
-Rows are read once and kept packed in a temporary file, so that what is in memory grows with the questions, not with the
-files. A question is found by its id, where the texts agree, else by its text (letters and digits alone; of a text that
-stands several times the k-th such row answers the k-th). What a benchmark is not named for is made of the rows
-themselves, where they hold questions and right answers. Of rows to one question the first counts.
+Rows are read once and kept encoded in a temporary file, so that memory grows with the questions, not with the files. A
+question is found by its id if the texts agree, else by its text (letters and digits only; if a text occurs several
+times, the k-th such row answers the k-th). If no benchmark is named, it is made of the rows themselves, if they contain
+questions and right answers. Of several rows for one question, the first counts.
 """
 
 from __future__ import annotations
@@ -45,34 +45,36 @@ from ragrounds.evals.store.store import Store, now
 from ragrounds.extensions.exchange.importers.importer import ImportedRow, ImportedStep
 
 REPORTED = "reported"
-"""The scorer under which the files' own scores are kept."""
+"""Scorer under which the files' scores are stored."""
 _BATCH = 500
 _LONGEST = 40
-"""Letters from which a text that holds a question's text is taken for it: a prompt around it."""
+"""Number of letters from which a text that contains a question's text, such as a prompt around it, counts as the
+question.
+"""
 
 
 class Matching(Struct):
-    """How the rows of one agent were matched with questions."""
+    """Counts of how the rows of one agent were matched with questions."""
 
     rows: int = 0
     by_id: int = 0
     by_text: int = 0
     renumbered: int = 0
-    """Of those by text, rows whose id is another question's, or no question's."""
+    """Rows matched by text whose id belongs to a different question, or to none."""
     unmatched: int = 0
     unmatched_first: str = ""
     doubled: int = 0
     """Rows that repeat a question and epoch."""
     doubled_questions: int = 0
     differing: int = 0
-    """Questions of those whose rows differ in their answers."""
+    """Repeated questions whose rows differ in their answers."""
     checked: bool = True
-    """Whether the rows hold questions' texts, so that what an id names could be checked."""
+    """True if the rows contain questions' texts, so that the matches by id could be checked."""
     scored_by: str = ""
 
 
 class RowFile:
-    """Rows in a temporary file, in the order in which they came."""
+    """Rows in a temporary file, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with this object
@@ -80,9 +82,9 @@ class RowFile:
         self.count = 0
 
     def add(self, row: ImportedRow) -> None:
-        """Keep a row."""
-        data = self._encode(row)
-        self._file.write(len(data).to_bytes(4, "little") + data)
+        """Append a row."""
+        encoded = self._encode(row)
+        self._file.write(len(encoded).to_bytes(4, "little") + encoded)
         self.count += 1
 
     def __iter__(self) -> Iterator[ImportedRow]:
@@ -92,12 +94,12 @@ class RowFile:
             yield decode(self._file.read(int.from_bytes(size, "little")))
 
     def close(self) -> None:
-        """Give the file up."""
+        """Close and delete the file."""
         self._file.close()
 
 
 def key_of(text: str) -> str:
-    """A question's text as it is compared: letters and digits alone, without case."""
+    """Return a question's text in the form for comparisons: letters and digits only, without case."""
     return "".join(letter for letter in text.casefold() if letter.isalnum())
 
 
@@ -106,74 +108,79 @@ def _digest(text: str) -> bytes:
 
 
 class QuestionFinder:
-    """Finds the questions that rows answer."""
+    """Index that finds the questions that rows answer."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self.questions = questions
         self._by_tail: dict[str, list[str]] = defaultdict(list)
         self._by_text: dict[bytes, list[str]] = defaultdict(list)
-        self._turns: dict[tuple[str, str, bytes], dict[str, int]] = defaultdict(dict)
+        self._row_numbers: dict[tuple[str, str, bytes], dict[str, int]] = defaultdict(dict)
         for question in questions.values():
             self.add(question)
 
     def add(self, question: Question) -> None:
-        """Have a question found."""
+        """Add a question to the index."""
         self._by_tail[question.id.rpartition("/")[2]].append(question.id)
         self._by_text[_digest(question.text)].append(question.id)
 
     def find(self, row: ImportedRow) -> tuple[str, bool]:
-        """The id of the question of a row (empty: none), and whether it was found by the row's id."""
-        named = self._named(row)
+        """Return the id of the question of a row (empty if not found), and True if it was found by the row's id."""
+        id_match = self._find_by_id(row)
         if not row.question:
-            return named, bool(named)
-        if named and self._agree(row.question, self.questions[named].text):
-            self._turn(row)
-            return named, True
-        same = self._by_text.get(_digest(row.question), [])
-        same = [id for id in same if _of(self.questions[id], row.dataset)] or same
-        turn = self._turn(row)
-        return (same[min(turn, len(same) - 1)] if same else ""), False
+            return id_match, bool(id_match)
+        if id_match and self._agree(row.question, self.questions[id_match].text):
+            self._turn_of_row(row)
+            return id_match, True
+        text_matches = self._by_text.get(_digest(row.question), [])
+        text_matches = [id for id in text_matches if _is_in_dataset(self.questions[id], row.dataset)] or text_matches
+        turn = self._turn_of_row(row)
+        return (text_matches[min(turn, len(text_matches) - 1)] if text_matches else ""), False
 
-    def _turn(self, row: ImportedRow) -> int:
-        """Which of the rows of this text it is; rows with one id are one."""
-        turns = self._turns[row.agent, row.dataset, _digest(row.question)]
+    def _turn_of_row(self, row: ImportedRow) -> int:
+        """Return the number of the row among those with its text. Rows with one id count as one."""
+        turns = self._row_numbers[row.agent, row.dataset, _digest(row.question)]
         return turns.setdefault(row.id or str(len(turns)), len(turns))
 
-    def _named(self, row: ImportedRow) -> str:
+    def _find_by_id(self, row: ImportedRow) -> str:
         if not row.id:
             return ""
         for id in (row.id, f"{row.dataset}/{row.id}"):
             if id in self.questions:
                 return id
         tails = self._by_tail.get(row.id.rpartition("/")[2], [])
-        tails = [id for id in tails if _of(self.questions[id], row.dataset)] or tails
+        tails = [id for id in tails if _is_in_dataset(self.questions[id], row.dataset)] or tails
         return tails[0] if len(tails) == 1 else ""
 
     @staticmethod
     def _agree(said: str, text: str) -> bool:
-        one, other = key_of(said), key_of(text)
-        return one == other or (len(other) >= _LONGEST and other in one) or (len(one) >= _LONGEST and one in other)
+        row_key, question_key = key_of(said), key_of(text)
+        return (
+            row_key == question_key
+            or (len(question_key) >= _LONGEST and question_key in row_key)
+            or (len(row_key) >= _LONGEST and row_key in question_key)
+        )
 
 
-def _of(question: Question, dataset: str) -> bool:
+def _is_in_dataset(question: Question, dataset: str) -> bool:
     return bool(dataset) and (question.benchmark.rpartition("/")[2] == dataset or question.id.startswith(f"{dataset}/"))
 
 
 def benchmark_of(rows: RowFile, form: str) -> Benchmark:
-    """The benchmark that the rows hold themselves: questions, options, right answers; ids are the first file's.
+    """Make the benchmark that the rows contain: questions, options, right answers. Ids are those of the first file.
 
     Raises:
-        UserError: they hold none.
+        UserError: the rows contain no questions.
     """
     items: dict[str, Item] = {}
     finder = QuestionFinder({})
     questions: dict[str, Question] = {}
     finder.questions = questions
     for row in rows:
-        found, _ = finder.find(row)
-        turns = finder._turns[row.agent, row.dataset, _digest(row.question)]  # a text's k-th row is its k-th question
-        known = len(finder._by_text.get(_digest(row.question), []))
-        if (found and len(turns) <= known) or not row.question.strip() or not row.gold:
+        question_id, _ = finder.find(row)
+        # A text's k-th row is its k-th question.
+        turns = finder._row_numbers[row.agent, row.dataset, _digest(row.question)]
+        indexed_count = len(finder._by_text.get(_digest(row.question), []))
+        if (question_id and len(turns) <= indexed_count) or not row.question.strip() or not row.gold:
             continue
         item = _item(row, form, questions)
         if item is not None:
@@ -211,79 +218,79 @@ class _Group(Struct):
     seen: dict[tuple[str, int], bytes] = field(default_factory=dict)
     """Question and epoch → digest of the first answer."""
     twice: dict[tuple[str, int], bool] = field(default_factory=dict)
-    """Those of them with several rows → whether answers differ."""
+    """Question and epoch with several rows → True if their answers differ."""
     digest: Any = field(default_factory=hashlib.sha256)
     timed: bool = True
-    """Whether every row says its seconds."""
+    """True if every row has its seconds."""
 
 
 class RunOfRows(Struct, frozen=True):
-    """A run made of rows."""
+    """A run that was made of rows."""
 
     run: Run
     matching: Matching
     missing: int
-    """Questions without a row."""
+    """Number of questions without a row."""
 
 
 def store_rows(store: Store, rows: RowFile, benchmark: Benchmark, form: str) -> list[RunOfRows]:
-    """Write the rows as runs, one an agent, scored by our scorers and with the files' own scores beside.
+    """Write the rows as runs, one per agent, with the scores of our scorers and those of the files.
 
     Args:
-        store: where to.
-        rows: of one form.
-        benchmark: which they answer.
-        form: the importer's name.
+        store: store that runs are written to.
+        rows: rows of one form.
+        benchmark: benchmark that the rows answer.
+        form: name of the importer.
 
     Raises:
         UserError: no row answers a question of the benchmark.
     """
     questions = {question.id: question for question in benchmark.questions}
-    groups = _matched(rows, questions)
+    groups = _group_rows(rows, questions)
     if not any(group.seen for group in groups.values()):
         first = next((group.matching.unmatched_first for group in groups.values()), "none")
         raise UserError(f"No row answers a question of {benchmark.name} (the first: {first}). Is it the benchmark that "
                         "these answers were given to?")  # fmt: skip
-    asked = {name: _part(benchmark, {id for id, _ in group.seen}) for name, group in groups.items()}
-    taken, made = [run.id for run in store.runs()], dict[str, RunOfRows]()
+    parts = {name: _part(benchmark, {id for id, _ in group.seen}) for name, group in groups.items()}
+    taken, stored = [run.id for run in store.runs()], dict[str, RunOfRows]()
     for name, group in groups.items():
         if not group.seen:
             continue
         match = group.matching
         match.doubled_questions, match.differing = len(group.twice), sum(group.twice.values())
-        run = _run(name, group, asked[name], form, taken)
-        run = store.latest(run.fingerprint) or store.add_run(run, asked[name].questions, asked[name].golds)
+        run = _run(name, group, parts[name], form, taken)
+        run = store.latest(run.fingerprint) or store.add_run(run, parts[name].questions, parts[name].golds)
         taken.append(run.id)
         count = len({id for id, _ in group.seen})
-        made[name] = RunOfRows(run, match, len(asked[name]) - count)
-    keep_names(store.engine, {one.run.id: name for name, one in made.items()})
-    _write(store, rows, questions, benchmark.golds, made)
-    for name, one in made.items():
-        absent = [(question, epoch) for question in asked[name].questions for epoch in range(one.run.epochs)
+        stored[name] = RunOfRows(run, match, len(parts[name]) - count)
+    keep_names(store.engine, {imported.run.id: name for name, imported in stored.items()})
+    _write(store, rows, questions, benchmark.golds, stored)
+    for name, imported in stored.items():
+        unanswered = [(question, epoch) for question in parts[name].questions for epoch in range(imported.run.epochs)
                   if (question.id, epoch) not in groups[name].seen]  # fmt: skip
-        attempts = [_absent(one.run, question.id, epoch) for question, epoch in absent]
-        _flush(store, one.run, [
+        attempts = [_absent(imported.run, question.id, epoch) for question, epoch in unanswered]
+        _flush(store, imported.run, [
             (attempt, usual_scores(attempt, questions[attempt.question_id], benchmark.golds[attempt.question_id]))
             for attempt in attempts
         ])  # fmt: skip
-    return list(made.values())
+    return list(stored.values())
 
 
 def _part(benchmark: Benchmark, answered: set[str]) -> Benchmark:
-    """The datasets of the benchmark that have a row: of these every question is the denominator."""
-    named = {question.benchmark for question in benchmark.questions if question.id in answered}
-    if named == set(benchmark.datasets):
+    """Return the datasets of the benchmark that have a row. All their questions are in the denominator."""
+    datasets = {question.benchmark for question in benchmark.questions if question.id in answered}
+    if datasets == set(benchmark.datasets):
         return benchmark
-    questions = tuple(question for question in benchmark.questions if question.benchmark in named)
+    questions = tuple(question for question in benchmark.questions if question.benchmark in datasets)
     golds = {question.id: benchmark.golds[question.id] for question in questions}
     return msgspec.structs.replace(
         benchmark, questions=questions, golds=MappingProxyType(golds), version=content_version(questions, golds)
     )
 
 
-def _matched(rows: RowFile, questions: Mapping[str, Question]) -> dict[str, _Group]:
+def _group_rows(rows: RowFile, questions: Mapping[str, Question]) -> dict[str, _Group]:
     groups: dict[str, _Group] = {}
-    for row, id, by_id in _found(rows, questions):
+    for row, id, by_id in _match_rows(rows, questions):
         group = groups.setdefault(row.agent, _Group())
         match = group.matching
         match.rows += 1
@@ -305,7 +312,7 @@ def _matched(rows: RowFile, questions: Mapping[str, Question]) -> dict[str, _Gro
     return groups
 
 
-def _found(rows: RowFile, questions: Mapping[str, Question]) -> Iterator[tuple[ImportedRow, str, bool]]:
+def _match_rows(rows: RowFile, questions: Mapping[str, Question]) -> Iterator[tuple[ImportedRow, str, bool]]:
     finder = QuestionFinder(questions)
     for row in rows:
         yield row, *finder.find(row)
@@ -339,52 +346,52 @@ def _run(agent: str, group: _Group, benchmark: Benchmark, form: str, taken: list
 
 def _write(
     store: Store, rows: RowFile, questions: Mapping[str, Question], golds: Mapping[str, Gold],
-    made: Mapping[str, RunOfRows],
+    stored: Mapping[str, RunOfRows],
 ) -> None:  # fmt: skip
-    """Write the attempts, some hundred at a time, with their scores."""
-    seen: dict[str, set[tuple[str, int]]] = {name: set() for name in made}
-    held: dict[str, list[tuple[Attempt, list[Score]]]] = {name: [] for name in made}
-    for row, id, _ in _found(rows, questions):
+    """Write the attempts with their scores, in batches."""
+    seen: dict[str, set[tuple[str, int]]] = {name: set() for name in stored}
+    pending: dict[str, list[tuple[Attempt, list[Score]]]] = {name: [] for name in stored}
+    for row, id, _ in _match_rows(rows, questions):
         name = row.agent
-        if name not in made or not id or (id, row.epoch) in seen[name]:
+        if name not in stored or not id or (id, row.epoch) in seen[name]:
             continue
         seen[name].add((id, row.epoch))
-        attempt = attempt_of(row, made[name].run, questions[id])
+        attempt = attempt_of(row, stored[name].run, questions[id])
         scores = usual_scores(attempt, questions[id], golds[id])
         if row.score is not None:
             status = scores[0].answer_status if scores else "answered"
             scores.append(Score(question_id=id, epoch=row.epoch, scorer=REPORTED, value=row.score,
                                 answer_status=status, reason=row.scored_by))  # fmt: skip
-        held[name].append((attempt, scores))
-        if len(held[name]) >= _BATCH:
-            _flush(store, made[name].run, held[name])
-    for name, one in made.items():
-        _flush(store, one.run, held[name])
+        pending[name].append((attempt, scores))
+        if len(pending[name]) >= _BATCH:
+            _flush(store, stored[name].run, pending[name])
+    for name, imported in stored.items():
+        _flush(store, imported.run, pending[name])
 
 
-def _flush(store: Store, run: Run, held: list[tuple[Attempt, list[Score]]]) -> None:
-    store.add_attempts(run, [one for one, _ in held], [score for _, scores in held for score in scores])
-    held.clear()
+def _flush(store: Store, run: Run, pending: list[tuple[Attempt, list[Score]]]) -> None:
+    store.add_attempts(run, [attempt for attempt, _ in pending], [score for _, scores in pending for score in scores])
+    pending.clear()
 
 
 def attempt_of(row: ImportedRow, run: Run, question: Question) -> Attempt:
-    """The attempt of a row."""
+    """Return the attempt of a row."""
     steps = row.steps or (ImportedStep(kind="model", usage=row.usage, seconds=row.seconds, cost=row.cost),)
     events: list[Event] = []
     for number, step in enumerate(steps):
         call = Call(key="", kind=step.kind, role="answering" if step.kind == "model" else "", node="imported",
                     actor=step.name or run.identity["agent"], at=0.0, seconds=step.seconds or 0.0, usage=step.usage,
-                    cost_uncached=step.cost, passages=tuple(one.id for one in step.passages if one.id))  # fmt: skip
-        changes = {"asked": step.asked, "text": step.text, "passages": [_shown(one) for one in step.passages]}
+                    cost_uncached=step.cost, passages=tuple(hit.id for hit in step.passages if hit.id))  # fmt: skip
+        changes = {"asked": step.asked, "text": step.text, "passages": [_without_empty(hit) for hit in step.passages]}
         events += [Entered(step=number, node=step.kind, at=0.0), Called(step=number, call=call)]
         events.append(Left(step=number, seconds=step.seconds or 0.0, changes={k: v for k, v in changes.items() if v}))
     last: dict[str, object] = {"answer": row.answer}
     if row.passages:
-        last["passages"] = [_shown(one) for one in row.passages]
+        last["passages"] = [_without_empty(passage) for passage in row.passages]
     events += [Entered(step=len(steps), node="answer", at=0.0), Left(step=len(steps), seconds=0.0, changes=last)]
     events += [Noted(step=len(steps), what="imported", text=f"{row.place}: {note}") for note in row.notes]
     counts = Counter(step.kind for step in steps)
-    status, reason = _ended(row.answer, question) if row.status == "completed" else (row.status, row.reason)
+    status, reason = _outcome(row.answer, question) if row.status == "completed" else (row.status, row.reason)
     return Attempt(
         run=run.id,
         question_id=question.id,
@@ -404,16 +411,19 @@ def attempt_of(row: ImportedRow, run: Run, question: Question) -> Attempt:
     )
 
 
-def _ended(text: str, question: Question) -> tuple[Status, str]:
-    """How the call of a recorded text ended, and why: some texts are errors, or a filter's notice, that were recorded
-    in place of a reply. Nothing but the text says so, and a text that states an answer is none of them."""
+def _outcome(text: str, question: Question) -> tuple[Status, str]:
+    """Return the status of a recorded text, and the reason.
+
+    Some texts are errors, or a filter's notice, that were recorded in place of a reply. Only the text shows this, and a
+    text that states an answer is none of them.
+    """
     recorded = failure(text)
     if recorded is None or read_robustly(text, question) != recorded:
         return "completed", ""
     return ("blocked" if recorded.reason == FILTER else "failed"), f"{recorded.reason}: {' '.join(text.split())[:200]}"
 
 
-def _shown(passage: object) -> dict[str, object]:
+def _without_empty(passage: object) -> dict[str, object]:
     return {key: value for key, value in msgspec.to_builtins(passage).items() if value not in ("", None)}
 
 

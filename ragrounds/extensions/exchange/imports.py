@@ -1,4 +1,4 @@
-"""Answers of other systems become runs."""
+"""Import of other systems' answers as runs."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from ragrounds.ui.text import one_line
 
 _PARQUET = " A frame in Parquet is read as JSON Lines: frame.to_json(FILE, orient='records', lines=True)."
 _NAMED = 20
-"""Rows that could not be read, which are named."""
+"""Number of unreadable rows that are named."""
 
 
 class ImportedFiles(Struct, frozen=True):
-    """Runs made of others' files."""
+    """Result of an import: runs made of other systems' files."""
 
     runs: tuple[RunOfRows, ...]
     files: Mapping[str, str]
-    """File → the form that it was read in."""
+    """File → form that it was read in."""
     bad: tuple[str, ...]
-    """Rows that could not be read, with the reason: the first of them."""
+    """First rows that could not be read, each with the reason."""
     bad_rows: int
     left: tuple[str, ...]
-    """Files of a folder that no form was recognised in."""
+    """Files of a folder whose form was not recognised."""
     guesses: tuple[str, ...]
     findings: tuple[RunFinding, ...]
     comparison: Comparison
 
 
 def import_formats() -> Mapping[str, Importer]:
-    """The forms that are read, by name."""
+    """Return the forms that can be imported, by name."""
     return IMPORTERS.all()
 
 
@@ -54,32 +54,33 @@ def import_runs(
     fields: Mapping[str, str] | None = None,
     home: str | Path | None = None,
     settings: Settings | None = None,
-    progress: Callable[[str, int], None] = lambda what, done: None,
+    progress: Callable[[str, int], None] = lambda label, done: None,
 ) -> ImportedFiles:
-    """Make runs of the answers in others' files, one an agent; score, audit and compare them. No model is asked.
+    """Make runs of the answers in other systems' files, one per agent; score, audit and compare them. No model is
+    called.
 
         rr.import_runs("theirs.csv", "jsonl:questions.jsonl", agent="theirs").findings
 
     Args:
-        paths: files, or folders of such.
-        benchmark: which they answer; ``None``: the files hold the questions and the right answers themselves.
-        agent: what answered; ``None``: as the files say, else their names.
-        format: of `ragrounds import --help`, or an import path; ``None``: it is recognised.
-        fields: of a table, field → column, where the guess is wrong.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-        progress: gets which file is read, and how many rows are.
+        paths: files, or folders of files.
+        benchmark: benchmark that the files answer; ``None`` if the files contain the questions and the right answers.
+        agent: system that answered; ``None`` for the one in the files, else their names.
+        format: a name from `ragrounds import --help`, or an import path; ``None`` to recognise it.
+        fields: field → column of a table, to correct wrong guesses.
+        home, settings: the folder of the store, and all settings; ``None`` for the user's.
+        progress: called with the name of the file, and the number of rows.
 
     Raises:
         UserError: a file that cannot be read, a form that is not recognised, or rows that answer no question.
     """
-    chosen = chosen_settings(settings, home)
+    effective_settings = chosen_settings(settings, home)
     guesses: list[str] = []
     files, left = import_files(
         [paths] if isinstance(paths, str | Path) else paths, format, dict(fields or {}), guesses.append
     )
-    form, asked = files[0][1].name, benchmark or files[0][1].benchmark
-    known = load(asked, chosen.home) if asked else None
-    rows, bad, count = RowFile(), list[str](), 0
+    form, benchmark_name = files[0][1].name, benchmark or files[0][1].benchmark
+    named_benchmark = load(benchmark_name, effective_settings.home) if benchmark_name else None
+    rows, bad_rows, count = RowFile(), list[str](), 0
     try:
         for file, importer in files:
             with IMPORTERS.used(importer.name):
@@ -87,22 +88,22 @@ def import_runs(
                     if isinstance(row, BadRow):
                         count += 1
                         if count <= _NAMED:
-                            bad.append(f"{file.path.name}, {row.place}: {row.reason}")
+                            bad_rows.append(f"{file.path.name}, {row.place}: {row.reason}")
                         continue
                     rows.add(replace(row, agent=agent or row.agent or file.title))
             progress(file.path.name, rows.count)
         if not rows.count:
-            raise UserError(f"There is no row that could be read. {' '.join(bad[:3])}".strip())
-        loaded = known or benchmark_of(rows, form)
-        with open_store(chosen) as store:
-            made = store_rows(store, rows, loaded, form)
-            runs = [one.run for one in made]
+            raise UserError(f"There is no row that could be read. {' '.join(bad_rows[:3])}".strip())
+        loaded = named_benchmark or benchmark_of(rows, form)
+        with open_store(effective_settings) as store:
+            stored = store_rows(store, rows, loaded, form)
+            runs = [imported.run for imported in stored]
             sets = {run.questions for run in runs}
             compared = runs if len(sets) == 1 else [run for run in runs if run.questions == runs[0].questions]
             return ImportedFiles(
-                tuple(made),
+                tuple(stored),
                 {str(file.path): importer.name for file, importer in files},
-                tuple(bad),
+                tuple(bad_rows),
                 count,
                 tuple(map(str, left)),
                 tuple(guesses),
@@ -119,42 +120,47 @@ def import_files(
     fields: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[tuple[ImportFile, Importer]], list[Path]]:
-    """Each file with what reads it, all of one form, and those of folders that are left: where files of a form were
-    recognised in a folder, a table beside them is not theirs.
+    """Find the importer of each file, all of one form, and the files of folders that are left over.
+
+    If files of a special form are recognised in a folder, a table next to them is not imported.
 
     Raises:
-        UserError: there is none, its form is not recognised, or there are several.
+        UserError: no file, its form is not recognised, or there are several forms.
     """
-    wanted = IMPORTERS.named(format) if format else None
-    found: list[tuple[ImportFile, Importer]] = []
-    left: list[Path] = []
+    requested = IMPORTERS.named(format) if format else None
+    importer_by_file: list[tuple[ImportFile, Importer]] = []
+    unrecognised: list[Path] = []
     for path in map(Path, paths):
-        inside = path.is_dir()
-        here = []
-        for each in sorted(one for one in path.rglob("*") if one.is_file()) if inside else [path]:
-            file = looked_at(each, root=path if inside else None, fields=fields or {}, say=say)
-            importer = wanted or recognised(file)
-            if importer is not None:  # of many thousand files the beginnings are not kept
-                here.append((replace(file, start=file.start[:64], first={}), importer))
-            elif inside:
-                left.append(each)
+        is_folder = path.is_dir()
+        matches = []
+        for file_path in (
+            sorted(candidate for candidate in path.rglob("*") if candidate.is_file()) if is_folder else [path]
+        ):
+            file = looked_at(file_path, root=path if is_folder else None, fields=fields or {}, say=say)
+            importer = requested or recognised(file)
+            if importer is not None:  # there may be thousands of files: their beginnings are not kept
+                matches.append((replace(file, start=file.start[:64], first={}), importer))
+            elif is_folder:
+                unrecognised.append(file_path)
             else:
                 names, hint = ", ".join(import_formats()), _PARQUET if file.start.startswith(b"PAR1") else ""
-                raise UserError(f"{each}: no form is recognised in it. --format says which ({names}).{hint}")
-        special = any(not importer.general for _, importer in here)
-        kept = [(file, importer) for file, importer in here if not (inside and special and importer.general)]
-        left += [file.path for file, importer in here if (file, importer) not in kept]
-        found += kept
-    forms = sorted({importer.name for _, importer in found})
+                raise UserError(f"{file_path}: no form is recognised in it. --format says which ({names}).{hint}")
+        has_special_form = any(not importer.general for _, importer in matches)
+        selected = [
+            (file, importer) for file, importer in matches if not (is_folder and has_special_form and importer.general)
+        ]
+        unrecognised += [file.path for file, importer in matches if (file, importer) not in selected]
+        importer_by_file += selected
+    forms = sorted({importer.name for _, importer in importer_by_file})
     if not forms:
         raise UserError("There is no file of a form that is recognised. `ragrounds import --help` names the forms.")
     if len(forms) > 1:
         raise UserError(f"These files have several forms ({', '.join(forms)}); import them one form at a time.")
-    return found, left
+    return importer_by_file, unrecognised
 
 
 def import_lines(found: ImportedFiles) -> Iterator[str]:
-    """What was read, what could not be, and how the questions were found."""
+    """Yield lines on the rows that were read, those that were not, and how questions were found."""
     for line in found.guesses[:5]:
         yield one_line(line, 400)
     for line in found.bad:
@@ -163,10 +169,12 @@ def import_lines(found: ImportedFiles) -> Iterator[str]:
         yield f"Not read: {found.bad_rows - len(found.bad):,} rows more."
     if found.left:
         yield one_line(f"Files left: {', '.join(found.left[:8])}{' ...' if len(found.left) > 8 else ''}.", 400)
-    for one in found.runs:
-        match, unsure = one.matching, "" if one.matching.checked else ", whose texts the file lacks"
-        how = [
-            f"{match.by_id:,} by id{unsure}" if match.by_id else "",
+    for imported in found.runs:
+        match, unchecked_note = imported.matching, "" if imported.matching.checked else ", whose texts the file lacks"
+        match_texts = [
+            f"{match.by_id:,} by id{unchecked_note}" if match.by_id else "",
             f"{match.by_text:,} by text" if match.by_text else "",
         ]
-        yield one_line(f"{one.run.id}: {match.rows:,} rows; questions found {', '.join(filter(None, how))}.", 300)
+        yield one_line(
+            f"{imported.run.id}: {match.rows:,} rows; questions found {', '.join(filter(None, match_texts))}.", 300
+        )

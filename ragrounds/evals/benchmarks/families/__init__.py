@@ -1,1 +1,1 @@
-"""One file a family: the authors' own format in, questions and golds out. They are found by scanning this folder."""
+"""Benchmark families, one file each, that read the authors' formats. They are found by scanning this folder."""

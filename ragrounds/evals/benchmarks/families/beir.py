@@ -27,19 +27,19 @@ class _Query(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The judged queries of the split (parameter ``split``, by default ``test``).
+    """Yield the judged queries of the split (parameter ``split``, by default ``test``).
 
     Raises:
         UserError: a broken file, or a judged query that the folder does not have.
     """
     folder, split = source.path, source.text("split", "test")
     name = source.dataset or folder.name
-    judged = folder / "qrels" / f"{split}.tsv"
-    documents = relevant(graded(_rows(judged), judged))
+    qrels = folder / "qrels" / f"{split}.tsv"
+    documents = relevant(graded(_rows(qrels), qrels))
     path = folder / _QUERIES
     seen = set()
-    for place, value in read_jsonl(path):
-        query = convert(value, _Query, path, place)
+    for location, value in read_jsonl(path):
+        query = convert(value, _Query, path, location)
         if query._id not in documents:
             continue
         seen.add(query._id)
@@ -52,26 +52,26 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
             language=source.text("language", "en"),
         )
         yield Item(question, Gold(question_id=question.id, answer="", documents=documents[query._id]))
-    lost = next((query for query in documents if query not in seen), None)
-    if lost is not None:
-        raise broken(judged, f"{path.name} has no such query", f"query {shown(lost)}")
+    missing_query = next((query for query in documents if query not in seen), None)
+    if missing_query is not None:
+        raise broken(qrels, f"{path.name} has no such query", f"query {shown(missing_query)}")
 
 
 def check(source: BenchmarkSource) -> list[Path]:
     """Read the corpus and every split's judgements.
 
     Raises:
-        UserError: a broken file, an id that stands twice, or a judgement of a query or document that is not there.
+        UserError: a broken file, a duplicate id, or a judgement of a query or document that is not there.
     """
     path = source.path / _QUERIES
-    rows = ((place, convert(value, _Query, path, place)._id) for place, value in read_jsonl(path))
+    rows = ((location, convert(value, _Query, path, location)._id) for location, value in read_jsonl(path))
     queries = query_ids(rows, path)
-    judged = {file: graded(_rows(file), file) for file in sorted((source.path / "qrels").glob("*.tsv"))}
-    return [check_set(source.path, queries, _QUERIES, judged)]
+    grades_by_file = {file: graded(_rows(file), file) for file in sorted((source.path / "qrels").glob("*.tsv"))}
+    return [check_set(source.path, queries, _QUERIES, grades_by_file)]
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """The lines of a tab-separated file with or without a heading."""
+    """Yield the lines of a tab-separated file with or without a heading."""
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         fields = line.split("\t")
         if not line.strip() or (number == 1 and fields[0] == "query-id"):

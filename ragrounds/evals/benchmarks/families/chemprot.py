@@ -1,8 +1,8 @@
 """ChemProt (BioCreative VI, Krallinger et al. 2017): relations of chemicals and proteins in abstracts.
 
-The organisers' three tab-separated files of a split stand in one folder: ``…_abstracts….tsv`` (PMID, title, abstract),
+The organisers' three tab-separated files of a split are in one folder: ``…_abstracts….tsv`` (PMID, title, abstract),
 ``…_entities….tsv`` (PMID, entity id, type, start, end, text) and ``…_gold_standard….tsv`` (PMID, group, Arg1:id,
-Arg2:id). One question an abstract; the five groups that the task evaluates.
+Arg2:id). There is one question per abstract, over the five groups that the task evaluates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENDS = ("chemical", "gene or protein")
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The abstracts of the split (parameter ``split``, by default ``test``).
+    """Yield the abstracts of the split (parameter ``split``, by default ``test``).
 
     Raises:
         UserError: a file is missing or broken.
@@ -45,26 +45,30 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
         names[fields[0], fields[1]] = fields[5]
     triplets: dict[str, list[Triplet]] = {}
     gold = _file(source.path, split, "gold_standard")
-    for place, (pmid, group, first, second, *_) in _rows(source.path, split, "gold_standard", 4):
-        one, other = (names.get((pmid, argument.partition(":")[2])) for argument in (first, second))
-        if one is None or other is None:
-            raise broken(gold, "a relation has an entity that is not in the abstract", place)
+    for location, (pmid, group, first, second, *_) in _rows(source.path, split, "gold_standard", 4):
+        first_name, second_name = (names.get((pmid, argument.partition(":")[2])) for argument in (first, second))
+        if first_name is None or second_name is None:
+            raise broken(gold, "a relation has an entity that is not in the abstract", location)
         if group in GROUPS:
-            triplets.setdefault(pmid, []).append((one, GROUPS[group], other))
+            triplets.setdefault(pmid, []).append((first_name, GROUPS[group], second_name))
     for _, (pmid, title, abstract, *_) in _rows(source.path, split, "abstracts", 3):
         text = f"{title}\n{abstract}"
-        found = triplets.get(pmid, ())
-        yield extraction(f"chemprot/{pmid}", "chemprot", text, MEANINGS, found, split=split, ends=ENDS)
+        abstract_triplets = triplets.get(pmid, ())
+        yield extraction(f"chemprot/{pmid}", "chemprot", text, MEANINGS, abstract_triplets, split=split, ends=ENDS)
 
 
 def _file(folder: Path, split: str, kind: str) -> Path:
-    wanted = {"test": ("test",), "train": ("training", "train"), "dev": ("development", "dev")}.get(split, (split,))
-    found = sorted(path for path in folder.glob(f"*_{kind}*.tsv") if any(f"_{name}_" in path.name for name in wanted))
+    split_names = {"test": ("test",), "train": ("training", "train"), "dev": ("development", "dev")}.get(
+        split, (split,)
+    )
+    paths = sorted(
+        path for path in folder.glob(f"*_{kind}*.tsv") if any(f"_{name}_" in path.name for name in split_names)
+    )
     if folder.is_file():
         raise broken(folder, f"this is a file, and {FAMILY.file} is expected")
-    if not found:
-        raise broken(folder, f"the folder holds no file *_{wanted[0]}_{kind}*.tsv")
-    return found[0]
+    if not paths:
+        raise broken(folder, f"the folder holds no file *_{split_names[0]}_{kind}*.tsv")
+    return paths[0]
 
 
 def _rows(folder: Path, split: str, kind: str, least: int) -> Iterator[tuple[str, list[str]]]:

@@ -1,8 +1,8 @@
 """CMedTEB and CMedQA reranking: Chinese lines {query, pos: […], neg: […]} (CARE's and C-MTEB's form; ``positive`` and
-``negative`` too), as multiple choice: which text goes with the query.
+``negative`` too), as multiple choice of the text that goes with the query.
 
-The options are the first positive and the negatives in an order that `seed` and the query give. The retrieval set in
-BEIR's form is read by the ``beir`` family and scored by `ragrounds retrieve`.
+The options are the first positive and the negatives in an order that depends on `seed` and the query. The retrieval set
+in BEIR's form is read by the ``beir`` family and scored by `ragrounds retrieve`.
 """
 
 from __future__ import annotations
@@ -31,42 +31,44 @@ class _Line(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The lines, numbered from 1. A negative that repeats another or a positive is no option of its own.
+    """Yield the lines, numbered from 1. A negative that repeats another or a positive is not a separate option.
 
     Raises:
         UserError: a broken line, or one without a positive or a negative text.
     """
     path, seed = source.path, source.number("seed", 0)
     name = source.dataset or path.name.removesuffix(".gz").removesuffix(".jsonl")
-    for number, (place, value) in enumerate(read_jsonl(path), start=1):
-        line = convert(value, _Line, path, place)
-        right = _given(line.pos, line.positive, "pos", path, place)
-        negatives = _given(line.neg, line.negative, "neg", path, place)
-        wrong = [text for text in dict.fromkeys(negatives) if text not in right]
-        if not wrong:
-            raise broken(path, "every text of neg is one of pos too, so there is nothing to choose between", place)
-        texts = sorted((right[0], *wrong), key=lambda text: lot(seed, line.query, text))
+    for number, (location, value) in enumerate(read_jsonl(path), start=1):
+        line = convert(value, _Line, path, location)
+        positives = _field_texts(line.pos, line.positive, "pos", path, location)
+        negatives = _field_texts(line.neg, line.negative, "neg", path, location)
+        distractors = [text for text in dict.fromkeys(negatives) if text not in positives]
+        if not distractors:
+            raise broken(path, "every text of neg is one of pos too, so there is nothing to choose between", location)
+        texts = sorted((positives[0], *distractors), key=lambda text: lot(seed, line.query, text))
         options = labelled(texts)
-        ask = "下列哪一项与该问题意思相同？" if line.type == "symmetric_sts" else "下列哪一项回答了该问题？"
+        instruction = "下列哪一项与该问题意思相同？" if line.type == "symmetric_sts" else "下列哪一项回答了该问题？"
         question = Question(
             id=f"{name}/{number}",
             benchmark=f"cmedteb/{name}",
-            text=f"{ask}\n\n{line.query}",
+            text=f"{instruction}\n\n{line.query}",
             options=options,
             language="zh",
         )
-        yield Item(question, Gold(question_id=question.id, answer=list(options)[texts.index(right[0])]))
+        yield Item(question, Gold(question_id=question.id, answer=list(options)[texts.index(positives[0])]))
 
 
-def _given(one: list[str] | None, other: list[str] | None, name: str, path: Path, place: str) -> list[str]:
-    """The texts of a field that has two names; one or more, none of them blank."""
-    texts = one if one is not None else other
+def _field_texts(
+    short_field: list[str] | None, long_field: list[str] | None, name: str, path: Path, location: str
+) -> list[str]:
+    """Return the texts of a field that has two names; one or more, none of them blank."""
+    texts = short_field if short_field is not None else long_field
     if texts is None:
-        raise broken(path, f"it has no field `{name}` (or `{_LONG[name]}`)", place)
+        raise broken(path, f"it has no field `{name}` (or `{_LONG[name]}`)", location)
     if not texts:
-        raise broken(path, f"{name} is empty; a choice needs a positive and a negative text", place)
+        raise broken(path, f"{name} is empty; a choice needs a positive and a negative text", location)
     if not all(text.strip() for text in texts):
-        raise broken(path, f"a text of {name} is blank", place)
+        raise broken(path, f"a text of {name} is blank", location)
     return texts
 
 

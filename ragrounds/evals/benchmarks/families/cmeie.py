@@ -1,5 +1,5 @@
 """CMeIE (CBLUE, Zhang et al. 2022): relations in Chinese medical texts, as JSON Lines {text, spo_list: [{subject,
-predicate, object: {"@value": …}}]}. One question a text; the relations are all predicates of the file."""
+predicate, object: {"@value": …}}]}. There is one question per text; the relations are all predicates of the file."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class _Line(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The texts, numbered from 1.
+    """Yield the texts, numbered from 1.
 
     Raises:
         UserError: a broken line.
     """
     path = source.file("CMeIE_dev.jsonl", "CMeIE_dev.json", "CMeIE-V2_dev.jsonl", "CMeIE_test.jsonl")
-    lines = [convert(value, _Line, path, place) for place, value in read_jsonl(path)]
+    lines = [convert(value, _Line, path, location) for location, value in read_jsonl(path)]
     relations = dict.fromkeys((relation.predicate for line in lines for relation in line.spo_list), "")
     for number, line in enumerate(lines, start=1):
         triplets = [(relation.subject, relation.predicate, relation.object.value) for relation in line.spo_list]

@@ -1,10 +1,10 @@
-"""A CSV file of the user's own, with a mapping from its columns: ``csv[id=ID,question=Stem,options=A;B;C;D]:FILE``.
+"""A user's CSV file, with a mapping from its columns: ``csv[id=ID,question=Stem,options=A;B;C;D]:FILE``.
 
-A parameter names the column that a field stands in; a field without a parameter is looked for under its own name. For
-a choice, `options` lists the columns of the options, separated by ``;``; each column's name is the option's label
-unless `labels` gives others; with `first` the answer is an option's number, counted from it. Without an ``id`` column
-rows are numbered from 1. Tabs separate where the file's name ends in ``.tsv``. `metadata` lists columns to keep with
-the question, where graphs see them; others are left out.
+A parameter names the column of a field; a field without a parameter is looked up under its own name. For a choice,
+`options` lists the columns of the options, separated by ``;``; each column's name is the option's label unless `labels`
+gives others; with `first` the answer is an option's number, counted from it. Without an ``id`` column rows are numbered
+from 1. Columns are separated by tabs if the file's name ends in ``.tsv``. `metadata` lists columns to keep with the
+question, which graphs can see; others are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LISTS = ("options", "metadata")
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The rows as questions; a column that no field takes becomes metadata.
+    """Yield the rows as questions.
 
     Raises:
         UserError: a broken file, or a mapping that names a column the file does not have.
@@ -44,30 +44,32 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
         rows = [(f"line {reader.line_num}", row) for row in reader]
     except csv.Error as error:
         raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None
-    records = [(place, _record(row, mapping, number, place, source)) for number, (place, row) in enumerate(rows, 1)]
+    records = [
+        (location, _record(row, mapping, number, location, source)) for number, (location, row) in enumerate(rows, 1)
+    ]
     return from_records(records, path, f"csv/{stem}", counted_from(source))
 
 
 def _mapping(source: BenchmarkSource, columns: list[str]) -> dict[str, list[str]]:
-    """Columns by field; the options may have several."""
+    """Return columns by field; the options may have several."""
     mapping: dict[str, list[str]] = {}
     for field in (*_TEXT, *_LISTS):
-        named = source.text(field)
-        wanted = [name.strip() for name in named.split(";")] if field in _LISTS and named else [named or field]
-        for column in wanted:
-            if column not in columns and (named or field == "question"):
-                has = ", ".join(shown(name) for name in columns[:20])
-                what = f"there is no column {shown(column)} for {field}.{nearest(column, columns)} It has {has}"
-                raise broken(source.path, what, "line 1")
-        mapping[field] = [column for column in wanted if column in columns]
+        mapped = source.text(field)
+        column_names = [name.strip() for name in mapped.split(";")] if field in _LISTS and mapped else [mapped or field]
+        for column in column_names:
+            if column not in columns and (mapped or field == "question"):
+                header = ", ".join(shown(name) for name in columns[:20])
+                problem = f"there is no column {shown(column)} for {field}.{nearest(column, columns)} It has {header}"
+                raise broken(source.path, problem, "line 1")
+        mapping[field] = [column for column in column_names if column in columns]
     return mapping
 
 
 def _record(
-    row: dict[str | Any, str | Any], mapping: dict[str, list[str]], number: int, place: str, source: BenchmarkSource
+    row: dict[str | Any, str | Any], mapping: dict[str, list[str]], number: int, location: str, source: BenchmarkSource
 ) -> dict[str, Any]:
     if None in row or None in row.values():
-        raise broken(source.path, "it and the heading have different numbers of fields", place)
+        raise broken(source.path, "it and the heading have different numbers of fields", location)
     record: dict[str, Any] = {"id": number}
     for field in _TEXT:
         for column in mapping[field]:

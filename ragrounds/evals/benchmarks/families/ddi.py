@@ -1,8 +1,8 @@
-"""DDI 2013 (Herrero-Zazo et al. 2013): drug-drug interactions in DrugBank texts and Medline abstracts, as JSON
-Lines, one document a line: {id, split, sentences: [{id, text, entities: [{id, text}], pairs: [{e1, e2, ddi, type}]}]}.
+"""DDI 2013 (Herrero-Zazo et al. 2013): drug-drug interactions in DrugBank texts and Medline abstracts, as JSON Lines,
+one document per line: {id, split, sentences: [{id, text, entities: [{id, text}], pairs: [{e1, e2, ddi, type}]}]}.
 
-One question a document. An interaction has no direction. One pair of the training part is marked as an interaction
-without a type; it is left out, as a triplet needs one.
+There is one question per document. An interaction has no direction. One pair of the training part is marked as an
+interaction without a type; it is left out, as a triplet needs one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TYPES = {
     "advise": "a recommendation or a warning about taking both",
     "int": "an interaction is stated, and nothing more is said of it",
 }
-"""The corpus's four types of interaction, with what each means in our words."""
+"""Types of interaction in the corpus, with their meaning."""
 
 
 ENDS = ("drug", "other drug")
@@ -50,7 +50,7 @@ class _Sentence(Struct):
 
 
 class Document(Struct):
-    """A line of the file."""
+    """A document, one line of the file."""
 
     id: str
     split: str
@@ -58,19 +58,21 @@ class Document(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The documents of ``ddi/train``, of ``ddi/test`` (the task's own test part), of ``ddi/ner`` (documents of the
-    drug-name task, which have no positive pairs), or all.
+    """Yield the documents of one part, or all.
+
+    Parts are ``ddi/train``, ``ddi/test`` (the task's own test part) and ``ddi/ner`` (documents of the drug-name task,
+    which have no positive pairs).
 
     Raises:
         UserError: a broken line.
     """
     path = source.file(FILE)
-    for place, value in read_jsonl(path):
-        document = convert(value, Document, path, place)
+    for location, value in read_jsonl(path):
+        document = convert(value, Document, path, location)
         part = _part(document.split)
         if not part:
-            raise broken(path, f"the split {shown(document.split)} is not known", place)
-        triplets = list(interactions(document, path, place))
+            raise broken(path, f"the split {shown(document.split)} is not known", location)
+        triplets = list(interactions(document, path, location))
         if source.dataset in ("", part):
             text = " ".join(sentence.text.strip() for sentence in document.sentences)
             # All documents together are one corpus with one figure; its parts are its splits.
@@ -81,7 +83,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
 
 
 def interactions(document: Document, path: Path, place: str) -> Iterator[Triplet]:
-    """The typed positive pairs of a document; the same two names may be stated more than once.
+    """Yield the typed positive pairs of a document. The same two names may occur more than once.
 
     Raises:
         UserError: a pair names an entity that its sentence does not have.

@@ -1,7 +1,7 @@
 """HealthBench (Arora et al. 2025, arXiv 2505.08775): conversations that end with a user's message, each with a rubric
-by physicians, as the authors publish them. A file of one's own in this form is ``healthbench/NAME``.
+by physicians, as the authors publish them. A custom file in this form is ``healthbench/NAME``.
 
-A conversation of one message is its text; of several, each begins with its role. Tags of an example such as
+The text of a conversation is its message; if there are several, each begins with its role. Tags of an example such as
 ``theme:context_seeking`` are fields of the question's metadata, for tables. A criterion is a fact of the gold.
 """
 
@@ -41,16 +41,16 @@ class _Line(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The conversations, by their own ids.
+    """Yield the conversations, by their own ids.
 
     Raises:
         UserError: a broken line; a conversation whose last message is not the user's.
     """
     name = source.dataset or source.path.name.removesuffix(".gz").removesuffix(".jsonl")
-    for place, value in read_jsonl(source.path):
-        line = convert(value, _Line, source.path, place)
+    for location, value in read_jsonl(source.path):
+        line = convert(value, _Line, source.path, location)
         if (last := line.prompt[-1].role) != "user":
-            raise broken(source.path, f"the last message has the role {last!r}, expected 'user'", place)
+            raise broken(source.path, f"the last message has the role {last!r}, expected 'user'", location)
         tags: dict[str, list[str]] = {}
         for tag in line.example_tags:
             tags.setdefault(tag.partition(":")[0], []).append(tag.partition(":")[2])
@@ -62,9 +62,9 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
             text="\n\n".join(turns) if len(turns) > 1 else line.prompt[0].content,
             kind="long",
             group=", ".join(tags.get("theme", [])),
-            metadata={key: ", ".join(said) for key, said in tags.items()} | {"facts": RUBRIC},
+            metadata={key: ", ".join(values) for key, values in tags.items()} | {"facts": RUBRIC},
         )
-        facts = tuple((each.criterion, f"{each.points:+.10g}", *each.tags) for each in line.rubrics)
+        facts = tuple((rubric.criterion, f"{rubric.points:+.10g}", *rubric.tags) for rubric in line.rubrics)
         yield Item(question, Gold(question_id=question.id, answer="", facts=facts))
 
 

@@ -27,16 +27,16 @@ class _Line(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The questions with answers, numbered from 0 in the file's order (they have no ids).
+    """Yield the questions with answers, numbered from 0 in the file's order (they have no ids).
 
     Raises:
         UserError: a broken line.
     """
     path = source.file(FILE, f"dataset/{FILE}")
-    for number, (place, value) in enumerate(read_jsonl(path)):
-        line = convert(value, _Line, path, place)
+    for number, (location, value) in enumerate(read_jsonl(path)):
+        line = convert(value, _Line, path, location)
         if not line.Must_have:
-            raise broken(path, "it has no must-have statement", place)
+            raise broken(path, "it has no must-have statement", location)
         question = Question(
             id=f"kqa/{number}",
             benchmark="kqa",

@@ -24,11 +24,11 @@ class _Entry(Struct):
     options: dict[str, str]
     answer: str
     PMID: list[int | str] = field(default_factory=list)
-    """PubMed ids of the abstracts that hold the answer; PubMedQA* and BioASQ-Y/N only."""
+    """PubMed ids of the abstracts that contain the answer; PubMedQA* and BioASQ-Y/N only."""
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The questions of one dataset, or of all that the file holds.
+    """Yield the questions of one dataset, or of all that the file contains.
 
     Raises:
         UserError: the file is broken, or does not hold the dataset.

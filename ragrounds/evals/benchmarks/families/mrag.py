@@ -1,11 +1,11 @@
-"""MRAG-Bench (Li and Zhu 2026), thirteen datasets. The paper's own files are not public; each dataset is read from
-its original's form, and its card says what differs. ``mrag`` alone is all of them that are registered, under these
+"""MRAG-Bench (Li and Zhu 2026), thirteen datasets. The paper's own files are not public; each dataset is read from its
+original's form, and its card lists the differences. ``mrag`` alone means all of them that are registered, under these
 names or as their originals.
 
 | dataset | read from |
 |---|---|
 | mmlu, medqa, medmcqa, pubmedqa, bioasq | MIRAGE's benchmark.json |
-| tcm, multimedqa, clfqa | JSON Lines in this project's own form |
+| tcm, multimedqa, clfqa | JSON Lines in this project's form |
 | chemprot, ddi, cmeie | the organisers' files |
 | adint, drkg | tab-separated triplets |
 """
@@ -35,8 +35,8 @@ _READ: Mapping[str, Callable[[BenchmarkSource], Iterator[Item]]] = MappingProxyT
         "drkg": link.items,
     }
 )
-_DRAWN = ("medmcqa", "cmeie")
-"""Datasets that the paper drew a sample of; a sample of the same size is drawn by `seed`."""
+_SAMPLED = ("medmcqa", "cmeie")
+"""Datasets of which the paper used a random sample. A sample of the same size is taken by `seed`."""
 _LINKED: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {
         "adint": {"options": "all", "hints": "drop", "part": "last_tenth", "seed": "content"},
@@ -49,12 +49,15 @@ _LINKED: Mapping[str, Mapping[str, Value]] = MappingProxyType(
         },
     }
 )
-"""How questions are made of the two graphs where the reference says nothing: all other relations are distractors (the
-paper, Section 3), drug and disease pairs of DRKG, the newest tenth of ADInt, which is its authors' test part."""
+"""Default parameters of the two graphs.
+
+All other relations are distractors (the paper, Section 3). Questions are drug and disease pairs of DRKG, and the newest
+tenth of ADInt, which is its authors' test part.
+"""
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The questions of one dataset under MRAG's name for it.
+    """Yield the questions of one dataset under MRAG's name for it.
 
     Raises:
         UserError: no dataset is named, or its file is broken.
@@ -63,20 +66,20 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     if not name:
         raise UserError(f"Give a dataset of MRAG: `mrag/NAME:PATH`, where NAME is one of {', '.join(_READ)}.")
     card = next(card for card in family_cards("mrag") if card.name == f"mrag/{name}")
-    read = list(_READ[name](_inner(source, card.size)))
-    if name in _DRAWN:
+    all_items = list(_READ[name](_reader_source(source, card.size)))
+    if name in _SAMPLED:
         seed = source.number("seed", 0)
-        drawn = sorted(read, key=lambda item: lot(seed, item.question.id))[: card.size]
-        kept = {item.question.id for item in drawn}
-        read = [item for item in read if item.question.id in kept]
-    for item in read:
+        sample = sorted(all_items, key=lambda candidate: lot(seed, candidate.question.id))[: card.size]
+        sampled_ids = {candidate.question.id for candidate in sample}
+        all_items = [candidate for candidate in all_items if candidate.question.id in sampled_ids]
+    for item in all_items:
         id = f"{name}/{item.question.id.partition('/')[2]}"
         question = msgspec.structs.replace(item.question, id=id, benchmark=card.name, language=card.language)
         yield Item(question, msgspec.structs.replace(item.gold, question_id=id))
 
 
-def _inner(source: BenchmarkSource, size: int) -> BenchmarkSource:
-    """What the dataset's own reader is given."""
+def _reader_source(source: BenchmarkSource, size: int) -> BenchmarkSource:
+    """Return the source that the dataset's own reader takes."""
     name = source.dataset
     if name in _LINKED:
         return BenchmarkSource(source.path, name, {"sample": size, **_LINKED[name], **source.parameters})

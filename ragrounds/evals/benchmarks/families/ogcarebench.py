@@ -1,9 +1,9 @@
 """OGCaReBench: long-form questions from case reports, as CSV, JSON or JSON Lines with the columns Title, pmc_id,
-Classification, question, answer. The gold document is the case report (its PMC id). A dataset of one's own in the same
-form (`ragrounds build case-questions`) is ``ogcarebench/NAME``.
+Classification, question, answer. The gold document is the case report (its PMC id). A custom dataset in the same form
+(`ragrounds build case-questions`) is ``ogcarebench/NAME``.
 
-What a case is published for (``significance_type``: treatment, test or diagnosis; the paper's Fig. 4) becomes a
-question's metadata where the file has it, for tables alone: no prompt shows it.
+The significance of a case (``significance_type``: treatment, test or diagnosis; the paper's Fig. 4) becomes a
+question's metadata if the file has it. It is only for tables: no prompt shows it.
 
 A report's title is not kept with the question: titles of case reports name the diagnosis.
 """
@@ -24,7 +24,7 @@ from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 
 SIGNIFICANCE = "significance_type"
-"""The field of a question's metadata that says what its case is published for."""
+"""Key of a question's metadata for the significance of its case."""
 
 
 class _Row(Struct):
@@ -36,16 +36,16 @@ class _Row(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The questions, numbered from 1 in the file's order (several may come from one report). Questions of one report
-    are one cluster.
+    """Yield the questions, numbered from 1 in the file's order (several may come from one report). Questions of one
+    report are one cluster.
 
     Raises:
         UserError: a broken file.
     """
     path = source.file("ogcarebench.csv", "ogcarebench.json", "ogcarebench.jsonl")
     name = source.dataset or "ogcarebench"
-    for number, (place, value) in enumerate(_rows(path), start=1):
-        row = convert(value, _Row, path, place)
+    for number, (location, value) in enumerate(_rows(path), start=1):
+        row = convert(value, _Row, path, location)
         report = str(row.pmc_id)
         question = Question(
             id=f"{name}/{number}",

@@ -1,7 +1,7 @@
 """PubMedQA, labelled set (Jin et al. 2019): the authors' ``ori_pqal.json``, 1,000 questions with yes/no/maybe.
 
-``test_ground_truth.json``, which stands beside it, fixes the 500 test questions; the other 500 are the paper's
-cross-validation part. As in MIRAGE the abstract is not given: it is the gold document.
+``test_ground_truth.json`` next to it fixes the 500 test questions; the other 500 are the paper's
+cross-validation part. As in MIRAGE, the abstract is not part of the question: it is the gold document.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 FILE = "ori_pqal.json"
 _TEST = "test_ground_truth.json"
 OPTIONS = {"A": "yes", "B": "no", "C": "maybe"}
-"""In MIRAGE's order."""
+"""Options in MIRAGE's order."""
 _LETTER = {"yes": "A", "no": "B", "maybe": "C"}
 
 
@@ -31,7 +31,7 @@ class _Entry(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The test questions (``pubmedqa/test``), those for cross-validation (``pubmedqa/cv``), or all.
+    """Yield the test questions (``pubmedqa/test``), those for cross-validation (``pubmedqa/cv``), or all.
 
     Raises:
         UserError: a broken file, or test labels that do not fit the questions.

@@ -1,7 +1,7 @@
 """R2MED (Li et al. 2025): eight retrieval sets whose queries need reasoning to be matched with their documents.
 
 A dataset is a folder with ``query.jsonl`` {id, text, answer, body_system}, ``corpus.jsonl`` {id, text} and
-``qrels.jsonl`` {q_id, p_id, score}. As questions they ask for the answer behind the query; graded retrieval is scored
+``qrels.jsonl`` {q_id, p_id, score}. As questions, the queries ask for their answer; graded retrieval is scored
 by `ragrounds retrieve`, which reads the same folder.
 """
 
@@ -19,7 +19,7 @@ from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.evals.benchmarks.qrels import Row, check_set, graded, query_ids, relevant
 
-_QUERIES, _JUDGED = "query.jsonl", "qrels.jsonl"
+_QUERIES, _QRELS = "query.jsonl", "qrels.jsonl"
 
 
 class _Query(Struct):
@@ -36,7 +36,7 @@ class _Judgement(Struct):
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The queries of one dataset's folder, or of every dataset's folder below the path.
+    """Yield the queries of one dataset's folder, or of every dataset's folder below the path.
 
     Raises:
         UserError: a broken file, or no dataset there.
@@ -46,50 +46,50 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
 
 
 def folders(source: BenchmarkSource) -> list[tuple[Path, str]]:
-    """The folders of the datasets that are named, with their names.
+    """Return the folders of the requested datasets, with their names.
 
     Raises:
-        UserError: there is none.
+        UserError: no such folder.
     """
     folder = source.path if source.path.is_dir() else source.path.parent
     if (folder / _QUERIES).is_file():
         return [(folder, source.dataset or folder.name.casefold())]
-    known = {card.name.partition("/")[2] for card in family_cards("r2med") if "/" in card.name}
-    wanted = [source.dataset] if source.dataset else sorted(known)
-    below = {path.name.casefold(): path for path in folder.iterdir()} if folder.is_dir() else {}
-    found = [name for name in wanted if (below.get(name, folder) / _QUERIES).is_file()]
-    if not found:
+    dataset_names = {card.name.partition("/")[2] for card in family_cards("r2med") if "/" in card.name}
+    requested = [source.dataset] if source.dataset else sorted(dataset_names)
+    subfolders = {path.name.casefold(): path for path in folder.iterdir()} if folder.is_dir() else {}
+    present = [name for name in requested if (subfolders.get(name, folder) / _QUERIES).is_file()]
+    if not present:
         raise broken(source.path, f"it holds no {_QUERIES}, and no folder of a dataset that does")
-    return [(below[name], name) for name in found]
+    return [(subfolders[name], name) for name in present]
 
 
 def check(source: BenchmarkSource) -> list[Path]:
     """Read the corpus of each dataset.
 
     Raises:
-        UserError: a broken file, an id that stands twice, or a judgement of a query or document that is not there.
+        UserError: a broken file, a duplicate id, or a judgement of a query or document that is not there.
     """
     corpora = []
     for folder, _ in folders(source):
-        path, judged = folder / _QUERIES, folder / _JUDGED
-        rows = ((place, str(convert(value, _Query, path, place).id)) for place, value in read_jsonl(path))
+        path, qrels = folder / _QUERIES, folder / _QRELS
+        rows = ((location, str(convert(value, _Query, path, location).id)) for location, value in read_jsonl(path))
         queries = query_ids(rows, path)
-        corpora.append(check_set(folder, queries, _QUERIES, {judged: graded(_rows(judged), judged)}))
+        corpora.append(check_set(folder, queries, _QUERIES, {qrels: graded(_rows(qrels), qrels)}))
     return corpora
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    for place, value in read_jsonl(path):
-        judgement = convert(value, _Judgement, path, place)
-        yield place, str(judgement.q_id), str(judgement.p_id), judgement.score
+    for location, value in read_jsonl(path):
+        judgement = convert(value, _Judgement, path, location)
+        yield location, str(judgement.q_id), str(judgement.p_id), judgement.score
 
 
 def _dataset(folder: Path, name: str) -> Iterator[Item]:
-    judged = folder / _JUDGED
-    found = relevant(graded(_rows(judged), judged))
+    qrels = folder / _QRELS
+    documents_by_query = relevant(graded(_rows(qrels), qrels))
     path = folder / _QUERIES
-    for place, value in read_jsonl(path):
-        query = convert(value, _Query, path, place)
+    for location, value in read_jsonl(path):
+        query = convert(value, _Query, path, location)
         question = Question(
             id=f"{name}/{query.id}",
             benchmark=f"r2med/{name}",
@@ -97,7 +97,7 @@ def _dataset(folder: Path, name: str) -> Iterator[Item]:
             kind="long",
             group=query.body_system or "",
         )
-        documents = found.get(str(query.id), ())
+        documents = documents_by_query.get(str(query.id), ())
         yield Item(question, Gold(question_id=question.id, answer=query.answer, documents=documents))
 
 

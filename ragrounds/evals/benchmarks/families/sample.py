@@ -1,4 +1,4 @@
-"""The sample benchmark that is shipped with the package."""
+"""Sample benchmark that is shipped with the package."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
-    """The questions of another file of the sample's form."""
+    """Return the questions of another file of the sample's form."""
     return from_records(read_jsonl(source.path), source.path, "sample")
 
 
 def shipped() -> Iterator[Item]:
-    """The questions of the sample."""
+    """Yield the questions of the sample."""
     with as_file(files("ragrounds") / "sample" / "questions.jsonl") as path:
         yield from from_records(read_jsonl(path), path, "sample")
 

@@ -1,7 +1,7 @@
-"""ATIF trajectories (version 1.7; Harbor's agent trajectory format): a JSON object an attempt, a line each.
+"""ATIF trajectories (version 1.7; Harbor's agent trajectory format): one JSON object per attempt, one per line.
 
-The first step is the question as it was asked. Every call of a model is a step with its reply, tokens and cost; every
-search and use of a tool is one without a model, with what it gave. Gold and scores are ``extra``.
+The first step is the question as the agent got it. Every call of a model is a step with its reply, tokens and cost;
+every search and use of a tool is one without a model, with its output. Gold and scores are ``extra``.
 """
 
 from __future__ import annotations
@@ -28,51 +28,53 @@ VERSION = "ATIF-v1.7"
 
 
 def trajectory(trace: Trace) -> dict[str, Any]:
-    """A clean attempt as a trajectory."""
+    """Return a clean attempt as a trajectory."""
     attempt, run = trace.attempt, trace.run
     steps: list[dict[str, Any]] = [{"source": "user", "message": asked_text(trace.question)}]
     for number, node in enumerate(trace_nodes(trace)):
         if node.kind in ("model", "search", "tool"):
-            at = datetime.fromtimestamp(node.start, UTC).isoformat()
-            steps.append({"timestamp": at, "source": "agent", **_called(node, f"call-{number}")})
-    if steps[-1]["message"] != attempt.text or len(steps) == 1:  # an answer that no reply is word for word
+            timestamp = datetime.fromtimestamp(node.start, UTC).isoformat()
+            steps.append({"timestamp": timestamp, "source": "agent", **_call_fields(node, f"call-{number}")})
+    if steps[-1]["message"] != attempt.text or len(steps) == 1:  # the answer differs from every reply
         steps.append({"source": "agent", "message": attempt.text, "llm_call_count": 0})
     model = next(map(str, (run.identity.get("models") or {}).values()), None)
     return {
         "schema_version": VERSION,
         "session_id": run.id,
         "trajectory_id": trace_digest(trace).hex()[:32],
-        "agent": {"name": run.agent, "version": run.fingerprint[:12], **_known({"model_name": model})},
-        "steps": [{"step_id": place, **step} for place, step in enumerate(steps, 1)],
-        "final_metrics": _known(
+        "agent": {"name": run.agent, "version": run.fingerprint[:12], **_without_none({"model_name": model})},
+        "steps": [{"step_id": index, **step} for index, step in enumerate(steps, 1)],
+        "final_metrics": _without_none(
             {**_tokens(attempt.usage, "total_"), "total_cost_usd": attempt.cost_uncached, "total_steps": len(steps)}
         ),
         "extra": attempt_facts(trace),
     }
 
 
-def _called(node: TraceNode, id: str) -> dict[str, Any]:
-    """What a call says of its step."""
+def _call_fields(node: TraceNode, id: str) -> dict[str, Any]:
+    """Return the fields of a step that describe its call."""
     extra = {"extra": {"error": node.error}} if node.error else {}
     if node.kind == "model":
         reply = node.call.reply if node.call else None
-        calls = [_tool_call(one, f"{id}-{place}") for place, one in enumerate(reply.calls if reply else ())]
-        made = {
+        calls = [_tool_call(call, f"{id}-{index}") for index, call in enumerate(reply.calls if reply else ())]
+        fields = {
             "message": reply.text if reply else "",
             "model_name": node.model,
             "reasoning_content": (reply.reasoning if reply else "") or None,
             "tool_calls": calls or None,
-            "metrics": _known({**_tokens(node.usage), "cost_usd": node.cost}) or None,
+            "metrics": _without_none({**_tokens(node.usage), "cost_usd": node.cost}) or None,
         }
-        return {**_known(made), "llm_call_count": 1, **extra}
-    given = node.input if isinstance(node.input, dict) else {"query" if node.kind == "search" else "input": node.input}
-    found: object = node.output
+        return {**_without_none(fields), "llm_call_count": 1, **extra}
+    arguments = (
+        node.input if isinstance(node.input, dict) else {"query" if node.kind == "search" else "input": node.input}
+    )
+    output: object = node.output
     if node.kind == "search" and node.call is not None:
-        found = [{"id": one.id, "title": one.title, "text": one.text} for one in node.call.passages]
-    content = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+        output = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in node.call.passages]
+    content = output if isinstance(output, str) else msgspec.json.encode(output).decode()
     return {
         "message": "",
-        "tool_calls": [{"tool_call_id": id, "function_name": node.name, "arguments": {**given, **node.parameters}}],
+        "tool_calls": [{"tool_call_id": id, "function_name": node.name, "arguments": {**arguments, **node.parameters}}],
         "observation": {"results": [{"source_call_id": id, "content": content}]},
         "llm_call_count": 0,
         **extra,
@@ -80,27 +82,27 @@ def _called(node: TraceNode, id: str) -> dict[str, Any]:
 
 
 def _tool_call(call: ToolCall, id: str) -> dict[str, Any]:
-    """A model's wish, whose arguments are whatever it wrote."""
+    """Return a model's tool call. Its arguments are whatever the model wrote."""
     try:
-        given = msgspec.json.decode(call.arguments)
+        parsed = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, RecursionError):
-        given = call.arguments
-    arguments = given if isinstance(given, dict) else {"arguments": given}
+        parsed = call.arguments
+    arguments = parsed if isinstance(parsed, dict) else {"arguments": parsed}
     return {"tool_call_id": call.id or id, "function_name": call.name, "arguments": arguments}
 
 
 def _tokens(usage: Usage | None, prefix: str = "") -> dict[str, Any]:
-    named = {"prompt_tokens": "input", "completion_tokens": "output", "cached_tokens": "cached"}
-    return {} if usage is None else {f"{prefix}{name}": getattr(usage, field) for name, field in named.items()}
+    field_by_name = {"prompt_tokens": "input", "completion_tokens": "output", "cached_tokens": "cached"}
+    return {} if usage is None else {f"{prefix}{name}": getattr(usage, field) for name, field in field_by_name.items()}
 
 
-def _known(values: dict[str, Any]) -> dict[str, Any]:
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
     traces = TraceCleaner().traces(export.store, export.runs)
-    yield lines_file(lambda: (msgspec.json.encode(trajectory(one)) + b"\n" for one in traces))
+    yield lines_file(lambda: (msgspec.json.encode(trajectory(trace)) + b"\n" for trace in traces))
 
 
 FORMAT = ExportFormat(

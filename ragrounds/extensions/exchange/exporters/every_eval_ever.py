@@ -1,5 +1,5 @@
-"""Every Eval Ever records (schema 0.3.0): of each run an evaluation log, with a result for each scorer and dataset and
-its interval, and beside it a line an attempt with its headline score. Shares are proportions from 0 to 1."""
+"""Every Eval Ever records (schema 0.3.0): an evaluation log of each run, with a result and interval for each scorer and
+dataset, and a file with one line per attempt with its headline score. Shares are proportions from 0 to 1."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = "0.3.0"
 
 
 def evaluation_log(run: Run, comparison: Comparison) -> dict[str, Any]:
-    """The log of a run."""
+    """Return the log of a run."""
     models = [str(text) for text in (run.identity.get("models") or {}).values()]
     developer, name = _model(run)
     return {
@@ -67,7 +67,7 @@ def _result(run: Run, table: ScorerTable, dataset: str, figure: Figure) -> dict[
     scorer, source = described(table.scorer), text_licence(dataset).source
     share = table.unit == "percent"
     interval = {"lower": figure.low, "upper": figure.high, "confidence_level": 0.95}
-    known = None not in (figure.low, figure.high)
+    has_interval = None not in (figure.low, figure.high)
     return {
         "evaluation_result_id": f"{_id(run)}/{dataset}/{table.scorer}",
         "evaluation_name": dataset,
@@ -86,15 +86,15 @@ def _result(run: Run, table: ScorerTable, dataset: str, figure: Figure) -> dict[
         },
         "score_details": {
             "score": figure.value,
-            "uncertainty": {"num_samples": figure.n, **({"confidence_interval": interval} if known else {})},
+            "uncertainty": {"num_samples": figure.n, **({"confidence_interval": interval} if has_interval else {})},
         },
     }
 
 
 def sample(trace: Trace, scorers: Sequence[str]) -> dict[str, Any] | None:
-    """The line of a clean attempt, with the first of these scores; ``None``: it has none."""
+    """Return the line of a clean attempt, with the first of these scores; ``None`` if it has no score."""
     attempt, question, run = trace.attempt, trace.question, trace.run
-    scores = {one.scorer: one for one in trace.scores if one.value is not None}
+    scores = {score.scorer: score for score in trace.scores if score.value is not None}
     score = next((scores[scorer] for scorer in scorers if scorer in scores), None)
     if score is None or score.value is None:
         return None
@@ -131,24 +131,27 @@ def sample(trace: Trace, scorers: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _messages(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A trajectory's steps as turns; what a search or tool gave is a turn of its own, which holds what was asked."""
-    made: list[dict[str, Any]] = []
+    """Return a trajectory's steps as turns.
+
+    The output of a search or tool is a separate turn, which contains its input.
+    """
+    turns: list[dict[str, Any]] = []
     for step in steps:
         calls = [
             {"id": call["tool_call_id"], "name": call["function_name"],
-             "arguments": {key: one if isinstance(one, str) else msgspec.json.encode(one).decode()
-                           for key, one in call["arguments"].items()}}
+             "arguments": {key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+                           for key, value in call["arguments"].items()}}
             for call in step.get("tool_calls", ())
         ]  # fmt: skip
-        given = step.get("observation", {}).get("results", ())
+        results = step.get("observation", {}).get("results", ())
         turn: dict[str, Any] = {
             "role": "assistant" if step["source"] == "agent" else "user",
             "content": step["message"],
         }
-        if given:
-            turn = {"role": "tool", "content": given[0]["content"], "tool_call_id": [given[0]["source_call_id"]]}
-        made.append({"turn_idx": len(made), **turn, **({"tool_calls": calls} if calls else {})})
-    return made
+        if results:
+            turn = {"role": "tool", "content": results[0]["content"], "tool_call_id": [results[0]["source_call_id"]]}
+        turns.append({"turn_idx": len(turns), **turn, **({"tool_calls": calls} if calls else {})})
+    return turns
 
 
 def _id(run: Run) -> str:
@@ -156,44 +159,44 @@ def _id(run: Run) -> str:
 
 
 def _model(run: Run) -> tuple[str, str]:
-    """Who made the first model of a run, and its name."""
+    """Return the developer of the first model of a run, and the model's name."""
     text = next(iter((run.identity.get("models") or {}).values()), run.agent)
-    provider, _, named = str(text).partition("[")[0].rpartition(":")
-    developer, _, name = named.rpartition("/")
+    provider, _, model_name = str(text).partition("[")[0].rpartition(":")
+    developer, _, name = model_name.rpartition("/")
     return developer or provider or "unknown", name
 
 
 def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
     for run in export.runs:
-        known = uuid.UUID(bytes=hashlib.sha256(run.id.encode()).digest()[:16], version=4)
-        place = "/".join(("data", *(file_name(one, 80) for one in (run.benchmark, *_model(run))), str(known)))
-        comparison, written = compare(export.store, [run]), dict[str, object]()
+        record_id = uuid.UUID(bytes=hashlib.sha256(run.id.encode()).digest()[:16], version=4)
+        base_name = "/".join(("data", *(file_name(text, 80) for text in (run.benchmark, *_model(run))), str(record_id)))
+        comparison, details = compare(export.store, [run]), dict[str, object]()
 
-        def _lines(path: Path, run: Run = run, table: Comparison = comparison, at: str = place,
-                   said: dict[str, object] = written) -> str:  # fmt: skip
-            scorers = [one.scorer for one in table.tables]
+        def _lines(path: Path, run: Run = run, table: Comparison = comparison, base: str = base_name,
+                   details: dict[str, object] = details) -> str:  # fmt: skip
+            scorers = [scorer_table.scorer for scorer_table in table.tables]
             digest, count = hashlib.sha256(), 0
             with path.open("wb") as file:
                 for trace in TraceCleaner().traces(export.store, [run]):
                     line = sample(trace, scorers)
                     if line is not None:
-                        data = msgspec.json.encode(line) + b"\n"
-                        digest.update(data)
-                        count += file.write(data) > 0
-            said |= {"format": "jsonl", "file_path": f"{at}_samples.jsonl", "hash_algorithm": "sha256",
+                        encoded = msgspec.json.encode(line) + b"\n"
+                        digest.update(encoded)
+                        count += file.write(encoded) > 0
+            details |= {"format": "jsonl", "file_path": f"{base}_samples.jsonl", "hash_algorithm": "sha256",
                      "checksum": digest.hexdigest(), "total_rows": count}  # fmt: skip
             return f"{count:,} attempts of {run.id}"
 
         def _write(path: Path, run: Run = run, table: Comparison = comparison,
-                   said: dict[str, object] = written) -> str:  # fmt: skip
+                   details: dict[str, object] = details) -> str:  # fmt: skip
             clean = msgspec.convert(TraceCleaner().value(msgspec.to_builtins(run)), Run)
             log = evaluation_log(clean, table)
-            log |= {"detailed_evaluation_results": said} if said.get("total_rows") else {}
+            log |= {"detailed_evaluation_results": details} if details.get("total_rows") else {}
             path.write_bytes(msgspec.json.format(msgspec.json.encode(log), indent=2) + b"\n")
             return f"{len(log['evaluation_results']):,} results of {run.id}"
 
-        yield ExportPart(_lines, f"{place}_samples.jsonl")
-        yield ExportPart(_write, f"{place}.json")
+        yield ExportPart(_lines, f"{base_name}_samples.jsonl")
+        yield ExportPart(_write, f"{base_name}.json")
 
 
 FORMAT = ExportFormat(

@@ -1,7 +1,7 @@
 """Inspect's log format (``.eval``): `inspect view` shows our runs, `inspect_ai.analysis` makes data frames of them.
 
 A sample holds the last exchange with the answering model as its messages, every model call as an event inside the span
-of its step, and our scores by scorer. What Inspect has no field for is in `metadata`.
+of its step, and our scores by scorer. Values without a field in Inspect are in `metadata`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from ragrounds.version import __version__
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}
 
 
-_Used = dict[str, tuple[Usage | None, float | None]]
-"""Model → the tokens and dollars uncached of its calls; ``None``: not known of all of them."""
+_UsageByModel = dict[str, tuple[Usage | None, float | None]]
+"""Model → the tokens and uncached dollars of its calls; ``None`` if not known of all of them."""
 
 
 class InspectWriter:
-    """Builds and writes logs. Needs the extra ``inspect``."""
+    """Writer of logs. It needs the extra ``inspect``."""
 
     def __init__(self) -> None:
         self._log = optional_module("inspect_ai.log", "Inspect logs", "inspect")
@@ -50,8 +50,8 @@ class InspectWriter:
         self._hide = Redactor()
 
     def write(self, store: Store, run: Run, path: Path) -> int:
-        """Write one run; returns the number of samples. All samples are held in memory while the log is written."""
-        used: _Used = {}
+        """Write one run, and return the number of samples. All samples are in memory while the log is written."""
+        used: _UsageByModel = {}
         samples = [self._sample(trace, used) for trace in every_trace(store, run)]
         scorers = list(dict.fromkeys(score.scorer for score in store.scores(run)))
         log = self._log
@@ -95,8 +95,8 @@ class InspectWriter:
         return len(samples)
 
     def _mean(self, scorer: str, samples: Sequence[Any]) -> Any:
-        known = [sample.scores[scorer].value for sample in samples if scorer in (sample.scores or {})]
-        numbers = [value for value in known if isinstance(value, int | float)]
+        values = [sample.scores[scorer].value for sample in samples if scorer in (sample.scores or {})]
+        numbers = [value for value in values if isinstance(value, int | float)]
         mean = sum(numbers) / len(numbers) if numbers else 0.0
         return self._log.EvalScore(
             name=scorer,
@@ -106,7 +106,7 @@ class InspectWriter:
             metrics={"mean": self._log.EvalMetric(name="mean", value=mean)} if numbers else {},
         )
 
-    def _sample(self, trace: Trace, used: _Used) -> Any:
+    def _sample(self, trace: Trace, used: _UsageByModel) -> Any:
         question, attempt, hide = trace.question, trace.attempt, self._hide
         last = next(
             (call for step in reversed(trace.steps) for call in reversed(step.calls) if call.asked is not None), None
@@ -114,8 +114,8 @@ class InspectWriter:
         failed = attempt.status in WITHOUT_ANSWER
         reason = hide(attempt.reason or attempt.status)
         start = attempt.at or trace.run.created
-        own = _used_by(trace)
-        for model, (usage, cost) in own.items():
+        attempt_usage = _used_by(trace)
+        for model, (usage, cost) in attempt_usage.items():
             _add(used, model, usage, cost)
         output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))
         return self._log.EvalSample(
@@ -146,7 +146,7 @@ class InspectWriter:
                 "cost_uncached": attempt.cost_uncached,
             },
             events=self._events(trace, start),
-            model_usage=self._model_usage(own),
+            model_usage=self._model_usage(attempt_usage),
             started_at=_time(start).isoformat(),
             completed_at=_time(start + attempt.seconds).isoformat(),
             total_time=attempt.seconds,
@@ -156,80 +156,80 @@ class InspectWriter:
         )
 
     def _messages(self, call: TracedCall) -> list[Any]:
-        asked = call.asked.messages if call.asked else ()
-        named = {one.id: one.name for message in asked for one in message.calls}
-        made = [self._message(message, named) for message in asked]
+        messages = call.asked.messages if call.asked else ()
+        tool_names = {tool_call.id: tool_call.name for message in messages for tool_call in message.calls}
+        chat_messages = [self._message(message, tool_names) for message in messages]
         if call.reply is not None:
-            made.append(self._message(replied(call.reply), named))
-        return made
+            chat_messages.append(self._message(replied(call.reply), tool_names))
+        return chat_messages
 
-    def _message(self, message: Message, named: Mapping[str, str]) -> object:
+    def _message(self, message: Message, tool_names: Mapping[str, str]) -> object:
         model, text = self._model, self._hide(message.content)
         if message.role == "assistant":
-            return model.ChatMessageAssistant(content=text, tool_calls=self._wishes(message.calls) or None)
+            return model.ChatMessageAssistant(content=text, tool_calls=self._tool_calls(message.calls) or None)
         if message.role == "tool":
             id = message.answers or None
-            return model.ChatMessageTool(content=text, tool_call_id=id, function=named.get(message.answers))
+            return model.ChatMessageTool(content=text, tool_call_id=id, function=tool_names.get(message.answers))
         return (model.ChatMessageSystem if message.role == "system" else model.ChatMessageUser)(content=text)
 
-    def _wishes(self, calls: Sequence[ToolCall]) -> list[object]:
-        made: list[object] = []
+    def _tool_calls(self, calls: Sequence[ToolCall]) -> list[object]:
+        tool_calls: list[object] = []
         for call in calls:
             text = self._hide.in_json(call.arguments)
             try:
                 arguments = read_json(text)
             except ValueError:
                 arguments = None
-            known = isinstance(arguments, dict)
-            fault = None if known else "the arguments are no JSON object"
-            made.append(
+            is_object = isinstance(arguments, dict)
+            fault = None if is_object else "the arguments are no JSON object"
+            tool_calls.append(
                 self._tool.ToolCall(
                     id=call.id,
                     function=call.name,
-                    arguments=arguments if known else {"text": text},
+                    arguments=arguments if is_object else {"text": text},
                     parse_error=fault,
                 )
             )
-        return made
+        return tool_calls
 
     def _tools(self, tools: Sequence[Tool]) -> list[object]:
-        made: list[object] = []
+        tool_infos: list[object] = []
         for tool in tools:
             try:
                 parameters = self._tool.ToolParams.model_validate(tool.parameters)
             except ValueError:  # a schema that Inspect does not know
                 parameters = self._tool.ToolParams()
-            about = self._hide(tool.description)
-            made.append(self._tool.ToolInfo(name=tool.name, description=about, parameters=parameters))
-        return made
+            description = self._hide(tool.description)
+            tool_infos.append(self._tool.ToolInfo(name=tool.name, description=description, parameters=parameters))
+        return tool_infos
 
     def _events(self, trace: Trace, start: float) -> list[Any]:
         events: list[Any] = []
-        for place, (step, traced) in enumerate(zip(steps_of(trace.attempt.events), trace.steps, strict=True)):
-            at, id = step.at or start, f"step-{place}"
+        for index, (step, traced) in enumerate(zip(steps_of(trace.attempt.events), trace.steps, strict=True)):
+            started, id = step.at or start, f"step-{index}"
             events.append(
                 self._event.SpanBeginEvent(
-                    timestamp=_time(at), id=id, span_id=id, type="solver", name=step.node or "none"
+                    timestamp=_time(started), id=id, span_id=id, type="solver", name=step.node or "none"
                 )
             )
-            events += [self._call(call, at, id) for call in traced.calls]
-            end = _time(at + (step.seconds or 0.0))
+            events += [self._call(call, started, id) for call in traced.calls]
+            end = _time(started + (step.seconds or 0.0))
             events.append(self._event.SpanEndEvent(timestamp=end, id=id, span_id=id))
         return events
 
-    def _call(self, traced: TracedCall, at: float, span: str) -> Any:
+    def _call(self, traced: TracedCall, step_start: float, span: str) -> Any:
         call, hide = traced.call, self._hide
-        when = _time(call.at or at)
+        timestamp = _time(call.at or step_start)
         if call.kind == "model":
             text = hide(traced.reply.text) if traced.reply else ""
             stop = _STOPS.get(traced.reply.finish, "unknown") if traced.reply else "unknown"
             output = self._model.ModelOutput.from_content(hide(call.actor), text, stop_reason=stop)
             if traced.reply and traced.reply.calls:
-                output.choices[0].message.tool_calls = self._wishes(traced.reply.calls)
+                output.choices[0].message.tool_calls = self._tool_calls(traced.reply.calls)
             output.usage = None if call.usage is None else self._usage(call.usage, call.cost_uncached)
             output.time = call.seconds
             return self._event.ModelEvent(
-                timestamp=when,
+                timestamp=timestamp,
                 span_id=span,
                 model=hide(call.actor),
                 role=call.role,
@@ -245,7 +245,7 @@ class InspectWriter:
                 error=hide(call.error) or None,
                 working_time=call.seconds,
             )
-        data: dict[str, object] = {
+        call_record: dict[str, object] = {
             "kind": call.kind,
             "actor": hide(call.actor),
             "query": hide(traced.searched.query) if traced.searched else None,
@@ -254,18 +254,19 @@ class InspectWriter:
             "asked": self._plain(traced.used if traced.asked is None else traced.asked),
             "answered": self._plain(traced.gave if traced.reply is None else traced.reply),
             "found": [
-                {"rank": one.rank, "id": one.id, "document": one.document, "score": one.score, "title": one.title,
-                 "text": hide(one.text)}
-                for one in traced.passages
+                {"rank": hit.rank, "id": hit.id, "document": hit.document, "score": hit.score, "title": hit.title,
+                 "text": hide(hit.text)}
+                for hit in traced.passages
             ],
         }  # fmt: skip
-        return self._event.InfoEvent(timestamp=when, span_id=span, source="ragrounds", data=data)
+        return self._event.InfoEvent(timestamp=timestamp, span_id=span, source="ragrounds", data=call_record)
 
     def _plain(self, value: object) -> object:
         return None if value is None else read_json(self._hide.in_json(msgspec.json.encode(value).decode()))
 
-    def _model_usage(self, used: _Used) -> dict[str, Any]:
-        """Tokens by model; of one whose tokens are not all known nothing is said: the rest would read as the sum."""
+    def _model_usage(self, used: _UsageByModel) -> dict[str, Any]:
+        """Return tokens by model. A model whose tokens are not all known is left out: the rest would look like the
+        sum."""
         return {self._hide(model): self._usage(usage, cost) for model, (usage, cost) in used.items() if usage}
 
     def _usage(self, usage: Usage, cost: float | None) -> Any:
@@ -279,8 +280,8 @@ class InspectWriter:
         )
 
 
-def _used_by(trace: Trace) -> _Used:
-    used: _Used = {}
+def _used_by(trace: Trace) -> _UsageByModel:
+    used: _UsageByModel = {}
     for step in trace.steps:
         for call in (traced.call for traced in step.calls):
             if call.kind == "model" and not call.error:
@@ -288,7 +289,7 @@ def _used_by(trace: Trace) -> _Used:
     return used
 
 
-def _add(used: _Used, model: str, usage: Usage | None, cost: float | None) -> None:
+def _add(used: _UsageByModel, model: str, usage: Usage | None, cost: float | None) -> None:
     tokens, dollars = used.get(model, (Usage(), 0.0))
     used[model] = (
         None if tokens is None or usage is None else tokens + usage,

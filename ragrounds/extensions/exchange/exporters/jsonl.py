@@ -1,4 +1,4 @@
-"""JSON Lines: one object an attempt, with its question, gold, scores, steps, requests and replies."""
+"""JSON Lines: one object per attempt, with its question, gold, scores, steps, requests and replies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragrounds.extensions.exchange.formats import Export, ExportFormat, ExportPa
 
 
 def json_lines(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
-    """The attempts of the runs as JSON objects, a line each, with keys redacted."""
+    """Yield the attempts of the runs as JSON objects, one per line, with keys redacted."""
     hide = Redactor()
     for run in runs:
         for trace in every_trace(store, run):
@@ -22,7 +22,7 @@ def json_lines(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
 
 
 def _flat(trace: Trace) -> dict[str, object]:
-    """A trace with its run named; its events are given as steps alone."""
+    """Return a trace with the id of its run. Its events are given as steps only."""
     attempt = {
         name: value
         for name, value in msgspec.structs.asdict(trace.attempt).items()

@@ -1,8 +1,8 @@
-"""Runs sent to LangSmith as experiments of a dataset (``POST /datasets/upload-experiment``): a row an attempt, with its
-scores. Their steps go there as spans, by ``ragrounds export otel``.
+"""Runs sent to LangSmith as experiments of a dataset (``POST /datasets/upload-experiment``): one row per attempt, with
+its scores. Steps are sent as spans by ``ragrounds export otel``.
 
-The rows' ids are those of the attempts, and every upload is an experiment of its own. A dataset that was not made by
-such an upload is refused there.
+The rows' ids are those of the attempts, and every upload is a new experiment. LangSmith refuses a dataset that was not
+made by such an upload.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEY = "LANGSMITH_API_KEY"
 
 
 def experiment(traces: list[Trace], dataset: str) -> dict[str, Any]:
-    """The clean attempts of one run as an experiment."""
+    """Return the clean attempts of one run as an experiment."""
     run, rows = traces[0].run, list(map(_row, traces))
     return {
         "experiment_name": run.id,
@@ -47,7 +47,7 @@ def experiment(traces: list[Trace], dataset: str) -> dict[str, Any]:
 
 def _row(trace: Trace) -> dict[str, Any]:
     attempt, question = trace.attempt, trace.question
-    begun = attempt.at or trace.run.created
+    started = attempt.at or trace.run.created
     return {
         "row_id": str(UUID(bytes=trace_digest(trace)[:16])),
         "inputs": {"question": question.text, "options": question.options},
@@ -55,17 +55,17 @@ def _row(trace: Trace) -> dict[str, Any]:
         "actual_outputs": {"answer": attempt.text},
         "evaluation_scores": [
             {
-                "key": one.scorer,
-                # It takes four decimals and refuses more.
-                "score": None if one.value is None else round(one.value, 4),
-                "value": one.answer_status,
-                "comment": score_words(one, trace.gold),
-                "feedback_source": {"type": "model" if by_judge(one) else "api", "metadata": score_facts(one)},
+                "key": score.scorer,
+                # LangSmith accepts four decimals and refuses more.
+                "score": None if score.value is None else round(score.value, 4),
+                "value": score.answer_status,
+                "comment": score_words(score, trace.gold),
+                "feedback_source": {"type": "model" if by_judge(score) else "api", "metadata": score_facts(score)},
             }
-            for one in trace.scores
+            for score in trace.scores
         ],
-        "start_time": datetime.fromtimestamp(begun, UTC).isoformat(),
-        "end_time": datetime.fromtimestamp(begun + attempt.seconds, UTC).isoformat(),
+        "start_time": datetime.fromtimestamp(started, UTC).isoformat(),
+        "end_time": datetime.fromtimestamp(started + attempt.seconds, UTC).isoformat(),
         "run_name": trace.run.agent,
         "error": (attempt.reason or attempt.status) if attempt.status in WITHOUT_ANSWER else None,
         "run_metadata": attempt_facts(trace),
@@ -73,7 +73,7 @@ def _row(trace: Trace) -> dict[str, Any]:
 
 
 class LangSmithOptions(Struct, frozen=True):
-    """Which server, and which of its datasets."""
+    """Server and dataset that runs are sent to."""
 
     endpoint: Annotated[
         str, Meta(description="Send to this LangSmith server, such as https://api.smith.langchain.com; questions and "
@@ -87,15 +87,15 @@ def _check(options: LangSmithOptions, to_file: bool) -> None:
 
 
 def _send(export: Export[LangSmithOptions]) -> str:
-    key, place = os.environ.get(_KEY, "").strip(), export.options.endpoint.rstrip("/")
-    url = f"{place}/api/v1/datasets/upload-experiment"
-    own, told = {"x-api-key": key}, export.progress
-    sent = Delivery[dict[str, Any]](url, "experiments", headers=own, secrets=[key], progress=told)
-    made = (list(TraceCleaner().traces(export.store, [run])) for run in export.runs)
-    sent.deliver([experiment(traces, export.options.dataset)] for traces in made if traces)
-    if not sent.taken:
+    key, base_url = os.environ.get(_KEY, "").strip(), export.options.endpoint.rstrip("/")
+    url = f"{base_url}/api/v1/datasets/upload-experiment"
+    headers, progress = {"x-api-key": key}, export.progress
+    delivery = Delivery[dict[str, Any]](url, "experiments", headers=headers, secrets=[key], progress=progress)
+    traces_by_run = (list(TraceCleaner().traces(export.store, [run])) for run in export.runs)
+    delivery.deliver([experiment(traces, export.options.dataset)] for traces in traces_by_run if traces)
+    if not delivery.taken:
         raise UserError("None of these runs has an attempt: there is no experiment to send.")
-    return f"{sent.words()}: {export.options.endpoint}"
+    return f"{delivery.words()}: {export.options.endpoint}"
 
 
 FORMAT = ExportFormat(

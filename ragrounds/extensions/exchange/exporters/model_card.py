@@ -1,4 +1,4 @@
-"""Evaluation results as a model card of Hugging Face has them: the metadata that stands before its text.
+"""Evaluation results in the form of a Hugging Face model card: the metadata before its text.
 
 The block is written by ``huggingface_hub``, with a result for each run, dataset and scorer that tables show.
 """
@@ -19,31 +19,31 @@ from ragrounds.extensions.exchange.formats import Export, ExportFormat, ExportPa
 
 
 class ModelCardOptions(Struct, frozen=True):
-    """Whose card it is."""
+    """Model of the card."""
 
     model: Annotated[str, Meta(description="The model's name in the card. [default: the first run's model]")] = ""
 
 
 def results(run: Run, comparison: Comparison, hub: Any) -> Iterator[Any]:
-    """The results of a run that tables show, as the library has them."""
-    for table, beside in comparison.shown():
-        for one in (table, *beside):
-            for dataset, figure in one.lines[0].datasets.items():
+    """Yield the results of a run that tables show, as objects of the library."""
+    for table, further_tables in comparison.shown():
+        for scorer_table in (table, *further_tables):
+            for dataset, figure in scorer_table.lines[0].datasets.items():
                 if figure.value is None:
                     continue
-                percent = 100 if one.unit == "percent" else 1
-                ends = {"low": figure.low, "high": figure.high}
+                percent = 100 if scorer_table.unit == "percent" else 1
+                bounds = {"low": figure.low, "high": figure.high}
                 yield hub.EvalResult(
                     task_type="question-answering",
                     dataset_type=dataset,
                     dataset_name=dataset,
                     dataset_revision=run.questions,
-                    metric_type="accuracy" if described(one.scorer).accuracy else one.scorer,
-                    metric_name=f"{one.scorer} ({run.agent})",
+                    metric_type="accuracy" if described(scorer_table.scorer).accuracy else scorer_table.scorer,
+                    metric_name=f"{scorer_table.scorer} ({run.agent})",
                     metric_value=round(percent * figure.value, 2),
                     metric_args={
                         "n": figure.n,
-                        **{name: round(percent * end, 2) for name, end in ends.items() if end is not None},
+                        **{name: round(percent * bound, 2) for name, bound in bounds.items() if bound is not None},
                     },
                 )
 
@@ -52,12 +52,12 @@ def _parts(export: Export[ModelCardOptions]) -> Iterator[ExportPart]:
     hub = optional_module("huggingface_hub", "a model card")
 
     def _write(path: Path) -> str:
-        found = [one for run in export.runs for one in results(run, compare(export.store, [run]), hub)]
+        entries = [entry for run in export.runs for entry in results(run, compare(export.store, [run]), hub)]
         models = (str(text).partition("[")[0] for text in (export.runs[0].identity.get("models") or {}).values())
         name = export.options.model or next(models, export.runs[0].agent)
-        data = hub.ModelCardData(model_name=name, eval_results=found)
-        path.write_text(TraceCleaner().text(f"---\n{data.to_yaml()}\n---\n"), encoding="utf-8")
-        return f"{len(found):,} results of {name}"
+        card_metadata = hub.ModelCardData(model_name=name, eval_results=entries)
+        path.write_text(TraceCleaner().text(f"---\n{card_metadata.to_yaml()}\n---\n"), encoding="utf-8")
+        return f"{len(entries):,} results of {name}"
 
     yield ExportPart(_write)
 

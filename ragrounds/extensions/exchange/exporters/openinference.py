@@ -1,4 +1,4 @@
-"""What the nodes of an attempt are called in the OpenInference conventions, which Phoenix and others read."""
+"""Attributes of an attempt's nodes by the OpenInference conventions, which Phoenix and others read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ragrounds.evals.trace.traces import Trace
 from ragrounds.extensions.exchange.exporters.trace_nodes import TraceNode, replied
 
 Attributes = dict[str, object]
-"""Attributes of a span: texts, numbers, truth values or lists of texts; ``None`` is left out."""
+"""Attributes of a span: texts, numbers, booleans or lists of texts; ``None`` is left out."""
 PROJECT = "openinference.project.name"
-"""The resource attribute by which Phoenix knows a project."""
+"""Resource attribute that identifies a project in Phoenix."""
 _KINDS = {
     "attempt": "AGENT",
     "step": "CHAIN",
@@ -24,9 +24,11 @@ _KINDS = {
 
 
 def openinference(trace: Trace, node: TraceNode) -> Attributes:
-    """The attributes of one node of a clean trace. What a search found is its output, too: not all servers know
-    documents."""
-    made: Attributes = {
+    """Return the attributes of one node of a clean trace.
+
+    The passages of a search are in its output, too: not all servers support documents.
+    """
+    attributes: Attributes = {
         "openinference.span.kind": _KINDS[node.kind],
         "session.id": trace.run.id,
         **_value("input", node.input),
@@ -34,34 +36,34 @@ def openinference(trace: Trace, node: TraceNode) -> Attributes:
         **_usage(node.usage),
         "llm.cost.total": node.cost,
     }
-    facts, asked = node.facts, node.call.asked if node.call else None
+    facts, request = node.facts, node.call.asked if node.call else None
     match node.kind:
         case "attempt":
-            made["agent.name"] = trace.run.agent
+            attributes["agent.name"] = trace.run.agent
             facts = {**facts, "identity": trace.run.identity}
         case "step":
-            made["graph.node.id"] = made["graph.node.name"] = node.name
+            attributes["graph.node.id"] = attributes["graph.node.name"] = node.name
         case "model":
-            made |= _model(node)
+            attributes |= _model(node)
         case "embedding":
-            made["embedding.model_name"] = node.model
-            for number, message in enumerate(asked.messages if asked else ()):
-                made[f"embedding.embeddings.{number}.embedding.text"] = message.content
+            attributes["embedding.model_name"] = node.model
+            for number, message in enumerate(request.messages if request else ()):
+                attributes[f"embedding.embeddings.{number}.embedding.text"] = message.content
         case "tool":
-            made["tool.name"] = node.name
+            attributes["tool.name"] = node.name
         case "search":
             facts = {**facts, **node.parameters}
     if node.call is not None and node.call.passages:
-        made |= _value("output", [retrieved(passage) for passage in node.call.passages])
+        attributes |= _value("output", [retrieved(passage) for passage in node.call.passages])
         for number, passage in enumerate(node.call.passages):
-            at = f"retrieval.documents.{number}.document."
-            made |= {
-                f"{at}id": passage.id,
-                f"{at}score": float(passage.score),
-                f"{at}content": passage.text,
-                f"{at}metadata": _json(passage_facts(passage)),
+            prefix = f"retrieval.documents.{number}.document."
+            attributes |= {
+                f"{prefix}id": passage.id,
+                f"{prefix}score": float(passage.score),
+                f"{prefix}content": passage.text,
+                f"{prefix}metadata": _json(passage_facts(passage)),
             }
-    return made | {"metadata": _json(facts)}
+    return attributes | {"metadata": _json(facts)}
 
 
 def _value(name: str, value: object) -> Attributes:
@@ -71,7 +73,7 @@ def _value(name: str, value: object) -> Attributes:
 
 
 def _model(node: TraceNode) -> Attributes:
-    made: Attributes = {
+    attributes: Attributes = {
         "llm.model_name": node.model,
         "llm.provider": node.provider or None,
         "llm.invocation_parameters": _json(node.parameters),
@@ -79,26 +81,26 @@ def _model(node: TraceNode) -> Attributes:
     }
     if node.call is not None and node.call.asked is not None:
         for number, message in enumerate(node.call.asked.messages):
-            made |= _said(f"llm.input_messages.{number}.message.", message)
+            attributes |= _message_attributes(f"llm.input_messages.{number}.message.", message)
         for number, tool in enumerate(node.call.asked.tools):
-            made[f"llm.tools.{number}.tool.json_schema"] = _json(as_function(tool))
+            attributes[f"llm.tools.{number}.tool.json_schema"] = _json(as_function(tool))
     if node.call is not None and node.call.reply is not None:
-        made |= _said("llm.output_messages.0.message.", replied(node.call.reply))
-    return made
+        attributes |= _message_attributes("llm.output_messages.0.message.", replied(node.call.reply))
+    return attributes
 
 
-def _said(at: str, message: Message) -> Attributes:
-    made: Attributes = {
-        f"{at}role": message.role,
-        f"{at}content": message.content,
-        f"{at}tool_call_id": message.answers or None,
+def _message_attributes(prefix: str, message: Message) -> Attributes:
+    attributes: Attributes = {
+        f"{prefix}role": message.role,
+        f"{prefix}content": message.content,
+        f"{prefix}tool_call_id": message.answers or None,
     }
     for number, call in enumerate(message.calls):
-        inside = f"{at}tool_calls.{number}.tool_call."
-        made[f"{inside}id"] = call.id or None
-        made[f"{inside}function.name"] = call.name
-        made[f"{inside}function.arguments"] = call.arguments
-    return made
+        call_prefix = f"{prefix}tool_calls.{number}.tool_call."
+        attributes[f"{call_prefix}id"] = call.id or None
+        attributes[f"{call_prefix}function.name"] = call.name
+        attributes[f"{call_prefix}function.arguments"] = call.arguments
+    return attributes
 
 
 def _usage(usage: Usage | None) -> Attributes:
@@ -112,27 +114,27 @@ def _usage(usage: Usage | None) -> Attributes:
 
 
 def chat_input(node: TraceNode) -> object:
-    """A node's input; of a model that was offered tools, with these."""
-    asked = node.call.asked if node.call else None
-    if asked is None or not asked.tools or node.kind == "tool":
+    """Return a node's input, with the tools that a model was offered, if any."""
+    request = node.call.asked if node.call else None
+    if request is None or not request.tools or node.kind == "tool":
         return node.input
-    return {"messages": node.input, "tools": [as_function(tool) for tool in asked.tools]}
+    return {"messages": node.input, "tools": [as_function(tool) for tool in request.tools]}
 
 
 def as_function(tool: Tool) -> dict[str, object]:
-    """A tool as chat models are told of it."""
-    about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": about}
+    """Return a tool in the form that chat models take."""
+    definition = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": definition}
 
 
 def retrieved(passage: Passage) -> dict[str, object]:
-    """A passage as LangChain writes documents, which other tools read."""
-    about = {"id": passage.id, "score": float(passage.score), **passage_facts(passage)}
-    return {"page_content": passage.text, "type": "Document", "metadata": about}
+    """Return a passage as LangChain writes documents, which other tools read."""
+    metadata = {"id": passage.id, "score": float(passage.score), **passage_facts(passage)}
+    return {"page_content": passage.text, "type": "Document", "metadata": metadata}
 
 
 def passage_facts(passage: Passage) -> dict[str, object]:
-    """What is known of a passage beside its text, id and score."""
+    """Return the metadata of a passage: all fields except its text, id and score."""
     return {
         "document": passage.document,
         "title": passage.title,

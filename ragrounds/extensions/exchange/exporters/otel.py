@@ -1,7 +1,7 @@
 """OpenTelemetry spans with the OpenInference conventions, into a file or to a collector.
 
-One trace an attempt: the attempt (AGENT), its steps (CHAIN), its calls (LLM, EMBEDDING, RETRIEVER, TOOL). A file holds
-OTLP/JSON, one request a line. Scores stand in the attempt's metadata: OTLP has no other place for them.
+One trace per attempt: the attempt (AGENT), its steps (CHAIN), its calls (LLM, EMBEDDING, RETRIEVER, TOOL). A file
+contains OTLP/JSON, one request per line. Scores are in the attempt's metadata: OTLP has no other field for them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SECRET = re.compile("auth|key|token|secret|password|cookie", re.IGNORECASE)
 
 
 def otlp_json(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
-    """The spans as lines of OTLP/JSON, as the OpenTelemetry collector's file receiver reads them."""
+    """Yield the spans as lines of OTLP/JSON, as the OpenTelemetry collector's file receiver reads them."""
     exporter = OtlpExporter(openinference, project_name=PROJECT)
     yield from map(exporter.json, exporter.batches(TraceCleaner().traces(store, runs)))
 
@@ -38,19 +38,19 @@ def send(
     runs: Sequence[Run],
     endpoint: str,
     headers: Mapping[str, str],
-    progress: Progress = lambda what, done: None,
+    progress: Progress = lambda label, done: None,
 ) -> str:
-    """Send the spans to a collector; returns what became of them.
+    """Send the spans to a collector, and return a phrase on the result.
 
     Raises:
-        UserError: it cannot be reached, or takes none of them.
+        UserError: it cannot be reached, or accepts none of them.
     """
     exporter = OtlpExporter(openinference, project_name=PROJECT)
     return exporter.send(endpoint, TraceCleaner().traces(store, runs), headers, headers.values(), progress)
 
 
 class OtelOptions(Struct, frozen=True):
-    """Where the spans go, where they are sent."""
+    """Address and headers for sending the spans."""
 
     endpoint: Annotated[
         str, Meta(description="Or send to this OTLP/HTTP address, such as http://127.0.0.1:4318/v1/traces.")

@@ -1,7 +1,7 @@
-"""Spans in OpenTelemetry's own format: OTLP as protobuf for servers, as JSON for files.
+"""Spans in OpenTelemetry's format: OTLP as protobuf for servers, as JSON for files.
 
-The messages are those of ``opentelemetry-proto``. Its SDK is not used: its spans have random ids, its exporter tells
-nobody what a server refused.
+The messages are those of ``opentelemetry-proto``. Its SDK is not used: its spans have random ids, and its exporter does
+not report what a server refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragrounds.extensions.exchange.formats import Progress, optional_module
 from ragrounds.version import __version__
 
 MOST, LARGEST = 512, 2_000_000
-"""Spans, and bytes before packing, in one request."""
+"""Largest numbers of spans, and of bytes before compression, in one request."""
 HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
 _IDS = ("traceId", "spanId", "parentSpanId")
 
@@ -32,24 +32,24 @@ class _Message(Protocol):
 
 
 class OtlpSpan(Struct, frozen=True):
-    """One span, encoded, with what its request says of its resource."""
+    """One encoded span, with the resource of its request."""
 
     resource: str
-    """The project that it belongs to, where servers are told one."""
+    """Project that the span belongs to, if servers take one."""
     span: _Message
     size: int
-    """Bytes."""
+    """Size in bytes."""
 
 
 class OtlpExporter:
-    """Makes spans of traces and requests of spans, and sends them. Needs the extra ``export``. What a server calls
-    what is known of a node is all that servers differ in.
+    """Exporter that makes spans of traces and requests of spans, and sends them. It needs the extra ``export``. Servers
+    differ only in the names of a node's attributes.
 
     Args:
-        attributes: Makes the attributes of a node's span; ``None`` is left out.
-        project: The project the spans belong to; empty: each run is one, by its id. In another project the same
-            attempts are other traces.
-        project_name: The name of the resource attribute that says the project; empty: none does.
+        attributes: function that returns the attributes of a node's span; ``None`` is left out.
+        project: project that the spans belong to; if empty, each run is a project, by its id. In another project, the
+            same attempts are different traces.
+        project_name: name of the resource attribute for the project; empty if there is no such attribute.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class OtlpExporter:
         self._dict = optional_module("google.protobuf.json_format", "OpenTelemetry").MessageToDict
 
     def spans(self, trace: Trace) -> Iterator[OtlpSpan]:
-        """The spans of one clean attempt, the attempt itself first."""
+        """Yield the spans of one clean attempt, the attempt itself first."""
         for node in trace_nodes(trace):
             yield self._span(trace, node, self._attributes(trace, node))
 
@@ -72,12 +72,12 @@ class OtlpExporter:
         traces: Iterable[Trace],
         headers: Mapping[str, str],
         secrets: Iterable[str] = (),
-        progress: Progress = lambda what, done: None,
+        progress: Progress = lambda label, done: None,
     ) -> str:
-        """Send the spans of clean traces; returns what became of them.
+        """Send the spans of clean traces, and return a phrase on the result.
 
         Raises:
-            UserError: the server cannot be reached, or takes none of them.
+            UserError: the server cannot be reached, or accepts none of them.
         """
         delivery = Delivery(
             url,
@@ -92,7 +92,7 @@ class OtlpExporter:
         return delivery.words()
 
     def batches(self, traces: Iterable[Trace]) -> Iterator[list[OtlpSpan]]:
-        """The spans of clean traces, as many as a request may hold."""
+        """Return batches of the spans of clean traces, each as large as a request may be."""
         spans = (span for trace in traces for span in self.spans(trace))
         return in_batches(spans, MOST, lambda span: span.size, LARGEST)
 
@@ -115,26 +115,26 @@ class OtlpExporter:
         return OtlpSpan((self._space or trace.run.id) if self._project else "", span, span.ByteSize())
 
     def request(self, spans: Sequence[OtlpSpan]) -> bytes:
-        """The body of a request, packed."""
+        """Return the body of a request, compressed."""
         return gzip.compress(self._request(spans).SerializeToString(), 6)
 
     def json(self, spans: Sequence[OtlpSpan]) -> bytes:
-        """A line of OTLP/JSON, as the OpenTelemetry collector's file receiver reads it."""
+        """Return a line of OTLP/JSON, as the OpenTelemetry collector's file receiver reads it."""
         request = self._dict(self._request(spans), use_integers_for_enums=True)
         for resource in request["resourceSpans"]:
             for scope in resource["scopeSpans"]:
                 for span in scope["spans"]:
-                    # OTLP/JSON writes ids as hexadecimal digits, where protobuf's own JSON has base64.
+                    # OTLP/JSON writes ids as hexadecimal digits, protobuf's JSON as base64.
                     span |= {name: base64.b64decode(span[name]).hex() for name in _IDS if name in span}
         return msgspec.json.encode(request) + b"\n"
 
     def refusals(self, answer: HttpAnswer) -> Refusal | None:
-        """What a server says that it rejected of a request that it took."""
+        """Return the refusal in a server's answer to an accepted request; ``None`` if it rejected nothing."""
         if "protobuf" not in answer.headers.get("content-type", ""):
             return None
         try:
             partial = self._collector.ExportTraceServiceResponse.FromString(answer.body).partial_success
-        except Exception:  # protobuf's own error; what is no message tells nothing
+        except Exception:  # protobuf's error: the answer is no message
             return None
         count = int(partial.rejected_spans)
         return Refusal(count, str(partial.error_message)) if count else None
@@ -142,16 +142,16 @@ class OtlpExporter:
     def _request(self, spans: Sequence[OtlpSpan]) -> _Message:
         request = self._collector.ExportTraceServiceRequest()
         for project in dict.fromkeys(span.resource for span in spans):
-            made = request.resource_spans.add()
-            made.resource.attributes.append(self._attribute("service.name", "ragrounds"))
-            made.resource.attributes.append(self._attribute("service.version", __version__))
+            resource_spans = request.resource_spans.add()
+            resource_spans.resource.attributes.append(self._attribute("service.name", "ragrounds"))
+            resource_spans.resource.attributes.append(self._attribute("service.version", __version__))
             if self._project:
-                made.resource.attributes.append(self._attribute(self._project, project))
-            scope = made.scope_spans.add()
+                resource_spans.resource.attributes.append(self._attribute(self._project, project))
+            scope = resource_spans.scope_spans.add()
             scope.scope.name, scope.scope.version = "ragrounds", __version__
             scope.spans.extend(span.span for span in spans if span.resource == project)
-        found: _Message = request
-        return found
+        message: _Message = request
+        return message
 
     def _attribute(self, key: str, value: object) -> object:
         return self._common.KeyValue(key=key, value=self._value(value))
@@ -165,17 +165,17 @@ class OtlpExporter:
         if isinstance(value, float):
             return any_value(double_value=value)
         if isinstance(value, list | tuple):
-            return any_value(array_value=self._common.ArrayValue(values=[self._value(one) for one in value]))
+            return any_value(array_value=self._common.ArrayValue(values=[self._value(element) for element in value]))
         return any_value(string_value=str(value))
 
 
 def trace_id(trace: Trace, space: str = "") -> bytes:
-    """The 16 bytes by which OpenTelemetry knows an attempt."""
+    """Return the 16 bytes by which OpenTelemetry identifies an attempt."""
     return trace_digest(trace, space)[:16]
 
 
 def span_id(trace: Trace, place: tuple[int, ...], space: str = "") -> bytes:
-    """The 8 bytes by which OpenTelemetry knows a node."""
+    """Return the 8 bytes by which OpenTelemetry identifies a node."""
     return node_digest(trace, place, space)[:8]
 
 

@@ -1,8 +1,8 @@
-"""An attempt as a tree of nodes, as tracing tools draw it: the attempt, its steps, and their calls of models, searches
-and tools. What every export of traces shares is here: what a node holds, its ids, and that no key leaves.
+"""An attempt as a tree of nodes for tracing tools: the attempt, its steps, and their calls of models, searches and
+tools. All exports of traces share the contents of nodes, their ids, and the removal of keys.
 
-Ids are hashes of run, question, epoch and place, so exporting twice gives the same nodes. An attempt that a resumed run
-makes again (it failed, or waits for a person) has its time in them: what replaces it is another trace.
+Ids are hashes of run, question, epoch and position, so a second export gives the same nodes. The ids of an attempt that
+a resumed run makes again (it failed, or waits for a person) include its time: its replacement is a different trace.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ class TraceNode(Struct, frozen=True, kw_only=True):
 
     kind: Literal["attempt", "step", "model", "embedding", "search", "tool"]
     place: tuple[int, ...]
-    """Where it stands: ``()`` the attempt, ``(step,)``, ``(step, call)``."""
+    """Position in the tree: ``()`` for the attempt, ``(step,)``, ``(step, call)``."""
     name: str
     start: float
     end: float
     error: str = ""
     input: object = None
-    """A text, or values for JSON; ``None``: not known."""
+    """Text, or values for JSON; ``None`` if unknown."""
     output: object = None
     facts: dict[str, object] = {}
-    """What else is known of it."""
+    """Further metadata of the node."""
     call: TracedCall | None = None
     provider: str = ""
     model: str = ""
-    """The model that answered, as its server names it, or else as it was asked for."""
+    """Model that answered, as its server names it, or else as it was requested."""
     parameters: dict[str, object] = {}
-    """Of a model's call: those of the model, and those of this request."""
+    """Parameters of a model's call: those of the model, and those of this request."""
     usage: Usage | None = None
     cost: float | None = None
-    """Dollars without any cache; ``None``: not known."""
+    """Dollars without any cache; ``None`` if unknown."""
 
     @property
     def parent(self) -> tuple[int, ...] | None:
-        """The place of the node that holds it; ``None``: it is the attempt."""
+        """Position of the parent node; ``None`` for the attempt."""
         return self.place[:-1] if self.place else None
 
 
 def trace_digest(trace: Trace, space: str = "") -> bytes:
-    """What an attempt is known by elsewhere, in a space of its own (a project): 32 bytes."""
+    """Return the digest that identifies an attempt in other tools, within a project (`space`): 32 bytes."""
     attempt = trace.attempt
     key: tuple[str, ...] = (trace.run.id, trace.question.id, str(attempt.epoch))
     if attempt.status not in FINAL:
@@ -73,21 +73,22 @@ def trace_digest(trace: Trace, space: str = "") -> bytes:
 
 
 def node_digest(trace: Trace, place: tuple[int, ...], space: str = "") -> bytes:
-    """What a node of an attempt is known by elsewhere: 32 bytes."""
+    """Return the digest that identifies a node of an attempt in other tools: 32 bytes."""
     return hashlib.sha256(trace_digest(trace, space) + repr(place).encode()).digest()
 
 
 class TraceCleaner:
-    """Takes out of a trace what must not or cannot leave: keys, and characters that no other tool can hold."""
+    """Cleaner that removes from a trace what must not or cannot be exported: keys, and characters that other tools
+    cannot store."""
 
     def __init__(self) -> None:
         self._hide = Redactor()
 
     def traces(self, store: Store, runs: Iterable[Run]) -> Iterator[Trace]:
-        """All traces of some runs, clean."""
+        """Yield all traces of some runs, cleaned."""
         for run in runs:
-            # Its id is how commands, files and other tools name it.
-            clean = replace(self._same(run), id=run.id)
+            # The id is not cleaned: commands, files and other tools use it as the run's name.
+            clean = replace(self._clean_record(run), id=run.id)
             for trace in every_trace(store, run):
                 yield self._clean(trace, clean)
 
@@ -95,32 +96,32 @@ class TraceCleaner:
         return replace(
             trace,
             run=run,
-            question=self._same(trace.question),
-            gold=self._same(trace.gold),
-            attempt=self._same(trace.attempt),
-            scores=tuple(map(self._same, trace.scores)),
-            steps=tuple(map(self._same, trace.steps)),
+            question=self._clean_record(trace.question),
+            gold=self._clean_record(trace.gold),
+            attempt=self._clean_record(trace.attempt),
+            scores=tuple(map(self._clean_record, trace.scores)),
+            steps=tuple(map(self._clean_record, trace.steps)),
         )
 
     def text(self, text: str) -> str:
-        """A clean text."""
+        """Return the cleaned text."""
         clean = self._hide.in_json(text)
         return _UNFIT.sub("\ufffd", clean) if _UNFIT.search(clean) else clean
 
     def value(self, value: object) -> object:
-        """Plain values with clean texts."""
+        """Return plain values with cleaned texts."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {self.text(str(key)): self.value(one) for key, one in value.items()}
-        return [self.value(one) for one in value] if isinstance(value, list | tuple) else value
+            return {self.text(str(key)): self.value(entry) for key, entry in value.items()}
+        return [self.value(entry) for entry in value] if isinstance(value, list | tuple) else value
 
-    def _same(self, record: T) -> T:
+    def _clean_record(self, record: T) -> T:
         return msgspec.convert(self.value(msgspec.to_builtins(record)), type(record))
 
 
 def trace_nodes(trace: Trace) -> Iterator[TraceNode]:
-    """The nodes of one attempt, which should be clean; each after the one that holds it."""
+    """Yield the nodes of one attempt, which should be clean. Each comes after its parent."""
     attempt, question = trace.attempt, trace.question
     start = attempt.at or trace.run.created
     yield TraceNode(
@@ -133,39 +134,39 @@ def trace_nodes(trace: Trace) -> Iterator[TraceNode]:
         input=asked_text(question),
         output=attempt.text,
         facts=attempt_facts(trace),
-        # Tools add the tokens and dollars of all nodes up: they stand here only where no call does.
+        # Tools sum up the tokens and dollars of all nodes: the attempt has them only if there are no calls.
         usage=None if trace.steps else attempt.usage,
         cost=None if trace.steps else attempt.cost_uncached,
     )
-    for place, (step, traced) in enumerate(zip(steps_of(attempt.events), trace.steps, strict=True)):
-        begun = step.at or start
+    for step_index, (step, traced) in enumerate(zip(steps_of(attempt.events), trace.steps, strict=True)):
+        started = step.at or start
         notes: dict[str, object] = (
             {"notes": [{"what": note.what, "text": note.text} for note in step.notes]} if step.notes else {}
         )
         yield TraceNode(
             kind="step",
-            place=(place,),
+            place=(step_index,),
             name=step.node or "outside of any node",
-            start=begun,
-            end=begun + step.seconds if step.seconds is not None else max(begun, start + attempt.seconds),
+            start=started,
+            end=started + step.seconds if step.seconds is not None else max(started, start + attempt.seconds),
             error=step.error,
             output=step.changes or None,
             facts=notes,
         )
         for number, call in enumerate(traced.calls):
-            yield _call_node(call, (place, number), begun)
+            yield _call_node(call, (step_index, number), started)
 
 
-def _call_node(traced: TracedCall, place: tuple[int, ...], begun: float) -> TraceNode:
+def _call_node(traced: TracedCall, path: tuple[int, ...], step_start: float) -> TraceNode:
     call, spec = traced.call, _spec(traced.call.actor)
-    at = call.at or begun
+    start = call.at or step_start
     embedding = call.kind == "model" and call.role == "embedding"
-    made = TraceNode(
+    node = TraceNode(
         kind="embedding" if embedding else call.kind,
-        place=place,
+        place=path,
         name=f"{call.kind} {call.role}",
-        start=at,
-        end=at + call.seconds,
+        start=start,
+        end=start + call.seconds,
         error=call.error,
         facts={"actor": call.actor, "role": call.role, "node": call.node, "cached": call.cached},
         call=traced,
@@ -173,30 +174,34 @@ def _call_node(traced: TracedCall, place: tuple[int, ...], begun: float) -> Trac
         cost=call.cost_uncached,
     )
     if call.faults:
-        made.facts["faults"] = msgspec.to_builtins(call.faults)
+        node.facts["faults"] = msgspec.to_builtins(call.faults)
     if call.kind == "search":
         searched = traced.searched
         query = searched.query if searched else None
-        return replace(made, input=query, parameters={"k": searched.k, "corpus": searched.corpus} if searched else {})
+        return replace(node, input=query, parameters={"k": searched.k, "corpus": searched.corpus} if searched else {})
     if call.kind == "tool":
         if traced.asked is not None:  # an address that an agent's file lists
-            said = "\n".join(message.content for message in traced.asked.messages)
-            return replace(made, name=spec.name, input=said, output=traced.reply.text if traced.reply else None)
-        return replace(made, name=spec.name, input=traced.used, output=traced.gave)
+            request_text = "\n".join(message.content for message in traced.asked.messages)
+            return replace(node, name=spec.name, input=request_text, output=traced.reply.text if traced.reply else None)
+        return replace(node, name=spec.name, input=traced.used, output=traced.gave)
     provider, _, name = spec.name.partition(":")
-    reply, asked = traced.reply, traced.asked
+    reply, request = traced.reply, traced.asked
     parameters: dict[str, object] = {
         key: str(value) if isinstance(value, Spec) else value for key, value in spec.parameters.items()
     }
-    if asked is not None:
-        # Whatever stands in the request beside messages and tools: its limit, its stops, what a later release adds.
-        more = {**msgspec.to_builtins(asked)}
-        parameters |= {key: more[key] for key in more.keys() - {"messages", "tools", "occurrence"} if more[key]}
+    if request is not None:
+        # All fields of the request except messages and tools: its limit, its stops, fields of later releases.
+        request_fields = {**msgspec.to_builtins(request)}
+        parameters |= {
+            key: request_fields[key]
+            for key in request_fields.keys() - {"messages", "tools", "occurrence"}
+            if request_fields[key]
+        }
     if reply is not None:
-        made.facts["finish"] = reply.finish
+        node.facts["finish"] = reply.finish
     return replace(
-        made,
-        input=[chat_message(message) for message in asked.messages] if asked else None,
+        node,
+        input=[chat_message(message) for message in request.messages] if request else None,
         output=chat_message(replied(reply)) | ({"reasoning": reply.reasoning} if reply.reasoning else {})
         if reply
         else None,
@@ -207,19 +212,19 @@ def _call_node(traced: TracedCall, place: tuple[int, ...], begun: float) -> Trac
 
 
 def replied(reply: Reply) -> Message:
-    """A reply as the turn of a chat."""
+    """Return a reply as the turn of a chat."""
     return Message("assistant", reply.text, calls=reply.calls)
 
 
 def chat_message(message: Message) -> dict[str, object]:
-    """A turn of a chat as OpenAI's API writes it, which other tools read."""
-    made: dict[str, object] = {"role": message.role, "content": message.content}
+    """Return a turn of a chat as OpenAI's API writes it, which other tools read."""
+    turn: dict[str, object] = {"role": message.role, "content": message.content}
     if message.calls:
-        made["tool_calls"] = [
+        turn["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in message.calls
         ]
-    return made | ({"tool_call_id": message.answers} if message.answers else {})
+    return turn | ({"tool_call_id": message.answers} if message.answers else {})
 
 
 def _spec(text: str) -> Spec:
@@ -230,13 +235,13 @@ def _spec(text: str) -> Spec:
 
 
 def asked_text(question: Question) -> str:
-    """A question with its options, as a person reads it."""
+    """Return a question with its options, as a person reads it."""
     options = "\n".join(f"{label}. {text}" for label, text in question.options.items())
     return f"{question.text}\n\n{options}" if options else question.text
 
 
 def attempt_facts(trace: Trace) -> dict[str, object]:
-    """What a run is, what was asked, what is right and how it ended: the same in every tool."""
+    """Return the metadata of an attempt for every tool: the run, the question, the gold and the outcome."""
     attempt, run, question = trace.attempt, trace.run, trace.question
     return {
         "run": run.id,
@@ -263,19 +268,19 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
         "cost_paid": attempt.cost_paid,
         "cost_uncached": attempt.cost_uncached,
         "seconds": attempt.seconds,
-        **{f"{one.scorer}.score": one.value for one in trace.scores},
+        **{f"{score.scorer}.score": score.value for score in trace.scores},
     }
 
 
 def score_words(score: Score, gold: Gold) -> str:
-    """Why a score is what it is, in a line."""
-    read = f"read as {score.prediction}" if score.prediction else f"{score.answer_status}, nothing was read"
-    right = f"right is {gold.answer}" if gold.answer else ""
-    return "; ".join(text for text in (read, right, score.reason) if text)
+    """Return the explanation of a score in one line."""
+    reading = f"read as {score.prediction}" if score.prediction else f"{score.answer_status}, nothing was read"
+    gold_text = f"right is {gold.answer}" if gold.answer else ""
+    return "; ".join(text for text in (reading, gold_text, score.reason) if text)
 
 
 def score_facts(score: Score) -> dict[str, object]:
-    """What else is known of a score."""
+    """Return further metadata of a score."""
     return {
         "answer_status": score.answer_status,
         "prediction": score.prediction,
@@ -285,9 +290,9 @@ def score_facts(score: Score) -> dict[str, object]:
 
 
 def by_judge(score: Score) -> bool:
-    """Whether a model judged it; a scorer that is not known here counts as code."""
+    """Return True if a model judged the score. An unknown scorer counts as code."""
     try:
-        known = SCORERS.find(score.scorer.partition("[")[0])
+        scorer = SCORERS.find(score.scorer.partition("[")[0])
     except UserError:  # of an installed package that cannot be used
         return False
-    return known is not None and known.needs_judge
+    return scorer is not None and scorer.needs_judge

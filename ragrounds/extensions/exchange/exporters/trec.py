@@ -1,4 +1,4 @@
-"""TREC runs of what agents searched: for trec_eval, ir_measures and `ragrounds retrieve --run`."""
+"""TREC runs of agents' searches: for trec_eval, ir_measures and `ragrounds retrieve --run`."""
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ Ranked = dict[str, list[tuple[str, float]]]
 
 
 def searched(store: Store, run: Run) -> Ranked:
-    """Question id → the documents that the searches of its first epoch found, in the order in which the agent got them:
-    each once, by its best passage, scored 1 / place, as scores of two searches cannot be compared.
+    """Return the documents that the searches of the first epoch found, by question id, in the order in which the agent
+    got them.
+
+    Every document occurs once, at the rank of its first passage. Its score is 1 / rank, because the scores of two
+    searches cannot be compared.
 
     Raises:
         UserError: a run that searched nothing.
     """
-    found: Ranked = {}
+    ranking: Ranked = {}
     for trace in every_trace(store, run):
         if trace.attempt.epoch == 0:
             calls = (call for step in trace.steps for call in step.calls if call.searched is not None)
             documents = dict.fromkeys(passage.document for call in calls for passage in call.passages)
-            found[trace.question.id] = [(id, 1 / place) for place, id in enumerate(documents, 1)]
-    if not any(found.values()):
+            ranking[trace.question.id] = [(id, 1 / rank) for rank, id in enumerate(documents, 1)]
+    if not any(ranking.values()):
         raise UserError(f"The run {run.id} searched nothing: there is no TREC run to write.")
-    return found
+    return ranking
 
 
 def judgements(golds: Mapping[str, Gold]) -> list[str]:
-    """The lines of a TREC judgement file, for the questions whose gold documents are known.
+    """Return the lines of a TREC judgement file, for the questions with known gold documents.
 
     Raises:
-        UserError: an id holds blanks, which the format cannot carry.
+        UserError: an id contains blanks, which the format cannot represent.
     """
     lines = []
     for id, gold in golds.items():

@@ -1,1 +1,1 @@
-"""Importers: one file a form of others' files, found by scanning this folder."""
+"""Importers: one file for each form of other systems' files, found by scanning this folder."""

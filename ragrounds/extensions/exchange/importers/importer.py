@@ -1,8 +1,8 @@
-"""What an importer is: it recognises files of its form, and reads rows from them.
+"""Importers: the interface that recognises files of one form and reads rows from them.
 
-A file of this folder that holds an :class:`Importer` adds a form to ``ragrounds import``. Importers give what a file
-says and nothing else: what is not there stays ``None`` or empty, which is *unknown*, and a row that cannot be read is a
-:class:`BadRow` with its place and the reason. Which question a row answers is found by
+A file of this folder with an :class:`Importer` adds a form to ``ragrounds import``. Importers return what a file states
+and nothing else: missing values stay ``None`` or empty, which means *unknown*, and a row that cannot be read is a
+:class:`BadRow` with its location and the reason. Rows are matched with questions by
 :mod:`ragrounds.extensions.exchange.imported_runs`.
 """
 
@@ -23,11 +23,11 @@ from ragrounds.base.plugins import ExtensionPoint, fields_amiss
 from ragrounds.base.records import Status, Usage
 
 MOST_SECONDS = 1e7
-"""Seconds of one answer beyond which a time is not believed."""
+"""Seconds of one answer above which a time is taken for an error."""
 
 
 class GivenPassage(Struct, frozen=True):
-    """A passage that an answer was given from."""
+    """A passage that an answer was based on."""
 
     text: str
     id: str = ""
@@ -36,7 +36,7 @@ class GivenPassage(Struct, frozen=True):
 
 
 class ImportedStep(Struct, frozen=True, kw_only=True):
-    """One call that a system made on its way."""
+    """One call that a system made for an answer."""
 
     kind: Literal["model", "search", "tool"]
     name: str = ""
@@ -49,40 +49,40 @@ class ImportedStep(Struct, frozen=True, kw_only=True):
 
 
 class ImportedRow(Struct, frozen=True, kw_only=True):
-    """What a file says of one answer."""
+    """Contents of a file about one answer."""
 
     place: str
-    """Where it stands, for messages: ``row 3``."""
+    """Location in the file, for messages: ``row 3``."""
     agent: str = ""
-    """What answered; empty: the file does not say."""
+    """System that answered; empty if the file does not state it."""
     dataset: str = ""
     id: str = ""
     question: str = ""
     options: dict[str, str] = {}
     gold: str = ""
-    """The right label, the right option's text, or a reference answer."""
+    """Right label, text of the right option, or reference answer."""
     wordings: tuple[str, ...] = ()
-    """Several reference answers, any of which is right: the first of them is `gold`."""
+    """Reference answers, if there are several. Any of them is right; the first is `gold`."""
     answer: str = ""
     choice: str = ""
-    """The label, where the file gives it apart from the text."""
+    """Label, if the file has it in a separate field."""
     reply: bool = False
-    """Whether the answer is a model's reply, to be read even where it is a label alone."""
+    """True if the answer is a model's reply, which is to be read even if it is only a label."""
     epoch: int = 0
-    """From 0."""
+    """Repetition of the question, from 0."""
     passages: tuple[GivenPassage, ...] = ()
     steps: tuple[ImportedStep, ...] = ()
     usage: Usage | None = None
     seconds: float | None = None
     cost: float | None = None
     score: float | None = None
-    """The file's own score, from 0 to 1."""
+    """Score in the file, from 0 to 1."""
     scored_by: str = ""
-    """What that tool calls this score."""
+    """Name of this score in the tool that wrote the file."""
     status: Status = "completed"
     reason: str = ""
     notes: tuple[str, ...] = ()
-    """What was odd, each in a sentence."""
+    """Oddities of the row, one sentence each."""
 
 
 class BadRow(Struct, frozen=True):
@@ -100,24 +100,24 @@ class ImportFile(Struct, frozen=True, kw_only=True):
 
     path: Path
     root: Path | None = None
-    """The folder that was given, in which it stands."""
+    """Folder that was given, if the file is in one."""
     first: Mapping[str, object] = {}
-    """Its first record, of JSON, JSON Lines or CSV, for `recognises` alone; empty: it has none."""
+    """First record of JSON, JSON Lines or CSV, only for `recognises`; empty if the file has none."""
     start: bytes = b""
-    """Its first bytes, unpacked; for `rows` 64 of them."""
+    """First bytes, decompressed; 64 of them for `rows`."""
     fields: Mapping[str, str] = {}
-    """Field → column, as the user gave them."""
+    """Field → column, as the user set them."""
     say: Callable[[str], None] = lambda text: None
-    """Is told what was guessed."""
+    """Function that reports the guesses."""
 
     @property
     def title(self) -> str:
-        """Its name without its endings: what answered, where nothing else says it."""
+        """File name without its endings. It names the system if nothing else does."""
         return Path(self.path.name.removesuffix(".gz")).stem.lstrip(".") or self.path.name
 
     @property
     def many(self) -> bool:
-        """Whether it is rows under column names: CSV, JSON Lines or an array."""
+        """True if the file has rows under column names: CSV, JSON Lines or an array."""
         return bool(self.first) and (self.start.lstrip()[:1] != b"{" or b"\n{" in self.start)
 
 
@@ -125,65 +125,69 @@ class Importer(Struct, frozen=True, kw_only=True):
     """One form of files."""
 
     name: str
-    """As in ``ragrounds import --format NAME``."""
+    """Name in ``ragrounds import --format NAME``."""
     summary: str
-    """What such a file is, and what of it is read."""
+    """Description of such files, and of what is read."""
     recognises: Callable[[ImportFile], bool]
-    """Whether a file is of this form, by its first record and bytes. Nothing is run or unpacked for it."""
+    """Predicate that is True if a file is of this form, by its first record and bytes. It runs and unpacks nothing."""
     rows: Callable[[ImportFile], Rows]
-    """The rows, one after the other."""
+    """Function that yields the rows one by one."""
     general: bool = False
-    """Whether it is asked after all others, because it reads nearly anything."""
+    """True if the importer is tried after all others, because it reads nearly anything."""
     benchmark: str = ""
-    """Which its files answer where the user names none; empty: the one that their rows hold."""
+    """Benchmark that the files answer if the user names none; empty for the one that their rows contain."""
 
 
 IMPORTERS: ExtensionPoint[Importer] = ExtensionPoint(
-    hooks.IMPORT, Importer, lambda made: fields_amiss(made, texts=("summary",), functions=("recognises", "rows"))
+    hooks.IMPORT,
+    Importer,
+    lambda importer: fields_amiss(importer, texts=("summary",), functions=("recognises", "rows")),
 )
-"""What ships, what installed packages add, and what users name by import path."""
+"""Importers that ship, that installed packages add, and that users name by import path."""
 
 
 def recognised(file: ImportFile) -> Importer | None:
-    """The importer whose form a file has; ``None``: no form is recognised."""
-    made = sorted(IMPORTERS.all().values(), key=lambda one: one.general)
-    for one in made:
-        with IMPORTERS.used(one.name):
-            if one.recognises(file):
-                return one
+    """Return the importer whose form a file has; ``None`` if no form is recognised."""
+    importers = sorted(IMPORTERS.all().values(), key=lambda importer: importer.general)
+    for importer in importers:
+        with IMPORTERS.used(importer.name):
+            if importer.recognises(file):
+                return importer
     return None
 
 
 def dict_of(value: object) -> dict[str, Any]:
-    """An object; of anything else an empty one."""
+    """Return an object as it is, and an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def dicts_of(value: object) -> list[dict[str, Any]]:
-    """The objects of a list; of anything else none."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    """Return the objects of a list, and an empty list for anything else."""
+    return [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []
 
 
 def too_deep(value: object, levels: int = 100) -> bool:
-    """Whether lists and objects stand in each other on more levels than can be followed."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
-    return not levels or any(too_deep(one, levels - 1) for one in inside)
+    """Return True if lists and objects are nested on more levels than can be followed."""
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
+    return not levels or any(too_deep(member, levels - 1) for member in members)
 
 
 def unpacked(value: object) -> object:
-    """A list or object that stands there as text, by JSON or as Python prints it; anything else as it is."""
+    """Return a list or object that is stored as text, by JSON or as Python prints it; anything else unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        for read in (json.loads, ast.literal_eval):
+        for parse in (json.loads, ast.literal_eval):
             try:
-                found = read(value.strip())
+                parsed = parse(value.strip())
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 continue
-            return value if too_deep(found) else found
+            return value if too_deep(parsed) else parsed
     return value
 
 
 def text_of(value: object) -> str:
-    """A value as text: a text as it is, nothing as empty, a list of one as that one, JSON's numbers as written."""
+    """Return a value as text: a text unchanged, nothing as empty, a list of one element as that element, JSON's numbers
+    as written.
+    """
     if value is None:
         return ""
     if isinstance(value, str):
@@ -191,7 +195,7 @@ def text_of(value: object) -> str:
     if isinstance(value, float):
         return "NaN" if value != value else str(int(value)) if value.is_integer() and abs(value) < 1e15 else str(value)
     if isinstance(value, list):
-        return text_of(value[0]) if len(value) == 1 else "\n".join(text_of(one) for one in value)
+        return text_of(value[0]) if len(value) == 1 else "\n".join(text_of(part) for part in value)
     if isinstance(value, dict):
         for key in ("content", "text", "answer", "output", "value"):
             if key in value:
@@ -200,7 +204,7 @@ def text_of(value: object) -> str:
 
 
 def number_of(value: object) -> float | None:
-    """A finite number, also one with a decimal comma or a dollar sign; ``None``: it is none."""
+    """Return a finite number, also from a text with a decimal comma or a dollar sign; ``None`` for anything else."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
@@ -218,13 +222,15 @@ def number_of(value: object) -> float | None:
 
 
 def step_of_tool(name: str, asked: object, said: object) -> ImportedStep:
-    """The use of a tool: a search where its name says so, whose passages are the list that it gave."""
+    """Return the use of a tool. It is a search if its name says so; its passages are then the list in the output."""
     kind: Literal["search", "tool"] = "search" if _SEARCHES.search(name) else "tool"
-    found = unpacked(said) if kind == "search" else None
-    passages = passages_of(found) if isinstance(found, list) else ()
+    results = unpacked(said) if kind == "search" else None
+    passages = passages_of(results) if isinstance(results, list) else ()
     query = asked.get("query") if isinstance(asked, dict) else None
-    wanted = query if isinstance(query, str) else asked if isinstance(asked, str) else json.dumps(asked, default=str)
-    return ImportedStep(kind=kind, name=name, asked=wanted[:2000], text="" if passages else text_of(said),
+    query_text = (
+        query if isinstance(query, str) else asked if isinstance(asked, str) else json.dumps(asked, default=str)
+    )
+    return ImportedStep(kind=kind, name=name, asked=query_text[:2000], text="" if passages else text_of(said),
                         passages=passages)  # fmt: skip
 
 
@@ -232,7 +238,7 @@ _SEARCHES = re.compile(r"(?<![a-z])(?:search|retriev)", re.IGNORECASE)
 
 
 def sums_of(steps: Iterable[ImportedStep]) -> tuple[Usage | None, float | None]:
-    """Tokens and dollars of the models' calls together; unknown where those of one are."""
+    """Return the sums of tokens and dollars of the models' calls; ``None`` if those of one call are unknown."""
     calls = [step for step in steps if step.kind == "model"]
     tokens = [step.usage for step in calls if step.usage is not None]
     costs = [step.cost for step in calls if step.cost is not None]
@@ -243,19 +249,19 @@ def sums_of(steps: Iterable[ImportedStep]) -> tuple[Usage | None, float | None]:
 
 
 def usage_of(input: object, output: object) -> tuple[Usage | None, str]:
-    """Tokens, and what is odd about them; unknown where one is not given or cannot be true."""
+    """Return the tokens, and a note on oddities. Tokens are ``None`` if a count is missing or cannot be true."""
     counts = []
     for value in (input, output):
         number = number_of(value)
         counts.append(believed_count(int(number)) if number is not None and number.is_integer() else None)
     if None not in counts:
         return Usage(counts[0], counts[1]), ""  # type: ignore[arg-type]
-    given = [text_of(value)[:20] for value in (input, output) if value is not None and value != ""]
-    return None, f"its tokens ({', '.join(given)}) cannot be true, or one is not given" if given else ""
+    reported = [text_of(value)[:20] for value in (input, output) if value is not None and value != ""]
+    return None, f"its tokens ({', '.join(reported)}) cannot be true, or one is not given" if reported else ""
 
 
 def bounded(value: object, largest: float, what: str) -> tuple[float | None, str]:
-    """A number from 0 to `largest`, and what is odd about another."""
+    """Return a number from 0 to `largest`, or ``None`` and a note if it is outside."""
     number = number_of(value)
     if number is None or 0 <= number <= largest:
         return number, ""
@@ -263,33 +269,33 @@ def bounded(value: object, largest: float, what: str) -> tuple[float | None, str
 
 
 def labels_for(options: object) -> dict[str, str]:
-    """Options under labels: their own, or letters, in the order given."""
+    """Return options under labels: their own, or letters, in the given order."""
     options = unpacked(options)
     if isinstance(options, dict):
         return {str(key): text_of(value) for key, value in options.items()}
     if isinstance(options, list):
         lettered = len(options) <= 26
-        return {chr(65 + place) if lettered else str(place + 1): text_of(one) for place, one in enumerate(options)}
+        return {chr(65 + index) if lettered else str(index + 1): text_of(text) for index, text in enumerate(options)}
     return {}
 
 
 def passages_of(value: object) -> tuple[GivenPassage, ...]:
-    """Passages in any of the usual forms: texts, or objects with a text under one of the usual names."""
-    found: list[GivenPassage] = []
+    """Return passages from any of the usual forms: texts, or objects with a text under one of the usual names."""
+    passages: list[GivenPassage] = []
     value = unpacked(value)
-    for one in value if isinstance(value, list) else [value] if value else []:
-        if isinstance(one, list):
-            found += passages_of(one)
-        elif isinstance(one, dict):
-            inner = dict_of(one.get("document")) or one
-            text = next((text_of(inner[key]) for key in _TEXT if inner.get(key)), "")
-            about = {**dict_of(inner.get("metadata")), **one, **inner}
-            id = next((text_of(about[key]) for key in _ID if about.get(key)), "")
-            score = number_of(about.get("score", about.get("document.score")))
-            found.append(GivenPassage(text, id, text_of(about.get("title")), score))
-        elif one:
-            found.append(GivenPassage(text_of(one)))
-    return tuple(found)
+    for entry in value if isinstance(value, list) else [value] if value else []:
+        if isinstance(entry, list):
+            passages += passages_of(entry)
+        elif isinstance(entry, dict):
+            document = dict_of(entry.get("document")) or entry
+            text = next((text_of(document[key]) for key in _TEXT if document.get(key)), "")
+            fields = {**dict_of(document.get("metadata")), **entry, **document}
+            id = next((text_of(fields[key]) for key in _ID if fields.get(key)), "")
+            score = number_of(fields.get("score", fields.get("document.score")))
+            passages.append(GivenPassage(text, id, text_of(fields.get("title")), score))
+        elif entry:
+            passages.append(GivenPassage(text_of(entry)))
+    return tuple(passages)
 
 
 _ID = ("id", "doc_id", "docid", "document.id", "_id")

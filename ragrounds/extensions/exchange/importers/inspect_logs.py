@@ -2,8 +2,8 @@
 
 Each sample is an answer: its output's text, its first score, the tokens of its models, its working time, its events as
 steps. A sample without a score failed, with the log's reason. An ``.eval`` is a zip whose members are read one at a
-time, up to a largest size; those of newer versions are packed by zstd (method 93), which Python's zipfile does not know
-before 3.14. Python's zip reader finds the members, and never runs or extracts anything.
+time, up to a maximum size; those of newer versions are compressed by zstd (method 93), which Python's zipfile does not
+know before 3.14. Python's zip reader finds the members, and never runs or extracts anything.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def _rows(file: ImportFile) -> Rows:
     if file.start.startswith(b"PK"):
         yield from _packed(file)
         return
-    whole = next(read_records(file.path), None)
-    if whole is None or isinstance(whole, BadRow):
-        yield whole or BadRow("the file", "it is empty")
+    record = next(read_records(file.path), None)
+    if record is None or isinstance(record, BadRow):
+        yield record or BadRow("the file", "it is empty")
         return
-    samples = whole[1].get("samples")
-    header = _header(whole[1])
+    samples = record[1].get("samples")
+    header = _header(record[1])
     for number, sample in enumerate(samples if isinstance(samples, list) else [], 1):
         yield _row(sample, header, f"sample {number}")
 
@@ -60,35 +60,35 @@ def _packed(file: ImportFile) -> Rows:
     try:
         with file.path.open("rb") as raw, zipfile.ZipFile(raw) as log:
             names = {info.filename: info for info in log.infolist()}
-            about = names.get("header.json") or names.get("_journal/start.json")
-            if about is None:
+            header_info = names.get("header.json") or names.get("_journal/start.json")
+            if header_info is None:
                 yield BadRow("the file", "it has no header, as a log of Inspect has")
                 return
-            read = _member(log, raw, about, "header.json")
-            if isinstance(read, BadRow):
-                yield read
+            header_record = _member(log, raw, header_info, "header.json")
+            if isinstance(header_record, BadRow):
+                yield header_record
                 return
-            header = _header(read[1])
-            for number, info in enumerate((one for name, one in names.items() if name.startswith("samples/")), 1):
-                place = f"sample {number}"
-                sample = _member(log, raw, info, place)
-                yield sample if isinstance(sample, BadRow) else _row(sample[1], header, place)
+            header = _header(header_record[1])
+            for number, info in enumerate((member for name, member in names.items() if name.startswith("samples/")), 1):
+                location = f"sample {number}"
+                sample = _member(log, raw, info, location)
+                yield sample if isinstance(sample, BadRow) else _row(sample[1], header, location)
     except (zipfile.BadZipFile, struct.error, EOFError, OSError) as error:
         yield BadRow("the file", f"the archive is damaged or cut off ({error})"[:200])
 
 
-def _member(log: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo, place: str) -> Record:
-    """A member of the archive, as JSON."""
+def _member(log: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo, location: str) -> Record:
+    """Read a member of the archive as JSON."""
     if info.file_size > LARGEST_RECORD:
-        return BadRow(place, f"it unpacks to {info.file_size:,} bytes, and at most {LARGEST_RECORD:,} are taken")
+        return BadRow(location, f"it unpacks to {info.file_size:,} bytes, and at most {LARGEST_RECORD:,} are taken")
     try:
         with _zstd(raw, info) if info.compress_type == _ZSTD else log.open(info) as member:
-            data = member.read(LARGEST_RECORD + 1)
+            content = member.read(LARGEST_RECORD + 1)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, _zstd_error()) as error:
-        return BadRow(place, f"it cannot be unpacked ({error})"[:200])
-    if len(data) > LARGEST_RECORD:
-        return BadRow(place, f"it unpacks to more than {LARGEST_RECORD:,} bytes")
-    return parsed(data.decode("utf-8", "surrogateescape"), place)
+        return BadRow(location, f"it cannot be unpacked ({error})"[:200])
+    if len(content) > LARGEST_RECORD:
+        return BadRow(location, f"it unpacks to more than {LARGEST_RECORD:,} bytes")
+    return parsed(content.decode("utf-8", "surrogateescape"), location)
 
 
 def _zstd(raw: IO[bytes], info: zipfile.ZipInfo) -> Any:
@@ -114,19 +114,19 @@ def _header(log: Mapping[str, Any]) -> dict[str, str]:
     return {"dataset": text_of(spec.get("task")), "agent": " ".join(filter(None, names))}
 
 
-def _row(sample: object, header: Mapping[str, str], place: str) -> ImportedRow | BadRow:
+def _row(sample: object, header: Mapping[str, str], location: str) -> ImportedRow | BadRow:
     if not isinstance(sample, dict) or "id" not in sample:
-        return BadRow(place, "a sample has an id")
+        return BadRow(location, "a sample has an id")
     output, error, models = (dict_of(sample.get(key)) for key in ("output", "error", "model_usage"))
-    named, first = next(iter(dict_of(sample.get("scores")).items()), ("", None))
+    scorer, first = next(iter(dict_of(sample.get("scores")).items()), ("", None))
     value, epoch = dict_of(first).get("value"), number_of(sample.get("epoch"))
-    made = {
+    fields = {
         **header,
         "id": sample["id"],
-        "question": _words(sample.get("input")),
+        "question": _text(sample.get("input")),
         "options": sample.get("choices"),
         "gold": sample.get("target"),
-        "answer": _said(output) or text_of(output.get("completion")),
+        "answer": _output_text(output) or text_of(output.get("completion")),
         "epoch": epoch - 1 if epoch else 0,
         "steps": list(_steps(sample.get("events"))),
         "input_tokens": _total(models, "input_tokens"),
@@ -136,27 +136,31 @@ def _row(sample: object, header: Mapping[str, str], place: str) -> ImportedRow |
         "error": error.get("message"),
         "status": "failed" if error else "completed",
     }
-    return row_with(made, place, str(named))
+    return row_with(fields, location, str(scorer))
 
 
-def _said(output: Mapping[str, Any]) -> str:
-    """What a model's output says: its first choice."""
-    return _words(dict_of(next(iter(dicts_of(output.get("choices"))), {}).get("message")).get("content"))
+def _output_text(output: Mapping[str, Any]) -> str:
+    """Return the text of a model's output: its first choice."""
+    return _text(dict_of(next(iter(dicts_of(output.get("choices"))), {}).get("message")).get("content"))
 
 
-def _words(value: object) -> str:
-    """A text; of a list of messages what the user said, of a list of parts their texts."""
+def _text(value: object) -> str:
+    """Return a text. Of a list of messages it has the user's messages, of a list of parts their texts."""
     if isinstance(value, list):
-        asked = [one for one in value if isinstance(one, dict) and one.get("role") == "user"] or value
-        return "\n".join(filter(None, (_words(dict_of(one).get("content", dict_of(one).get("text"))) for one in asked)))
+        messages = [
+            message for message in value if isinstance(message, dict) and message.get("role") == "user"
+        ] or value
+        return "\n".join(
+            filter(None, (_text(dict_of(message).get("content", dict_of(message).get("text"))) for message in messages))
+        )
     return text_of(value)
 
 
 def _total(models: Mapping[str, Any], key: str) -> object:
-    """The tokens of all models; where one's cannot be true, these."""
-    given = [dict_of(one).get(key) for one in models.values()]
-    odd = [one for one in given if usage_of(one, 0)[0] is None]
-    return odd[0] if odd else sum(number_of(one) or 0 for one in given) if given else None
+    """Return the sum of the tokens of all models, or the first count that cannot be true."""
+    counts = [dict_of(model).get(key) for model in models.values()]
+    odd = [count for count in counts if usage_of(count, 0)[0] is None]
+    return odd[0] if odd else sum(number_of(count) or 0 for count in counts) if counts else None
 
 
 def _steps(events: object) -> Iterator[ImportedStep]:
@@ -167,11 +171,11 @@ def _steps(events: object) -> Iterator[ImportedStep]:
             usage, _ = usage_of(used.get("input_tokens"), used.get("output_tokens"))
             seconds, _ = bounded(event.get("working_time"), MOST_SECONDS, "time")
             name = text_of(event.get("model"))
-            yield ImportedStep(kind="model", name=name, text=_said(output), usage=usage, seconds=seconds)
+            yield ImportedStep(kind="model", name=name, text=_output_text(output), usage=usage, seconds=seconds)
         elif event.get("event") == "tool":
-            asked = str(event.get("arguments"))[:2000]
+            arguments = str(event.get("arguments"))[:2000]
             name, text = text_of(event.get("function")), text_of(event.get("result"))
-            yield ImportedStep(kind="tool", name=name, asked=asked, text=text)
+            yield ImportedStep(kind="tool", name=name, asked=arguments, text=text)
 
 
 INSPECT = Importer(

@@ -1,4 +1,4 @@
-"""``mirage-predictions``: the replies that MIRAGE's authors published, as their folder has them,
+"""``mirage-predictions``: the replies that MIRAGE's authors published, in their folder's form
 ``prediction/DATASET/SETTING/MODEL…/{test,dev}_QID.json``, each a list of replies; or as lines of
 ``{"dataset", "id", "setting", "model", "raw": [reply, …]}``. Of several replies the first counts.
 """
@@ -15,8 +15,8 @@ from ragrounds.extensions.exchange.importers.records import LARGEST_RECORD, open
 _SPLITS = ("test", "dev", "train", "validation")
 
 
-def _placed(file: ImportFile) -> dict[str, str] | None:
-    """What the place of a file of the authors' folder says; ``None``: it is none of them."""
+def _path_fields(file: ImportFile) -> dict[str, str] | None:
+    """Return what the path of a file in the authors' folder states; ``None`` if the file is not one of these."""
     parts = file.path.parts
     if "prediction" in parts:
         parts = parts[len(parts) - parts[::-1].index("prediction") :]
@@ -29,28 +29,28 @@ def _placed(file: ImportFile) -> dict[str, str] | None:
 
 
 def _rows(file: ImportFile) -> Rows:
-    placed = _placed(file)
-    if placed is None:
-        for one in read_records(file.path):
-            yield one if isinstance(one, BadRow) else _row(one[1], one[0])
+    path_fields = _path_fields(file)
+    if path_fields is None:
+        for record in read_records(file.path):
+            yield record if isinstance(record, BadRow) else _row(record[1], record[0])
         return
     with opened(file.path) as text:
         try:
             raw = json.loads(text.read(LARGEST_RECORD))
         except (ValueError, RecursionError):
             raw = None
-    yield _row({**placed, "raw": raw}, "the file")
+    yield _row({**path_fields, "raw": raw}, "the file")
 
 
-def _row(said: Mapping[str, Any], place: str) -> ImportedRow | BadRow:
-    raw = said.get("raw")
+def _row(record: Mapping[str, Any], location: str) -> ImportedRow | BadRow:
+    raw = record.get("raw")
     if not isinstance(raw, list) or not all(isinstance(reply, str) for reply in raw):
-        return BadRow(place, "a list of replies was expected")
+        return BadRow(location, "a list of replies was expected")
     return ImportedRow(
-        place=place,
-        agent=f"{text_of(said.get('model'))} {text_of(said.get('setting'))}",
-        dataset=text_of(said.get("dataset")),
-        id=text_of(said.get("id")),
+        place=location,
+        agent=f"{text_of(record.get('model'))} {text_of(record.get('setting'))}",
+        dataset=text_of(record.get("dataset")),
+        id=text_of(record.get("id")),
         answer=raw[0] if raw else "",
         reply=True,
         status="completed" if raw else "failed",
@@ -61,7 +61,7 @@ def _row(said: Mapping[str, Any], place: str) -> ImportedRow | BadRow:
 MIRAGE = Importer(
     name="mirage-predictions",
     summary="Replies published with MIRAGE: the authors' folder, or lines of them.",
-    recognises=lambda file: {"dataset", "setting", "raw"} <= set(file.first) or _placed(file) is not None,
+    recognises=lambda file: {"dataset", "setting", "raw"} <= set(file.first) or _path_fields(file) is not None,
     rows=_rows,
     benchmark="mirage",
 )

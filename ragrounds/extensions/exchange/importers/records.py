@@ -1,8 +1,8 @@
-"""Records out of others' files, one at a time, in bounded memory: JSON Lines, JSON arrays, JSON objects, CSV.
+"""Records from other systems' files, one at a time, in bounded memory: JSON Lines, JSON arrays, JSON objects, CSV.
 
-Nothing in a file is believed: a line, a record and what an archive unpacks to have a largest size; what cannot be read
-is a :class:`BadRow` with its number and the reason, and the next record is read. Only one JSON object that is the whole
-file is taken into memory as a whole.
+Nothing in a file is trusted: a line, a record and the contents of an archive have a maximum size. A record that cannot
+be read is a :class:`BadRow` with its number and the reason, and the next record is read. A file is in memory as a whole
+only if it is one JSON object.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ragrounds.base.text import wellformed_all
 from ragrounds.extensions.exchange.importers.importer import BadRow, ImportFile, too_deep
 
 LARGEST_RECORD = 1 << 26
-"""Characters of one record, and of a file that is one object."""
+"""Largest number of characters of one record, and of a file that is one object."""
 _LARGEST = 1 << 33
-"""Bytes that an archive may unpack to."""
+"""Largest number of bytes that an archive may unpack to."""
 _START = 1 << 16
 _PIECE = 1 << 18
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -33,7 +33,7 @@ Record: TypeAlias = "tuple[str, dict[str, Any]] | BadRow"
 
 
 class _Bounded(io.RawIOBase):
-    """What an archive unpacks to, no more than is taken."""
+    """Stream of an archive's contents that fails above the largest size."""
 
     def __init__(self, path: Path, inner: IO[bytes]) -> None:
         self._path, self._inner, self._seen = path, inner, 0
@@ -42,16 +42,16 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._inner.read(len(buffer))
-        self._seen += len(data)
+        block = self._inner.read(len(buffer))
+        self._seen += len(block)
         if self._seen > _LARGEST:
             raise broken(self._path, f"it unpacks to more than {_LARGEST >> 30} GiB")
-        buffer[: len(data)] = data
-        return len(data)
+        buffer[: len(block)] = block
+        return len(block)
 
 
 def opened(path: Path) -> IO[bytes]:
-    """A file, unpacked where it is gzip.
+    """Open a file, decompressed if it is gzip.
 
     Raises:
         UserError: it cannot be opened.
@@ -66,8 +66,8 @@ def opened(path: Path) -> IO[bytes]:
     return io.BufferedReader(_Bounded(path, cast("IO[bytes]", gzip.GzipFile(fileobj=file) if packed else file)))
 
 
-def looked_at(path: Path, **given: Any) -> ImportFile:
-    """A file as importers see it before they read it: its first bytes, and its first record.
+def looked_at(path: Path, **attributes: Any) -> ImportFile:
+    """Return a file as importers see it before they read it: its first bytes, and its first record.
 
     Raises:
         UserError: it cannot be opened, or unpacked.
@@ -75,13 +75,13 @@ def looked_at(path: Path, **given: Any) -> ImportFile:
     with _readable(path), opened(path) as file:
         start = file.read(_START)
     if b"\0" in start[:1000] and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return ImportFile(path=path, start=start, **given)  # no text
-    first = next((one[1] for one in read_records(path) if not isinstance(one, BadRow)), {})
-    return ImportFile(path=path, start=start, first=first, **given)
+        return ImportFile(path=path, start=start, **attributes)  # a binary file
+    first = next((record[1] for record in read_records(path) if not isinstance(record, BadRow)), {})
+    return ImportFile(path=path, start=start, first=first, **attributes)
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """The records of a file of JSON Lines, a JSON array or object, or CSV: ``row 1`` is the first.
+    """Yield the records of a file of JSON Lines, a JSON array or object, or CSV. The first is ``row 1``.
 
     Raises:
         UserError: it cannot be opened, or unpacked.
@@ -89,7 +89,7 @@ def read_records(path: Path) -> Iterator[Record]:
     with _readable(path), opened(path) as file:
         start = cast("io.BufferedReader", file).peek(4)[:4]
         encoding = next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
-        # What is not text in this encoding becomes half a surrogate pair, by which its row is known.
+        # Bytes that are not text in this encoding become lone surrogates, which mark their row.
         text = io.TextIOWrapper(
             file, encoding, errors="surrogateescape" if encoding != "utf-16" else "replace", newline=""
         )
@@ -119,7 +119,7 @@ class _readable:  # noqa: N801 - a context
 
 
 def parsed(text: str, place: str) -> Record:
-    """A JSON object, or why it is none."""
+    """Return a JSON object, or a :class:`BadRow` with the reason why the text is none."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -130,7 +130,7 @@ def parsed(text: str, place: str) -> Record:
 
 
 def checked(value: object, text: str, place: str) -> Record:
-    """A record that is an object of texts, or why it is none."""
+    """Return a record that is an object of texts, or a :class:`BadRow` with the reason why it is none."""
     if _not_text(text):
         return BadRow(place, "not UTF-8")
     if not isinstance(value, dict):
@@ -143,7 +143,7 @@ def _not_text(text: str) -> bool:
 
 
 def _all_lines(text: IO[str], head: str) -> Iterator[str]:
-    """Lines, of which a too long one is cut; what is left of it is passed over."""
+    """Yield lines. A line that is too long is cut, and its rest is skipped."""
     rest = head
     while True:
         ends = rest.find("\n")
@@ -161,73 +161,73 @@ def _all_lines(text: IO[str], head: str) -> Iterator[str]:
 
 
 def _lines(text: IO[str], head: str) -> Iterator[Record]:
-    """JSON Lines; or one object over several lines, where the first line is none."""
+    """Yield the objects of JSON Lines, or one object over several lines if the first line is none."""
     lines, row = _all_lines(text, head), 0
     for line in lines:
         if not line.strip():
             continue
         row += 1
-        place = f"row {row}"
+        location = f"row {row}"
         if len(line) >= LARGEST_RECORD:
-            yield BadRow(place, f"longer than {LARGEST_RECORD:,} characters")
+            yield BadRow(location, f"longer than {LARGEST_RECORD:,} characters")
             continue
-        found = parsed(line, place)
-        if row == 1 and isinstance(found, BadRow) and "deep" not in found.reason and _goes_on(line):
+        record = parsed(line, location)
+        if row == 1 and isinstance(record, BadRow) and "deep" not in record.reason and _goes_on(line):
             yield _whole(line, lines)
             return
-        yield found
+        yield record
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a first line begins an object that goes on below, as pretty-printed JSON does."""
+    """Return True if a first line begins an object that continues below, as pretty-printed JSON does."""
     return line.rstrip()[-1:] in "{[,"
 
 
 def _whole(line: str, lines: Iterator[str]) -> Record:
-    kept, size = [line], len(line)
+    parts, size = [line], len(line)
     for more in lines:
-        kept.append(more)
+        parts.append(more)
         size += len(more)
         if size > LARGEST_RECORD:
             return BadRow("the file", f"one JSON object of more than {LARGEST_RECORD:,} characters")
-    return parsed("".join(kept), "row 1")
+    return parsed("".join(parts), "row 1")
 
 
 def _array(text: IO[str], head: str) -> Iterator[Record]:
-    """The members of a JSON array, each decoded when it is whole."""
-    decoder, row, ended = json.JSONDecoder(), 0, False
-    held, wanted = head.lstrip()[1:], _PIECE
+    """Yield the members of a JSON array, each decoded when it is complete."""
+    decoder, row, at_end = json.JSONDecoder(), 0, False
+    buffer, read_size = head.lstrip()[1:], _PIECE
     while True:
-        held = held.lstrip().removeprefix(",").lstrip()
-        if held.startswith("]"):
+        buffer = buffer.lstrip().removeprefix(",").lstrip()
+        if buffer.startswith("]"):
             return
-        place = f"row {row + 1}"
+        location = f"row {row + 1}"
         try:
-            value, stop = decoder.raw_decode(held) if held else (None, 0)
-            whole = bool(held) and (ended or stop < len(held))
+            value, stop = decoder.raw_decode(buffer) if buffer else (None, 0)
+            is_complete = bool(buffer) and (at_end or stop < len(buffer))
         except RecursionError:
-            yield BadRow(place, "nested too deeply; what follows was not read")
+            yield BadRow(location, "nested too deeply; what follows was not read")
             return
         except ValueError as error:
-            value, stop, whole = str(error), 0, False
-        if whole:
+            value, stop, is_complete = str(error), 0, False
+        if is_complete:
             row += 1
-            yield checked(value, held[:stop], place)
-            held, wanted = held[stop:], _PIECE
-        elif ended:
-            if held:
-                yield BadRow(place, "the array is cut off, or no JSON; what follows was not read")
+            yield checked(value, buffer[:stop], location)
+            buffer, read_size = buffer[stop:], _PIECE
+        elif at_end:
+            if buffer:
+                yield BadRow(location, "the array is cut off, or no JSON; what follows was not read")
             return
-        elif len(held) > LARGEST_RECORD:
-            yield BadRow(place, f"longer than {LARGEST_RECORD:,} characters, or no JSON; what follows was not read")
+        elif len(buffer) > LARGEST_RECORD:
+            yield BadRow(location, f"longer than {LARGEST_RECORD:,} characters, or no JSON; what follows was not read")
             return
         else:
-            more = text.read(wanted)
-            held, wanted, ended = held + more, wanted * 2, not more
+            more = text.read(read_size)
+            buffer, read_size, at_end = buffer + more, read_size * 2, not more
 
 
 def _table(text: IO[str], head: str) -> Iterator[Record]:
-    """Rows of CSV under the names of the first line: parted by comma, semicolon, tab or stroke."""
+    """Yield rows of CSV under the names of the first line, separated by comma, semicolon, tab or vertical bar."""
     first = head.partition("\n")[0]
     delimiter = max(",;\t|", key=first.count)
     csv.field_size_limit(LARGEST_RECORD)

@@ -1,6 +1,6 @@
-"""``table``: rows under column names, in CSV, JSON Lines or a JSON array. What each column is, is guessed by its name,
-said, and changed by ``--map field=column``. FlashRAG's ``intermediate_data.json``, and frames of ragas and DeepEval,
-are such files too: their names are among those known.
+"""``table``: rows under column names, in CSV, JSON Lines or a JSON array. The field of each column is guessed from its
+name, reported, and changed by ``--map field=column``. FlashRAG's ``intermediate_data.json`` and frames of ragas and
+DeepEval are such files too: their names are known.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ KNOWN: dict[str, str] = {
     "output.metric_score.acc em acc feedback.correct feedback.correctness",
     "error": "error error_message exception",
 }
-"""Field → the names it goes by, the first the most certain; a dot leads into an object."""
+"""Field → its usual column names, the most certain first. A dot leads into an object."""
 _LOOKED_AT = 200
 _LEAST = 2
 
@@ -78,7 +78,7 @@ def _plain(name: str) -> str:
 
 
 def flat(record: Mapping[str, Any], before: str = "", deep: int = 3) -> Iterator[tuple[str, Any]]:
-    """The fields of a record; those of an object inside by both names, ``usage.input_tokens``."""
+    """Yield the fields of a record. Those of an object inside are named by both, as in ``usage.input_tokens``."""
     for key, value in record.items():
         yield f"{before}{key}", value
         if isinstance(value, dict) and deep > 1:
@@ -86,28 +86,30 @@ def flat(record: Mapping[str, Any], before: str = "", deep: int = 3) -> Iterator
 
 
 def guessed(columns: list[str]) -> dict[str, str]:
-    """Field → column, by the columns' names; each column is taken once, for what it says most certainly."""
+    """Guess field → column from the columns' names. Each column is used once, for its most certain field."""
     plain = {name: ".".join(map(_plain, name.split("."))) for name in columns}
     ranked = sorted(
-        (names.split().index(said), list(KNOWN).index(field), field, column)
-        for column, said in plain.items()
+        (names.split().index(plain_name), list(KNOWN).index(field), field, column)
+        for column, plain_name in plain.items()
         for field, names in KNOWN.items()
-        if said in names.split()
+        if plain_name in names.split()
     )
-    found: dict[str, str] = {}
+    column_by_field: dict[str, str] = {}
     for _, _, field, column in ranked:
-        if field not in found and column not in found.values():
-            found[field] = column
-    if "answer" not in found and found.get("gold") and plain[found["gold"]] == "answer":  # there is no other
-        found["answer"] = found.pop("gold")
-    return found
+        if field not in column_by_field and column not in column_by_field.values():
+            column_by_field[field] = column
+    if (
+        "answer" not in column_by_field and column_by_field.get("gold") and plain[column_by_field["gold"]] == "answer"
+    ):  # it is the only answer
+        column_by_field["answer"] = column_by_field.pop("gold")
+    return column_by_field
 
 
 def mapped(file: ImportFile, columns: list[str]) -> dict[str, str]:
-    """The map of fields: guessed, then as the user says.
+    """Return the map of fields: guessed, then changed as the user set it.
 
     Raises:
-        UserError: a field or a column that there is not; no column of answers.
+        UserError: an unknown field or column; no column of answers.
     """
     for field, column in file.fields.items():
         if field not in KNOWN:
@@ -115,32 +117,34 @@ def mapped(file: ImportFile, columns: list[str]) -> dict[str, str]:
         if column and column not in columns:
             raise UserError(f"--map {field}={column}: {file.path} has no column {column!r}.{nearest(column, columns)}")
     free = [column for column in columns if column not in file.fields.values()]
-    found = {field: column for field, column in guessed(free).items() if field not in file.fields}
-    found |= {field: column for field, column in file.fields.items() if column}
-    if "answer" not in found:
+    column_by_field = {field: column for field, column in guessed(free).items() if field not in file.fields}
+    column_by_field |= {field: column for field, column in file.fields.items() if column}
+    if "answer" not in column_by_field:
         raise UserError(f"{file.path}: which column holds the answers? Its columns: {', '.join(columns[:30])}. "
                         "Say --map answer=COLUMN.")  # fmt: skip
-    return found
+    return column_by_field
 
 
 def _rows(file: ImportFile) -> Rows:
     stream = read_records(file.path)
-    looked = list(islice(stream, _LOOKED_AT))
-    columns = list(dict.fromkeys(name for one in looked if not isinstance(one, BadRow) for name, _ in flat(one[1])))
+    first_records = list(islice(stream, _LOOKED_AT))
+    columns = list(
+        dict.fromkeys(name for record in first_records if not isinstance(record, BadRow) for name, _ in flat(record[1]))
+    )
     if not columns:
-        yield from (one for one in looked if isinstance(one, BadRow))
+        yield from (record for record in first_records if isinstance(record, BadRow))
         return
     fields = mapped(file, columns)
     used = {column.partition(".")[0] for column in fields.values()} | set(fields.values())
-    left = [column for column in columns if "." not in column and column not in used]
-    said = ", ".join(f"{field} = {column}" for field, column in fields.items())
-    file.say(f"{file.path.name}: {said}" + (f"; not read: {', '.join(left[:12])}" if left else "") + ".")
-    for one in chain(looked, stream):
-        yield one if isinstance(one, BadRow) else row_of(one[1], fields, one[0])
+    unread = [column for column in columns if "." not in column and column not in used]
+    mapping_text = ", ".join(f"{field} = {column}" for field, column in fields.items())
+    file.say(f"{file.path.name}: {mapping_text}" + (f"; not read: {', '.join(unread[:12])}" if unread else "") + ".")
+    for record in chain(first_records, stream):
+        yield record if isinstance(record, BadRow) else row_of(record[1], fields, record[0])
 
 
 def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> ImportedRow | BadRow:
-    """The row of a record, by a map of fields."""
+    """Return the row of a record, by a map of fields."""
     values = dict(flat(record)) if any("." in column for column in fields.values()) else record
     if fields["answer"] not in values:
         return BadRow(place, f"it has no {fields['answer']}")
@@ -148,20 +152,21 @@ def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> 
 
 
 def row_with(given: Mapping[str, Any], place: str, scored_by: str = "") -> ImportedRow:
-    """The row of these fields' values, whatever they are. Tokens and dollars that it lacks are its steps' sums."""
+    """Return the row of these fields' values, whatever they are. Missing tokens and dollars are the sums of its
+    steps."""
     steps = steps_of(given.get("steps"))
-    usage, odd = usage_of(given.get("input_tokens"), given.get("output_tokens"))
-    if usage is None and not odd and given.get("tokens") not in (None, ""):
-        odd = "it gives tokens in all alone: how many were input and output is not known"
-    seconds, late = bounded(given.get("seconds"), MOST_SECONDS, "time")
-    if seconds is None and not late:
-        thousandth, late = bounded(given.get("milliseconds"), MOST_SECONDS * 1000, "time")
-        seconds = None if thousandth is None else thousandth / 1000
-    cost, dear = bounded(given.get("cost"), 1e6, "cost")
-    score, high = bounded(given.get("score"), 1, "score")
+    usage, usage_note = usage_of(given.get("input_tokens"), given.get("output_tokens"))
+    if usage is None and not usage_note and given.get("tokens") not in (None, ""):
+        usage_note = "it gives tokens in all alone: how many were input and output is not known"
+    seconds, time_note = bounded(given.get("seconds"), MOST_SECONDS, "time")
+    if seconds is None and not time_note:
+        milliseconds, time_note = bounded(given.get("milliseconds"), MOST_SECONDS * 1000, "time")
+        seconds = None if milliseconds is None else milliseconds / 1000
+    cost, cost_note = bounded(given.get("cost"), 1e6, "cost")
+    score, score_note = bounded(given.get("score"), 1, "score")
     tokens, dollars = sums_of(steps)
     error, epoch = text_of(given.get("error")), number_of(given.get("epoch"))
-    ended: Status = "failed" if error else "completed"
+    default_status: Status = "failed" if error else "completed"
     gold = unpacked(given.get("gold"))
     wordings = tuple(map(text_of, gold)) if isinstance(gold, list) else ()
     return ImportedRow(
@@ -178,14 +183,14 @@ def row_with(given: Mapping[str, Any], place: str, scored_by: str = "") -> Impor
         epoch=max(0, int(epoch)) if epoch is not None else 0,
         passages=passages_of(given.get("passages")),
         steps=steps,
-        usage=usage if usage or odd else tokens,
+        usage=usage if usage or usage_note else tokens,
         seconds=seconds,
-        cost=cost if cost is not None or dear else dollars,
+        cost=cost if cost is not None or cost_note else dollars,
         score=score,
         scored_by=scored_by,
-        status=given["status"] if given.get("status") in get_args(Status) else ended,
+        status=given["status"] if given.get("status") in get_args(Status) else default_status,
         reason=error[:300],
-        notes=tuple(filter(None, (odd, late, dear, high))),
+        notes=tuple(filter(None, (usage_note, time_note, cost_note, score_note))),
     )
 
 
@@ -196,53 +201,55 @@ Values: TypeAlias = dict[str, Any]
 def rows_with(
     values: Callable[[Values, ImportFile, dict[str, str]], Values | str | None], *places: str
 ) -> Callable[[ImportFile], Rows]:
-    """Reads the rows of a form that is a table, once the values of each row are found.
+    """Return the reader of a form that is a table once the values of each row are found.
 
     Args:
-        values: of a record; a text: why it cannot be read; ``None``: it is no row. The last is for what it has seen.
-        places: where the rows stand in a record that holds many.
+        values: function that returns the values of a record, or a text with the reason why it cannot be read, or
+            ``None`` if it is no row. Its last argument keeps what was seen in earlier records.
+        places: keys of the rows in a record that contains many.
     """
 
     def _rows(file: ImportFile) -> Rows:
         seen: dict[str, str] = {}
-        for one in read_records(file.path):
-            if isinstance(one, BadRow):
-                yield one
+        for entry in read_records(file.path):
+            if isinstance(entry, BadRow):
+                yield entry
                 continue
-            held = dict(flat(one[1])) if places else {}
-            inside = next((held[place] for place in places if isinstance(held.get(place), list)), None)
-            for number, record in enumerate([one[1]] if inside is None else inside, 1):
-                place = one[0] if inside is None else f"result {number}"
-                made = values(record, file, seen) if isinstance(record, dict) else "a JSON object was expected"
-                if isinstance(made, str):
-                    yield BadRow(place, made)
-                elif made is not None:
-                    yield row_with(made, place, text_of(made.get("scored_by") or "score"))
+            fields = dict(flat(entry[1])) if places else {}
+            nested_rows = next((fields[path] for path in places if isinstance(fields.get(path), list)), None)
+            for number, record in enumerate([entry[1]] if nested_rows is None else nested_rows, 1):
+                location = entry[0] if nested_rows is None else f"result {number}"
+                row_values = values(record, file, seen) if isinstance(record, dict) else "a JSON object was expected"
+                if isinstance(row_values, str):
+                    yield BadRow(location, row_values)
+                elif row_values is not None:
+                    yield row_with(row_values, location, text_of(row_values.get("scored_by") or "score"))
 
     return _rows
 
 
 def steps_of(value: object) -> tuple[ImportedStep, ...]:
-    """Messages of a chat, or steps with a name and a text. What a tool said is named by the call that it answers."""
-    made, calls = list[ImportedStep](), dict[str, Mapping[str, Any]]()
-    for one in value if isinstance(value, list) else []:
-        if isinstance(one, ImportedStep):
-            made.append(one)
+    """Return the steps in a list of a chat's messages, or of steps with a name and a text. A tool's output is named by
+    the call that it answers."""
+    steps, calls = list[ImportedStep](), dict[str, Mapping[str, Any]]()
+    for message in value if isinstance(value, list) else []:
+        if isinstance(message, ImportedStep):
+            steps.append(message)
             continue
-        if not isinstance(one, dict):
-            made.append(ImportedStep(kind="tool", text=text_of(one)))
+        if not isinstance(message, dict):
+            steps.append(ImportedStep(kind="tool", text=text_of(message)))
             continue
-        calls |= {text_of(call.get("id")): call for call in dicts_of(one.get("tool_calls"))}
-        role = text_of(one.get("role") or one.get("type") or one.get("source"))
-        text = one.get("content", one.get("output", one.get("text")))
+        calls |= {text_of(call.get("id")): call for call in dicts_of(message.get("tool_calls"))}
+        role = text_of(message.get("role") or message.get("type") or message.get("source"))
+        text = message.get("content", message.get("output", message.get("text")))
         if role in ("assistant", "ai", "agent"):
-            made.append(ImportedStep(kind="model", name=text_of(one.get("name")), text=text_of(text)))
+            steps.append(ImportedStep(kind="model", name=text_of(message.get("name")), text=text_of(text)))
         elif role not in ("system", "user", "human", "developer"):
-            call = calls.get(text_of(one.get("tool_call_id")), {})
+            call = calls.get(text_of(message.get("tool_call_id")), {})
             call = {**call, **dict_of(call.get("function"))}
-            name = text_of(call.get("name") or one.get("name") or one.get("tool") or role)
-            made.append(step_of_tool(name, unpacked(call.get("arguments", "")), text))
-    return tuple(made)
+            name = text_of(call.get("name") or message.get("name") or message.get("tool") or role)
+            steps.append(step_of_tool(name, unpacked(call.get("arguments", "")), text))
+    return tuple(steps)
 
 
 TABLE = Importer(

@@ -1,5 +1,7 @@
-"""``trec``: a run of TREC's form, ``query Q0 document rank score tag``: what was searched, without answers. It is a
-retrieval and no run of answers, so that the command which sets it beside retrievals of ours is said in its place.
+"""``trec``: a run of TREC's form, ``query Q0 document rank score tag``: retrieved documents without answers.
+
+It is a retrieval, not a run of answers, so it is not imported. The message names the command that compares it with our
+retrievals.
 """
 
 from __future__ import annotations
