@@ -100,7 +100,7 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_choice: str | None = None
     """``auto``, ``none``, ``required`` (some tool), or the name of the tool to call."""
     parallel_tool_calls: bool | None = None
-    """True if a reply may call several tools."""
+    """True if several tools may be called in one reply."""
     occurrence: int = 0
     """Number of earlier identical requests in this attempt.
 

@@ -78,7 +78,7 @@ def _discovered(hook: hooks.Hook, kind: type[T]) -> Mapping[str, T]:
 
 
 @cache
-def _from_module_of_name(hook: hooks.Hook, kind: type[T], name: str) -> T | None:
+def _of_own_module(hook: hooks.Hook, kind: type[T], name: str) -> T | None:
     """Return the object of a name from the module of that name; no other module is imported for it."""
     module = None if name.startswith("_") else hook.module(name)
     for attribute, value in vars(importlib.import_module(module)).items() if module else ():
@@ -138,7 +138,7 @@ class ExtensionPoint(Generic[T]):
 
     def ours(self, name: str) -> T | None:
         """Return the shipped object of a name, or ``None``."""
-        from_module = None if self.ships else _from_module_of_name(self.hook, self.kinds, name)  # type: ignore[arg-type]
+        from_module = None if self.ships else _of_own_module(self.hook, self.kinds, name)  # type: ignore[arg-type]
         return from_module or self.shipped().get(name)
 
     def installed(self) -> dict[str, T]:
@@ -249,8 +249,8 @@ class ExtensionPoint(Generic[T]):
 
 
 def fields_amiss(value: object, texts: Iterable[str] = (), functions: Iterable[str] = ()) -> str:
-    """Return which attribute of an added object has the wrong kind, for :attr:`ExtensionPoint.check`. Empty if none
-    has.
+    """Return the attribute of an added object that has the wrong kind, for :attr:`ExtensionPoint.check`, or an empty
+    text.
     """
     for name, kind in (*((name, "a text") for name in texts), *((name, "a function") for name in functions)):
         attribute = getattr(value, name)
@@ -282,16 +282,14 @@ def declared(prefix: str) -> list[InstalledAddition]:
 def _entries(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Return all entry points of ragrounds' groups. A package counts once, as found first on the path."""
     entries_by_package: dict[str, list[EntryPoint]] = {}
-    for distribution in distributions():
+    for package in distributions():
         try:
-            entries = [entry for entry in distribution.entry_points if entry.group.startswith("ragrounds.")]
+            entries = [entry for entry in package.entry_points if entry.group.startswith("ragrounds.")]
             if entries:
-                entries_by_package.setdefault(
-                    re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower(), entries
-                )
+                entries_by_package.setdefault(re.sub(r"[-_.]+", "-", package.metadata["Name"] or "").lower(), entries)
         except Exception as problem:
             say_once(
-                f"What is installed at {distribution.locate_file('')} cannot be read: {type(problem).__name__}: {problem}"
+                f"What is installed at {package.locate_file('')} cannot be read: {type(problem).__name__}: {problem}"
             )
     return tuple(entry for entries in entries_by_package.values() for entry in entries)
 
@@ -310,7 +308,7 @@ def _loaded(point: ExtensionPoint[T], name: str | None = None) -> Iterator[_Load
     """
     entries = [entry for entry in _entries(tuple(sys.path)) if entry.group == point.hook.group]
     shipped: Collection[str] = point.shipped() if entries else ()
-    for entry in sorted(entries, key=lambda other: (other.name, _addition(other))):
+    for entry in sorted(entries, key=lambda entry: (entry.name, _addition(entry))):
         if name is not None and entry.name != name:
             continue
         other_origins = {
@@ -353,13 +351,13 @@ def _load(entry: EntryPoint, point: ExtensionPoint[T]) -> _Loaded[T]:
     return _LOADED[key]  # type: ignore[return-value]
 
 
-_REPORTED: set[str] = set()
+_SAID: set[str] = set()
 
 
 def say_once(text: str) -> None:
     """Log a warning once per text, by default to standard error."""
-    if text not in _REPORTED:
-        _REPORTED.add(text)
+    if text not in _SAID:
+        _SAID.add(text)
         _LOG.warning("%s", "".join(letter if letter.isprintable() else "\ufffd" for letter in text))
 
 
@@ -540,7 +538,7 @@ def guarded(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _running(label: str) -> Iterator[None]:
+def _running(what: str) -> Iterator[None]:
     """Convert any exception of imported code within the block into an error of one line.
 
     Printed text goes to standard error, so that results on standard output stay intact.
@@ -555,9 +553,9 @@ def _running(label: str) -> Iterator[None]:
     except (KeyboardInterrupt, UserError):
         raise
     except SystemExit:
-        raise UserError(f"{label} tried to end the process while it was imported.") from None
+        raise UserError(f"{what} tried to end the process while it was imported.") from None
     except BaseException as problem:
-        raise UserError(f"importing {label} failed: {failure(problem)}") from problem
+        raise UserError(f"importing {what} failed: {failure(problem)}") from problem
     finally:
         if text := " ".join(printed.getvalue().split()):
-            say_once(f"{label} printed while it was imported: {text[:200]!r}")
+            say_once(f"{what} printed while it was imported: {text[:200]!r}")
