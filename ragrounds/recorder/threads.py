@@ -1,4 +1,4 @@
-"""Context that follows into threads: a thread that a system starts belongs to the attempt that started it."""
+"""Propagation of context variables to threads: a thread that a system starts belongs to the attempt that started it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ T = TypeVar("T")
 
 
 def install() -> Callable[[], None]:
-    """Have threads begin in the context of who starts them, and the work of pools in that of who hands it in.
+    """Let threads start in the context of their starter, and work of pools in the context of its submitter.
 
-    The threads of pools themselves begin without any: they work for many. Gives what undoes it.
+    The threads of pools themselves start without a context, because they serve many. Return a function that undoes the
+    patches.
     """
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
