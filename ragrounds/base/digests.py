@@ -146,7 +146,7 @@ def text_digest(*texts: str) -> str:
 
 
 def _combined(digests: dict[tuple[str, Path], str]) -> str:
-    # By name alone: the same code in another folder is the same.
+    # Without the paths, so that the same code in another folder has the same digest.
     parts = sorted(f"{name}\0{digest}" for (name, _), digest in digests.items())
     return text_digest(*parts)
 
@@ -188,7 +188,7 @@ def _resolved(
             if (source := _source(spec)) is not None:
                 yield full, source
             if spec is not None and spec.submodule_search_locations is None:
-                return  # no package: the names that are taken from it are no modules
+                return  # not a package, so the imported names are not modules
         elif find_in_folder is not None and full.partition(".")[0] != _THIS_PACKAGE and (path := find_in_folder(full)):
             yield full, path  # in a clone, this package itself may be in the folder of a user's file
 
@@ -209,7 +209,7 @@ def _spec(name: str) -> ModuleSpec | None:
         return loaded.__spec__
     try:
         return importlib.util.find_spec(name)
-    except (ImportError, AttributeError, ValueError):  # `from package import name` of something that is no module
+    except (ImportError, AttributeError, ValueError):  # `from package import name` of an object that is not a module
         return None
 
 
@@ -232,7 +232,7 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], is_own: bool)
     Positions and empty fields are left out, so that versions of Python with more fields write the same words.
     """
     if isinstance(node, ast.ImportFrom) and node.module == _EXTEND and not node.level:
-        locations = importlib.import_module(_EXTEND).places()  # what is imported there is defined elsewhere
+        locations = importlib.import_module(_EXTEND).places()  # its names are defined in other modules
         origins = (locations[alias.name].partition(":") for alias in node.names if alias.name in locations)
         imports += [(0, module, (name,)) for module, _, name in origins]
     elif isinstance(node, ast.ImportFrom):
@@ -240,7 +240,7 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], is_own: bool)
     elif isinstance(node, ast.Import):
         imports += [(0, alias.name, ()) for alias in node.names]
     elif isinstance(node, ast.If) and "TYPE_CHECKING" in (getattr(node.test, "id", ""), getattr(node.test, "attr", "")):
-        # Under it nothing runs.
+        # Imports for type checkers are not executed.
         for part in node.orelse:
             _write(part, words, imports, is_own)
         return
@@ -252,7 +252,7 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], is_own: bool)
             parts = value
             if field == "body" and is_own and isinstance(node, _NODES_WITH_DOCSTRINGS):
                 parts = value[ast.get_docstring(node, clean=False) is not None :]
-            if isinstance(node, ast.JoinedStr):  # Python 3.12 leaves empty texts between the parts
+            if isinstance(node, ast.JoinedStr):  # Python 3.12 inserts empty texts between the parts
                 parts = [part for part in parts if not (isinstance(part, ast.Constant) and part.value == "")]
             if parts:
                 words.append(f"{field}[{len(parts)}")

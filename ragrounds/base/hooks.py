@@ -255,7 +255,7 @@ IMPORT = Hook(
 """
 
 PRINTED = Hook(noun="papers' tables", expected="a PrintedTables", folder="ragrounds.extensions.studies.printed")
-"""Figures that papers printed: :class:`~ragrounds.evals.compare.published.PrintedTables`, shown below a run's own."""
+"""Figures printed in papers: :class:`~ragrounds.evals.compare.published.PrintedTables`, shown below those of a run."""
 
 VIEW = Hook(noun="view", expected="a View", folder="ragrounds.ui.trace.views")
 """A view of the attempts in the terminal viewer::

@@ -270,7 +270,7 @@ class HttpClient:
                 headers={"User-Agent": f"ragrounds/{__version__}", **self._headers, "Accept-Encoding": ENCODINGS},
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # aiohttp would look into the environment and into .netrc at every call.
+                # Set here, because aiohttp would read the environment and .netrc at every call.
                 proxy=_proxy(self.place),
             )
         return self._session
@@ -340,7 +340,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-# For code that is no coroutine
+# For synchronous code
 
 
 class _Background:

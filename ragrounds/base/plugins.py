@@ -44,7 +44,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """The name."""
+        """Return the name."""
 
 
 N = TypeVar("N", bound=Named)
@@ -79,7 +79,7 @@ def _discovered(hook: hooks.Hook, kind: type[T]) -> Mapping[str, T]:
 
 @cache
 def _of_own_module(hook: hooks.Hook, kind: type[T], name: str) -> T | None:
-    """Return the object of a name from the module of that name; no other module is imported for it."""
+    """Return the object of a name from the module of that name. No other module is imported."""
     module = None if name.startswith("_") else hook.module(name)
     for attribute, value in vars(importlib.import_module(module)).items() if module else ():
         if isinstance(value, kind) and value.name == name:  # type: ignore[attr-defined]
@@ -89,7 +89,7 @@ def _of_own_module(hook: hooks.Hook, kind: type[T], name: str) -> T | None:
 
 
 class NoSuchModule(UserError):
-    """The import path of a user names a module that is neither installed nor in the current folder."""
+    """Error: a user's import path names a module that is neither installed nor in the current folder."""
 
 
 class InstalledAddition(NamedTuple):
@@ -458,7 +458,7 @@ def imported_module(place: str) -> ModuleType:
     check_before(place)
     folder = str(Path.cwd())
     if folder not in sys.path and "" not in sys.path:
-        sys.path.append(folder)  # as Python's own -m does, but behind everything that is installed
+        sys.path.append(folder)  # like python -m, but after everything that is installed
         importlib.invalidate_caches()
     if place.endswith(".py"):
         return _file_module(Path(place).expanduser())

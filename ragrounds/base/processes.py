@@ -81,7 +81,7 @@ def activity_of(pid: int) -> Activity | None:
         return None
     running = False
     for thread in threads:
-        with contextlib.suppress(OSError):  # it has ended meanwhile
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
             running |= _stat(thread)[0] in "RD"
     ticks = int(fields[11]) + int(fields[12])
     return Activity(ticks / os.sysconf("SC_CLK_TCK"), running, fields[0] in "Tt")

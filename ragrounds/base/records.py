@@ -196,7 +196,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 
     @property
     def unanswered(self) -> bool:
-        """True if the request was sent and no answer could be read. A provider may bill such a request."""
+        """Return True if the request was sent and no answer could be read. A provider may bill such a request."""
         return self.kind in UNANSWERED
 
 
@@ -385,7 +385,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
     @property
     def replayable(self) -> bool:
-        """True if the journal contains every call of the attempt."""
+        """Return True if the journal contains every call of the attempt."""
         return not self.unrecorded
 
 
@@ -497,7 +497,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def timed(self) -> bool:
-        """True if the seconds of its attempts are known. For an imported run, every row must contain them."""
+        """Return True if the seconds of its attempts are known. For an imported run, every row must contain them."""
         return self.origin == "replayed" or bool(self.identity.get("timed"))
 
 

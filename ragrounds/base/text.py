@@ -73,7 +73,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but line feed and tab
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except line feed and tab
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0"  # soft hyphen, joiners, invisible fillers
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # zero width, line separators, bidirectional
     "\ufe00-\ufe0f\U000e0000-\U000e0fff"  # variation selectors and tags: text can be hidden in them

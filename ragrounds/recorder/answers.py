@@ -240,7 +240,7 @@ def _parts_of(value: object) -> object:
     """Return the parts of a value that JSON cannot represent. A value of an unknown type is returned itself."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
-    if (names := getattr(type(value), "__struct_fields__", None)) is not None:  # msgspec's
+    if (names := getattr(type(value), "__struct_fields__", None)) is not None:  # a msgspec struct
         return {name: getattr(value, name) for name in names}
     if isinstance(value, enum.Enum):
         return value.value

@@ -81,7 +81,7 @@ class Values:
             if location in self.known:
                 try:
                     return read(self.known[location])
-                except (ValueError, TypeError, OverflowError):  # a store may hold anything
+                except (ValueError, TypeError, OverflowError):  # a store may contain an invalid text
                     pass
             value = make()
             self.value(location, value)
@@ -183,7 +183,7 @@ def _time_parts(values: Values, site: str, real: Any, *arguments: Any) -> Any:
         return real(*arguments)
     now = values.instant(site)
     local = time.localtime(now.timestamp())
-    if dates.timedelta(seconds=local.tm_gmtoff) != now.utcoffset():  # recorded in another zone
+    if dates.timedelta(seconds=local.tm_gmtoff) != now.utcoffset():  # recorded in another time zone
         local = now.timetuple()
     if name == "localtime":
         return local

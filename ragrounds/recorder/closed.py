@@ -149,7 +149,7 @@ def _wanted(frame: FrameType | None) -> str:
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_code.co_name in _PROBING_FUNCTIONS:
             return ""
-        if frame.f_code.co_name == "_connect_sock" and "addr_info" in frame.f_locals:  # asyncio's
+        if frame.f_code.co_name == "_connect_sock" and "addr_info" in frame.f_locals:  # a frame of asyncio
             host, port = frame.f_locals["addr_info"][4][:2]
             purpose = f"a connection to {host}:{port}"
         frame = frame.f_back

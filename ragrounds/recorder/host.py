@@ -116,7 +116,7 @@ class Link:
             self._sender.send()
 
     def ask(self, attempt: int, request: WireRequest, waits: bool, wake: Callable[[WireVerdict], None]) -> int:
-        """Request a verdict on a request. `wake` is called with every verdict. Return the number of the request."""
+        """Request a verdict on a request, and return its number. `wake` is called with every verdict."""
         number = next(self._numbers)
         self._waiting[number] = wake
         self.post(
@@ -133,7 +133,7 @@ class Link:
         """Pass a verdict to the function that waits for it."""
         wake = self._waiting.get(said["n"])
         if wake is not None:
-            with contextlib.suppress(RuntimeError):  # its loop is closed
+            with contextlib.suppress(RuntimeError):  # the event loop of the caller is closed
                 wake(WireVerdict(said, body))
 
 
@@ -366,7 +366,7 @@ class HostLoop:
             await asyncio.sleep(_FLUSH)
             self._link.flush()
 
-    # Opening
+    # Loading of systems
 
     def _open(self, header: Mapping[str, Any]) -> None:
         """Load a system, and report its form."""

@@ -45,6 +45,7 @@ class _HookingFinder:
 
 
 def _hear(loader: Any) -> None:
+    """Let a loader run the hooks of a module after it has loaded the module."""
     load = loader.exec_module
 
     def loaded(module: ModuleType) -> None:

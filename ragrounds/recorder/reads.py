@@ -5,7 +5,7 @@ the requested variables. Reads of libraries for themselves are left out, and so 
 Files opened by code in C are not noticed. Only reads in the context of a system count (:data:`READS`). Any other open
 costs one comparison of its event's name.
 """
-# In an audit hook each microsecond is paid at every open of the process: no pathlib.
+# The audit hook runs at every open of the process, so it must be fast and does not use pathlib.
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from concurrent.futures import thread as pool
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from typing import ParamSpec  # Python 3.9 has none
+    from typing import ParamSpec  # missing in Python 3.9
 
     P = ParamSpec("P")
 T = TypeVar("T")

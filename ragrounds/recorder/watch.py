@@ -119,7 +119,7 @@ def _tell(label: str, *, counted: bool = False) -> None:
 def _connected(arguments: tuple[object, ...]) -> str:
     address = arguments[1] if len(arguments) > 1 else ""
     if not isinstance(address, tuple) or len(address) < 2:
-        return ""  # a socket of this machine's file system
+        return ""  # a Unix socket
     return f"a connection to {address[0]}:{address[1]}"
 
 

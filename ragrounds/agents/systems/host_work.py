@@ -83,7 +83,7 @@ class Work:
         """Handle received frames, in order. Called by the reading thread."""
         try:
             self._loop.call_soon_threadsafe(self._act, line, frames, context=self._context)
-        except RuntimeError:  # the loop is closed
+        except RuntimeError:  # the event loop is closed
             for header, _ in frames:
                 if isinstance(header, Exchange):
                     line.settle(header.n, "refuse", why="the evaluation of this call has ended")

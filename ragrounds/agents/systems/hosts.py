@@ -185,7 +185,7 @@ class Host:
             self._thread.join(_GRACE)
             self._prints.join(_GRACE)
 
-    # For its lines
+    # Called by its connection
 
     def work(self, number: int) -> Work | None:
         """Return the work of a number, or ``None`` if it ended long ago.
@@ -397,7 +397,7 @@ class HostedSystem:
         host = self._host()
         opening = host.opened(self)
         if not opening.done.done():
-            await asyncio.shield(asyncio.wrap_future(opening.done))  # others wait for it too
+            await asyncio.shield(asyncio.wrap_future(opening.done))  # shielded, because other attempts wait for it too
         self._set_state(opening.done.result())
         return await host.answer(self, question, seen)
 

@@ -156,7 +156,7 @@ def _used_values(function: FunctionType, *, globals: bool = True) -> Iterator[tu
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield name, cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # the variable has no value yet
             continue
     yield "defaults", (function.__defaults__, function.__kwdefaults__)
 
