@@ -4,7 +4,7 @@ A hook describes one kind of addition and the locations of its objects:
 
 - in the modules of the core's folder: a new file there adds an object, without a central list;
 - in the folder or module of the same name of each extension: ``ragrounds/extensions/NAME/retrievers/`` adds to
-``ragrounds/tools/retrievers/``, and ``ragrounds/extensions/NAME/cli.py`` to ``ragrounds/cli/``;
+  ``ragrounds/tools/retrievers/``, and ``ragrounds/extensions/NAME/cli.py`` to ``ragrounds/cli/``;
 - in installed packages, by an entry point of the hook's group with the object's name;
 - at an import path that a user types, ``package.module:NAME`` or ``./file.py:NAME``.
 

@@ -194,8 +194,8 @@ class _Callbacks:
             text=str(at_path(generation, "text") or ""),
             model=str(at_path(generation, "message.response_metadata.model_name") or ""),
             usage=None if reported_usage is None else {str(key): value for key, value in reported_usage.items()},
-            cached=reported_usage is not None
-            and reported_usage.get("total_cost") == 0,  # answered from LangChain's own cache
+            # A cost of 0 marks a reply from LangChain's own cache.
+            cached=reported_usage is not None and reported_usage.get("total_cost") == 0,
         )
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:

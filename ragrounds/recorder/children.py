@@ -183,7 +183,8 @@ class _Listener:
     """Socket on which the children of this process ask."""
 
     def __init__(self) -> None:
-        import multiprocessing.util  # noqa: F401 - its exit handler waits for children; handlers registered later run before it and end them
+        # Imported first: its exit handler waits for children, and handlers registered later run before it and end them.
+        import multiprocessing.util  # noqa: F401
 
         self.process = os.getpid()
         self._folder = tempfile.mkdtemp(prefix="ragrounds-")
@@ -229,7 +230,8 @@ class _Listener:
                 ValueError,
                 AttributeError,
                 BadFrame,
-            ):  # the child ended in the middle, or the client is not a child
+            ):
+                # The child ended in the middle, or the client is not a child.
                 return
 
     def _answer(self, line: _Connection, header: Said, body: bytes) -> tuple[Said, bytes]:

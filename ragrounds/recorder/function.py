@@ -47,7 +47,7 @@ class FunctionSystem:
         self.made = made
         self._wiring = wiring
         self._call_plan = takes
-        called = made if inspect.isroutine(made) else getattr(made, "__call__", made)  # noqa: B004 - the method of an object
+        called = made if inspect.isroutine(made) else getattr(made, "__call__", made)  # noqa: B004
         self._waits = inspect.iscoroutinefunction(inspect.unwrap(called))
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
@@ -140,7 +140,7 @@ def _words(names: list[str]) -> str:
 
 def _types(function: Callable[..., object]) -> Mapping[str, object]:
     """Return the types of its arguments, as far as they can be resolved."""
-    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - the method of an object
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     try:
         return typing.get_type_hints(called)
     except Exception:  # a type that is imported for type checkers only

@@ -33,9 +33,8 @@ class _HookingFinder:
         if name not in _HOOKS:
             return None
         for finder in sys.meta_path:
-            find = getattr(
-                finder, "find_spec", None
-            )  # old finders, which Python 3.11 still accepts, have no `find_spec`
+            # Old finders, which Python 3.11 still accepts, have no `find_spec`.
+            find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find is not None and finder is not self else None
             if spec is not None:
                 if spec.loader is not None:

@@ -220,9 +220,8 @@ class Host:
     def _runs(self) -> bool:
         if not hasattr(os, "waitid"):
             return self._process.poll() is None
-        with contextlib.suppress(
-            ChildProcessError
-        ):  # the exit status is not consumed, so that the process id is not reused
+        # The exit status is not consumed here, so that the process id is not reused.
+        with contextlib.suppress(ChildProcessError):
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         return False
 
