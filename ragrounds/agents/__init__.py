@@ -1,4 +1,4 @@
-"""What is compared: graph, models, prompts, tools and parameters as one named spec."""
+"""Agents: graph, models, prompts, tools and parameters as one named spec. Evaluations compare agents."""
 
-if __name__ == "agents":  # reached through the link at the top of the repository
+if __name__ == "agents":  # imported through the link at the top of the repository
     raise ImportError("This folder is a link into the package: write `import ragrounds.agents`.")

@@ -1,8 +1,8 @@
-"""An agent: graph, models, prompts, tools, parameters and limits under one name.
+"""An agent: graph, model, prompts, tools, parameters and limits under one name.
 
-It is one TOML file in this folder. ``name[key=value,…]`` overrides what the file says; the canonical text of that is
+Each agent is one TOML file in this folder. ``name[key=value,…]`` overrides values of the file. Its canonical text is
 the agent's identity in commands, tables and fingerprints. Installed packages add agents by entry points of the group
-``ragrounds.agents``: the entry point's name is the agent's, its value a function that gives a graph, or a
+``ragrounds.agents``: the entry point's name is the agent's, its value a function that returns a graph, or a
 :class:`Card`.
 """
 
@@ -38,69 +38,71 @@ from ragrounds.prompts.layout import layout_parts
 from ragrounds.tools.retriever import code_in
 
 ROLES = ("model", "reader", "judge", "embedder")
-"""`model` answers; `reader` reads documents, where an agent has such a node. Unset roles use `model`."""
+"""Roles of models. `model` answers; `reader` reads documents, if an agent has such a node. Unset roles use `model`."""
 
 
 class Agent(Struct, frozen=True, kw_only=True):
-    """What is compared."""
+    """A configured agent."""
 
     spec: str
-    """Canonical text, without what equals the card."""
+    """Canonical text, without values that equal the card's."""
     card: Card
     parameters: dict[str, Value]
     inner: dict[str, tuple[Agent, ...]] = {}
-    """The agents that run inside this one, by the parameter that names them."""
+    """Agents that run inside this one, by the parameter that names them."""
 
     @property
     def whole(self) -> tuple[Agent, ...]:
-        """This agent and all inside it."""
-        return self, *(one for agents in self.inner.values() for agent in agents for one in agent.whole)
+        """Return this agent and all agents inside it."""
+        return self, *(nested for agents in self.inner.values() for agent in agents for nested in agent.whole)
 
     @property
     def settled(self) -> dict[str, Value]:
-        """The parameters that are a part of a run's identity: all but switches that have their defaults."""
+        """Return the parameters that are part of a run's identity: all except switches with their defaults."""
         switches = self.card.switches
         return {key: value for key, value in self.parameters.items() if key not in switches or value != switches[key]}
 
     @property
     def layout(self) -> str:
-        """The order of the parts of its prompts (:mod:`ragrounds.prompts.layout`); empty: as they stand."""
+        """Return the order of the parts of its prompts (:mod:`ragrounds.prompts.layout`). Empty for the written
+        order.
+        """
         return str(self.parameters.get("layout", ""))
 
     @property
     def caps(self) -> Limits:
-        """What an attempt is held to: the card's limits, and `DEFAULT_CAPS` where it has none."""
-        own = self.card.limits
-        given = {cap: getattr(own, cap) for cap in Limits.__struct_fields__ if getattr(own, cap) is not None}
-        return msgspec.structs.replace(DEFAULT_CAPS, **given)
+        """Return the caps of an attempt: the card's limits, and `DEFAULT_CAPS` for those that are not set."""
+        limits = self.card.limits
+        set_limits = {cap: getattr(limits, cap) for cap in Limits.__struct_fields__ if getattr(limits, cap) is not None}
+        return msgspec.structs.replace(DEFAULT_CAPS, **set_limits)
 
     @property
     def name(self) -> str:
-        """The agent's name without its parameters."""
+        """Return the agent's name without its parameters."""
         return parse(self.spec).name
 
 
 def names() -> list[str]:
-    """The agents that come with the package."""
+    """Return the names of the shipped agents."""
     return sorted(
         file.name.removesuffix(".toml") for file in files(__package__).iterdir() if file.name.endswith(".toml")
     )
 
 
-def _lacks(made: object) -> str:
+def _lacks(added: object) -> str:
     return (
         ""
-        if callable(made) or isinstance(made, Card)
-        else f"it is {type(made).__name__}, expected {hooks.AGENT.expected}."
+        if callable(added) or isinstance(added, Card)
+        else f"it is {type(added).__name__}, expected {hooks.AGENT.expected}."
     )
 
 
 AGENTS: ExtensionPoint[object] = ExtensionPoint(hooks.AGENT, object, _lacks, lambda: dict.fromkeys(names()))
-"""What ships, and what installed packages add."""
+"""Agents that ship, and those that installed packages add."""
 
 
 def installed_agents() -> dict[str, Card]:
-    """The agents of installed packages by name, without what cannot be used: that is said on standard error."""
+    """Return the agents of installed packages by name. Unusable ones are left out and reported on standard error."""
     cards = {}
     for name in AGENTS.installed():
         try:
@@ -111,22 +113,23 @@ def installed_agents() -> dict[str, Card]:
 
 
 def read_card(name: str, *, here: bool = False) -> Card:
-    """Read what the user names as an agent, which may run code.
+    """Read the agent that the user names. This may run code.
 
     Args:
-        name: of an agent that ships or that an installed package adds; a path to a TOML file; or ``PATH.py:FUNCTION``
-            or ``package.module:FUNCTION`` for a graph whose decorator says what a file would, or for a :class:`Card`.
-        here: a system of one's own runs in this process, whether it imports ragrounds or not.
+        name: name of an agent that ships or that an installed package adds; a path to a TOML file; or
+            ``PATH.py:FUNCTION`` or ``package.module:FUNCTION`` for a graph whose decorator replaces a file, or for a
+            :class:`Card`.
+        here: True to run a user's system in this process, whether it imports ragrounds or not.
 
     Raises:
-        UserError: there is none, or it does not have the form of :class:`Card`.
+        UserError: the agent does not exist, or does not have the form of :class:`Card`.
     """
     if place.is_place(name):
         plain = Card(graph=name, summary=SUMMARY, in_process=here)
-        if not reason_here(plain):  # it knows nothing of ragrounds, and is not imported here
+        if not reason_here(plain):  # it does not import ragrounds, so it is not imported in this process
             return msgspec.structs.replace(plain, in_process=False)
-        made = place.named_object(name)
-        return made if isinstance(made, Card) else _graph_card(name)
+        target = place.named_object(name)
+        return target if isinstance(target, Card) else _graph_card(name)
     if not name.endswith(".toml") and name not in names() and (added := AGENTS.addition(name)) is not None:
         entry, value = added
         return value if isinstance(value, Card) else _graph_card(entry.value.partition("[")[0].replace(" ", ""))
@@ -150,13 +153,17 @@ def read_card(name: str, *, here: bool = False) -> Card:
             card = msgspec.structs.replace(card, graph=card.system)
         if not card.graph and not is_foreign(card):
             raise UserError(f'The agent {name!r} has neither a graph nor a system: give system = "./FILE.py:NAME".')
-        if name.endswith(".toml"):  # beside the file that names it, wherever the command is given
+        if name.endswith(".toml"):  # paths are relative to the file, not to the current folder
             graph = place.beside(name, card.graph) if place.is_place(card.graph) else card.graph
             person = place.beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
             python = str(Path(name).parent / card.python) if "/" in card.python else card.python
-            reads = tuple(str(Path(name).parent / each) for each in card.reads)
+            reads = tuple(str(Path(name).parent / path) for path in card.reads)
             card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python, reads=reads)
-            inside = {key: _beside(name, str(card.parameters[key])) for key in _wraps(card) if key in card.parameters}
+            inside = {
+                key: _relative_to_file(name, str(card.parameters[key]))
+                for key in _wraps(card)
+                if key in card.parameters
+            }
             near = {k: place.beside(name, str(v)) for k, v in card.parameters.items() if str(v).startswith("./")}
             card = msgspec.structs.replace(card, parameters={**card.parameters, **(near if inside else {}), **inside})
         if name.endswith(".toml") and (code := code_named(card)):
@@ -167,10 +174,10 @@ def read_card(name: str, *, here: bool = False) -> Card:
 
 
 def _with_endpoint(card: Card, name: str) -> Card:
-    """The card, in whose place for a graph stands what its endpoint asks.
+    """Return the card with its endpoint's spec as graph, if it has an endpoint.
 
     Raises:
-        UserError: it names a graph beside the endpoint, or the endpoint is not in order.
+        UserError: the file sets both a graph and an endpoint, or the endpoint is invalid.
     """
     if card.endpoint is None:
         return card
@@ -185,10 +192,10 @@ def _with_endpoint(card: Card, name: str) -> Card:
 
 
 def _graph_card(graph: str) -> Card:
-    """The card of a user's graph, made of what its decorator says.
+    """Return the card of a user's graph, with the values of its decorator.
 
     Raises:
-        UserError: there is no such function.
+        UserError: the function does not exist.
     """
     if not place.is_place(graph):
         raise UserError(f"{graph!r} is not a function at the top level of a module: expected package.module:FUNCTION.")
@@ -196,122 +203,122 @@ def _graph_card(graph: str) -> Card:
 
 
 def code_named(card: Card) -> list[str]:
-    """The import paths that an agent's file names: its graph, and what its retriever is made of."""
+    """Return the import paths that an agent's file names: its graph, and parts of its retriever."""
 
     app = place.app_of(card.graph) if place.is_place(card.graph) else None
-    named = [app.target if app else card.graph] if place.is_place(card.graph) else []
-    named += [card.on_interrupt] if is_import_path(card.on_interrupt) else []
+    import_paths = [app.target if app else card.graph] if place.is_place(card.graph) else []
+    import_paths += [card.on_interrupt] if is_import_path(card.on_interrupt) else []
     inside = [spec.name for key in _wraps(card) for spec in _agents_in(card.parameters.get(key, ""))]
-    return [*named, *filter(place.is_place, inside), *code_in(parse(card.retriever))]
+    return [*import_paths, *filter(place.is_place, inside), *code_in(parse(card.retriever))]
 
 
 def named_inside(spec: Spec) -> list[Spec]:
-    """The agents that an agent's text, or its file, names inside it. Nothing is opened."""
-    return [one for named in _named_in(spec, read_card(spec.name)).values() for one in named]
+    """Return the agents that an agent's text, or its file, names inside it. Nothing is opened."""
+    return [inner for specs in _named_in(spec, read_card(spec.name)).values() for inner in specs]
 
 
 def _named_in(spec: Spec, card: Card) -> dict[str, tuple[Spec, ...]]:
-    """Parameter → the agents that it names, in the text or else in the file."""
+    """Return parameter → the agents that it names, in the text or else in the file."""
     return {key: _agents_in({**card.parameters, **spec.parameters}.get(key, "")) for key in _wraps(card)}
 
 
 def _wraps(card: Card) -> tuple[str, ...]:
-    """The parameters that name agents inside this one; a graph of the user's own has none."""
+    """Return the parameters that name inner agents. A user's own graph has none."""
     return catalogue.agents_in(card.graph) if not is_foreign(card) and catalogue.has(card.graph) else ()
 
 
 def _agents_in(value: Value) -> tuple[Spec, ...]:
-    """The agents that a parameter names: one, or a list."""
+    """Return the agents that a parameter names: one, or a list."""
     text = str(value)
     return (Listed(text) if text.startswith("[") else Listed(f"[{text}]")).specs if text else ()
 
 
-def _beside(file: str, text: str) -> str:
-    """The agents that a file names, whose places begin at its folder."""
+def _relative_to_file(file: str, text: str) -> str:
+    """Return the text of agents that a file names, with paths relative to the file's folder."""
     near = [
-        Spec(place.beside(file, one.name), one.parameters)
-        if place.is_place(one.name) or one.name.endswith(".toml")
-        else one
-        for one in _agents_in(text)
+        Spec(place.beside(file, spec.name), spec.parameters)
+        if place.is_place(spec.name) or spec.name.endswith(".toml")
+        else spec
+        for spec in _agents_in(text)
     ]
     return str(Listed.of(near)) if text.startswith("[") else str(near[0])
 
 
 def graph_name(name: str) -> str:
-    """The graph that an agent's name, or a graph's own, stands for.
+    """Return the graph of an agent, or the graph itself.
 
     Raises:
-        UserError: there is neither an agent nor a graph of that name.
+        UserError: no agent and no graph has this name.
     """
     if catalogue.has(name) or place.is_place(name):
         return name
     return read_card(parse(name).name).graph
 
 
-_OF_SEARCHES = ("question_only", "guard", "guard_near")
-"""What every agent that searches can be set to, beside its parameters."""
+_SEARCH_SETTINGS = ("question_only", "guard", "guard_near")
+"""Settings of every agent that searches, in addition to its parameters."""
 
 
-_DEEPEST = 4
-"""Agents inside agents."""
+_MAX_DEPTH = 4
+"""Maximum nesting depth of agents inside agents."""
 
 
 def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) -> Agent:
-    """Read ``name[key=value,…]``.
+    """Open an agent from its text, ``name[key=value,…]``.
 
     Keys are the parameters and switches of the agent's file, `model` and the other roles, `retriever`, `corpus`,
     `tools`, `prompts`, `question_only`, `guard`, `guard_near`, ``limits.calls``, ``limits.tokens``, ``limits.cost``,
-    ``limits.seconds``, and `profile`, in whose place its values stand in the canonical text; of a system of one's own
-    also `output`, `choice`, `on_interrupt`, ``input.KEY``, ``config.KEY`` and ``context.KEY``. What the text says
-    itself comes before a profile.
+    ``limits.seconds``, and `profile`, which the canonical text replaces by its values. A user's system also has
+    `output`, `choice`, `on_interrupt`, ``input.KEY``, ``config.KEY`` and ``context.KEY``. Values in the text itself
+    take precedence over a profile.
 
     Args:
-        text: what is read.
-        model: the model that it is asked with where it names none: profiles set contexts by the model.
-        depth: how many agents it is inside of.
+        text: the agent's text.
+        model: default model, if the text names none. Profiles set context sizes by the model.
+        depth: number of enclosing agents.
 
     Raises:
-        UserError: unknown agent, key or profile (the nearest known is offered), or a value of the wrong type.
+        UserError: unknown agent, key or profile (the nearest known is suggested), or a value of the wrong type.
     """
     spec = parse(text) if isinstance(text, str) else text
-    if depth > _DEEPEST:
-        raise UserError(f"{spec}: agents stand inside agents more than {_DEEPEST} deep.")
+    if depth > _MAX_DEPTH:
+        raise UserError(f"{spec}: agents stand inside agents more than {_MAX_DEPTH} deep.")
     if spec.parameters.get("clock") == "real":
         REAL.add(module_named(spec.name))
     card = read_card(spec.name, here=spec.parameters.get("in_process") is True)
-    own: dict[str, Value] = {**card.parameters, **card.switches}
+    defaults: dict[str, Value] = {**card.parameters, **card.switches}
     refines = card.searches and not card.oracle and not is_foreign(card)
-    known = {**_siblings(spec.name, card), **own, **({"refine": "none"} if refines else {})}
-    parameters, models, limits = dict(own), dict(card.models), msgspec.to_builtins(card.limits)
+    settable = {**_sibling_parameters(spec.name, card), **defaults, **({"refine": "none"} if refines else {})}
+    parameters, models, limits = dict(defaults), dict(card.models), msgspec.to_builtins(card.limits)
     fields: dict[str, Value] = {}
     tools = card.tools
-    kept: dict[str, Value] = {}
+    overrides: dict[str, Value] = {}
     wraps = _wraps(card)
     inner: dict[str, tuple[Agent, ...]] = {}
-    for key, named in _named_in(spec, card).items():
-        inner[key] = tuple(open_agent(one, model=model, depth=depth + 1) for one in named)
-        if not named:
+    for key, specs in _named_in(spec, card).items():
+        inner[key] = tuple(open_agent(inner_spec, model=model, depth=depth + 1) for inner_spec in specs)
+        if not specs:
             raise UserError(f"{spec} runs another agent: give {spec.name}[{key}=AGENT].")
         if key in spec.parameters:
-            listed = Listed.of([parse(one.spec) for one in inner[key]])
-            single = len(named) == 1 and not str(spec.parameters[key]).startswith("[")
+            listed = Listed.of([parse(opened.spec) for opened in inner[key]])
+            single = len(specs) == 1 and not str(spec.parameters[key]).startswith("[")
             spec = spec.having(**{key: parse(inner[key][0].spec) if single else listed})
-    for key, value in _expanded(spec, card, known, model).items():
+    for key, value in _with_profile_values(spec, card, settable, model).items():
         before: object
-        if key in known:
-            before = own.get(key, "none" if key == "refine" else None)
-            parameters[key] = _like(known[key], value, key, spec)
+        if key in settable:
+            before = defaults.get(key, "none" if key == "refine" else None)
+            parameters[key] = _like(settable[key], value, key, spec)
             value = parse(str(value)) if key in wraps and not isinstance(value, Listed) else value
         elif key in ROLES:
             before, models[key] = card.models.get(key), str(value)
-        elif wraps and key in ("tools", "retriever", "corpus", *_OF_SEARCHES):
+        elif wraps and key in ("tools", "retriever", "corpus", *_SEARCH_SETTINGS):
             raise UserError(f"{spec}: {key} is for the agent inside: {wraps[0]}=AGENT[{key}={value}].")
         elif key == "tools":
             before, tools = Listed.of(map(parse, card.tools)), _tools_in(value)
             value = Listed.of(map(parse, tools))
         elif key in ("retriever", "corpus", "prompts"):
             before, fields[key] = getattr(card, key), str(value)
-        elif key in _OF_SEARCHES:
+        elif key in _SEARCH_SETTINGS:
             former: bool | float = getattr(card, key)
             before, fields[key] = former, _like(former, value, key, spec)
         elif is_foreign(card) and is_setting(key):
@@ -319,63 +326,64 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value
         else:
-            raise _unknown_key(key, spec.name, [*known, *(SETTINGS if is_foreign(card) else ())])
+            raise _unknown_key(key, spec.name, [*settable, *(SETTINGS if is_foreign(card) else ())])
         if isinstance(value, Spec):
             value = value if value.parameters else value.name
         same = str(value) == before if isinstance(value, Spec) else value == before
         if not same or isinstance(value, bool) != isinstance(before, bool):
-            kept[key] = value
+            overrides[key] = value
     if "refine" in parameters:
         catalogue.refining().read_way(str(parameters["refine"]))
-        if parameters["refine"] == "none":  # as without it
+        if parameters["refine"] == "none":  # the same as an unset value
             del parameters["refine"]
     try:
-        settled = msgspec.convert(limits, Limits)
+        caps = msgspec.convert(limits, Limits)
     except msgspec.ValidationError as error:
         raise UserError(f"{spec}: limits: {error}") from error
-    changed = msgspec.structs.replace(card, models=models, limits=settled, tools=tools, **fields)
+    changed = msgspec.structs.replace(card, models=models, limits=caps, tools=tools, **fields)
     if not 0.0 <= changed.guard_near <= 1.0:
         raise UserError(f"{spec}: guard_near is a share of the question's wording, from 0 to 1.")
-    agent = _with_inner(Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters), inner)
+    agent = _with_inner(Agent(spec=str(Spec(spec.name, overrides)), card=changed, parameters=parameters), inner)
     layout_parts(agent.layout)
     return agent
 
 
 def _with_inner(agent: Agent, inner: dict[str, tuple[Agent, ...]]) -> Agent:
-    """An agent with those inside it, which ask its models where they name none of their own.
+    """Return an agent with its inner agents, which use its models where they set none of their own.
 
     Raises:
-        UserError: one has caps of its own.
+        UserError: an inner agent has its own caps.
     """
-    agents = [one for some in inner.values() for one in some]
-    if any(key.startswith("limits.") for one in agents for key in parse(one.spec).parameters):
+    agents = [nested for group in inner.values() for nested in group]
+    if any(key.startswith("limits.") for nested in agents for key in parse(nested.spec).parameters):
         raise UserError(f"{agent.spec}: an attempt's caps hold for all agents inside: give {agent.name}[limits.…=…].")
     models = {role: text for role, text in agent.card.models.items() if role != "judge"}
 
-    def asking(one: Agent) -> Agent:
-        """With these models."""
-        merged = one.card.models if is_foreign(one.card) else {**models, **one.card.models}
-        card = msgspec.structs.replace(one.card, models=merged)
-        return _with_inner(msgspec.structs.replace(one, card=card), one.inner)
+    def with_models(inner_agent: Agent) -> Agent:
+        """Return an inner agent with these models."""
+        merged = inner_agent.card.models if is_foreign(inner_agent.card) else {**models, **inner_agent.card.models}
+        card = msgspec.structs.replace(inner_agent.card, models=merged)
+        return _with_inner(msgspec.structs.replace(inner_agent, card=card), inner_agent.inner)
 
-    card = msgspec.structs.replace(agent.card, oracle=agent.card.oracle or any(one.card.oracle for one in agents))
-    made = {key: tuple(map(asking, some)) for key, some in inner.items()}
-    return msgspec.structs.replace(agent, card=card, inner=made)
+    card = msgspec.structs.replace(agent.card, oracle=agent.card.oracle or any(nested.card.oracle for nested in agents))
+    configured = {key: tuple(map(with_models, group)) for key, group in inner.items()}
+    return msgspec.structs.replace(agent, card=card, inner=configured)
 
 
 def with_retriever(text: str, retriever: str) -> str:
-    """An agent's text that says what it searches with: ``vanilla_rag`` and ``bm25[k1=1.2]`` give
-    ``vanilla_rag[retriever=bm25[k1=1.2]]``. What names a retriever itself, in its text or its file, or does not search,
-    stays as it is.
+    """Return an agent's text with an explicit retriever: ``vanilla_rag`` and ``bm25[k1=1.2]`` give
+    ``vanilla_rag[retriever=bm25[k1=1.2]]``.
+
+    An agent that sets a retriever in its text or file, or does not search, is unchanged.
 
     Raises:
-        UserError: an unknown agent, or a retriever that is no spec.
+        UserError: an unknown agent, or a retriever that is not a spec.
     """
     spec = parse(text)
     card = read_card(spec.name)
-    for key, named in _named_in(spec, card).items():
-        inside = [parse(with_retriever(str(one), retriever)) for one in named]
-        if inside != list(named):
+    for key, specs in _named_in(spec, card).items():
+        inside = [parse(with_retriever(str(inner_spec), retriever)) for inner_spec in specs]
+        if inside != list(specs):
             spec = spec.having(**{key: Listed.of(inside) if len(inside) > 1 else inside[0]})
             text = str(spec)
     if "retriever" in spec.parameters or card.retriever != DEFAULT_RETRIEVER or not card.searches:
@@ -384,7 +392,8 @@ def with_retriever(text: str, retriever: str) -> str:
 
 
 def profile_of(text: str | Spec, card: Card | None = None) -> Profile | None:
-    """The profile that an agent's text, or its file, names; `card`: what the file says, where it was read before.
+    """Return the profile that an agent's text, or its file, names. `card` is the content of the file, if it is already
+    read.
 
     Raises:
         UserError: an unknown agent or profile.
@@ -394,58 +403,60 @@ def profile_of(text: str | Spec, card: Card | None = None) -> Profile | None:
     return read_profile(str(name)) if name else None
 
 
-def _expanded(spec: Spec, card: Card, known: Mapping[str, Value], model: str | None) -> dict[str, Value]:
-    """What a text sets, with the values of its profile in the profile's place."""
-    given = {key: value for key, value in spec.parameters.items() if key != "profile"}
+def _with_profile_values(
+    spec: Spec, card: Card, settable_keys: Mapping[str, Value], model: str | None
+) -> dict[str, Value]:
+    """Return the values that a text sets. A profile is replaced by its values."""
+    explicit = {key: value for key, value in spec.parameters.items() if key != "profile"}
     profile = profile_of(spec, card)
     if profile is None:
-        return given
-    named = str(given.get("model") or card.models.get("model") or model or "")
-    set_by_paper: dict[str, Value] = dict(values(profile.settings(card.graph, named)))
-    # What a file says itself comes before the profile that it names; what an agent does not have is not set.
-    said = {*card.parameters, *card.switches} if card.profile and "profile" not in spec.parameters else set()
+        return explicit
+    model_name = str(explicit.get("model") or card.models.get("model") or model or "")
+    set_by_paper: dict[str, Value] = dict(values(profile.settings(card.graph, model_name)))
+    # Values of a file take precedence over the profile that it names. Keys that an agent lacks are not set.
+    set_by_file = {*card.parameters, *card.switches} if card.profile and "profile" not in spec.parameters else set()
     if card.profile and card.retriever != DEFAULT_RETRIEVER:
-        said.add("retriever")
-    settable = {*known, "prompts", *(("retriever", "question_only") if card.searches else ())} - said
-    roles = {role: given.get(role, card.models.get(role, "")) for role in ROLES}
-    sampled = {role: _sampled(str(text), profile) for role, text in roles.items() if text}
-    if "retriever" in set_by_paper:  # as it is read where it is typed: without quotes
+        set_by_file.add("retriever")
+    settable = {*settable_keys, "prompts", *(("retriever", "question_only") if card.searches else ())} - set_by_file
+    roles = {role: explicit.get(role, card.models.get(role, "")) for role in ROLES}
+    sampled = {role: _with_sampling(str(text), profile) for role, text in roles.items() if text}
+    if "retriever" in set_by_paper:  # parsed as if typed, so that the canonical text has no quotes
         set_by_paper["retriever"] = parse(str(set_by_paper["retriever"]))
-    return {**{key: value for key, value in set_by_paper.items() if key in settable}, **given, **sampled}
+    return {**{key: value for key, value in set_by_paper.items() if key in settable}, **explicit, **sampled}
 
 
-def _sampled(model: str, profile: Profile) -> str:
-    """A model's text with what it leaves open of a profile's sampling."""
+def _with_sampling(model: str, profile: Profile) -> str:
+    """Return a model's text with the profile's sampling parameters that it does not set itself."""
     spec = parse(model)
     open_ = {key: value for key, value in values(profile.sampling(model)).items() if key not in spec.parameters}
     return model if spec.name.startswith("baseline:") else str(spec.having(**open_))
 
 
-def _siblings(name: str, card: Card) -> dict[str, Value]:
-    """What shipped agents of the same graph can be set to, for a file of the user's that does not say all of it."""
+def _sibling_parameters(name: str, card: Card) -> dict[str, Value]:
+    """Return the parameters of shipped agents with the same graph, for a user's file that does not list all of them."""
     if name in names() or is_foreign(card):
         return {}
     cards = [read_card(shipped) for shipped in names()]
-    return {k: v for one in cards if one.graph == card.graph for k, v in {**one.parameters, **one.switches}.items()}
+    return {k: v for c in cards if c.graph == card.graph for k, v in {**c.parameters, **c.switches}.items()}
 
 
 def subagent(agent: Agent) -> Agent | None:
-    """The agent whose final answer is this one's query, as ``query_generation=answer[agent=NAME]`` says.
+    """Return the agent whose final answer is this one's query, as set by ``query_generation=answer[agent=NAME]``.
 
     Raises:
-        UserError: there is no such agent, or it cannot run inside another.
+        UserError: the agent does not exist, or cannot run inside another.
     """
-    given = parse(str(agent.parameters.get("query_generation", "none")))
-    if given.name != "answer" or "agent" not in given.parameters:
+    generation = parse(str(agent.parameters.get("query_generation", "none")))
+    if generation.name != "answer" or "agent" not in generation.parameters:
         return None
-    return check_subagent(open_agent(str(given.parameters["agent"])))
+    return check_subagent(open_agent(str(generation.parameters["agent"])))
 
 
 def check_subagent(agent: Agent) -> Agent:
-    """The agent, if it can run inside another.
+    """Return the agent, if it can run inside another.
 
     Raises:
-        UserError: it is an oracle or a graph of the user's own, or names models or a corpus.
+        UserError: it is an oracle or a user's own graph, or sets models or a corpus.
     """
     if agent.card.oracle or agent.card.models or agent.card.corpus or is_foreign(agent.card) or agent.inner:
         raise UserError(
@@ -456,19 +467,19 @@ def check_subagent(agent: Agent) -> Agent:
 
 
 def _tools_in(value: Value) -> tuple[str, ...]:
-    """The tools that ``tools=[…]`` names, or the one of ``tools=NAME``."""
+    """Return the tools in ``tools=[…]``, or the one in ``tools=NAME``."""
     listed = value if isinstance(value, Listed) else Listed.of([value])
     return tuple(map(str, listed.specs))
 
 
 def _like(example: Value, value: Value, key: str, spec: Spec) -> Value:
-    wanted: type = str if isinstance(example, Spec) else type(example)
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+    expected: type = str if isinstance(example, Spec) else type(example)
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if wanted is str and isinstance(value, Spec):
+    if expected is str and isinstance(value, Spec):
         return str(value)
-    if type(value) is not wanted:
-        raise UserError(f"{spec}: {key} must be a {_TYPES[wanted]} such as {example!r}, not {str(value)!r}.")
+    if type(value) is not expected:
+        raise UserError(f"{spec}: {key} must be a {_TYPES[expected]} such as {example!r}, not {str(value)!r}.")
     return value
 
 
@@ -477,5 +488,7 @@ _TYPES = {bool: "switch (true or false)", int: "whole number", float: "number", 
 
 def _unknown_key(key: str, name: str, parameters: Iterable[str]) -> UserError:
     limits = [f"limits.{limit}" for limit in Limits.__struct_fields__]
-    known = [*parameters, *ROLES, "retriever", "corpus", "tools", "prompts", *_OF_SEARCHES, "profile", *limits]
-    return UserError(f"The agent {name!r} has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(known)}.")
+    known_keys = [*parameters, *ROLES, "retriever", "corpus", "tools", "prompts", *_SEARCH_SETTINGS, "profile", *limits]
+    return UserError(
+        f"The agent {name!r} has no parameter {key!r}.{nearest(key, known_keys)} Known: {', '.join(known_keys)}."
+    )

@@ -1,4 +1,4 @@
-"""An agent's file: graph or system, models, tools, parameters and limits, as data."""
+"""Content of an agent's file: graph or system, models, tools, parameters and limits, as data."""
 
 from __future__ import annotations
 
@@ -17,92 +17,106 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     calls: int | None = None
     tokens: int | None = None
     cost: float | None = None
-    """Dollars, at uncached prices."""
+    """US dollars, at uncached prices."""
     seconds: float | None = None
 
     def words(self) -> str:
-        """The caps in words: ``300 calls (of models, searches and tools), 2,000,000 tokens and 2 h``."""
-        said = [] if self.calls is None else [f"{self.calls:,} calls (of models, searches and tools)"]
-        said += [] if self.tokens is None else [f"{self.tokens:,} tokens"]
-        said += [] if self.cost is None else [f"${self.cost:g}"]
+        """Describe the caps: ``300 calls (of models, searches and tools), 2,000,000 tokens and 2 h``."""
+        parts = [] if self.calls is None else [f"{self.calls:,} calls (of models, searches and tools)"]
+        parts += [] if self.tokens is None else [f"{self.tokens:,} tokens"]
+        parts += [] if self.cost is None else [f"${self.cost:g}"]
         if self.seconds is not None:
-            said.append(f"{self.seconds / 3600:g} h" if self.seconds % 3600 == 0 else f"{self.seconds:g} s")
-        return " and ".join(filter(None, [", ".join(said[:-1]), said[-1] if said else ""]))
+            parts.append(f"{self.seconds / 3600:g} h" if self.seconds % 3600 == 0 else f"{self.seconds:g} s")
+        return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1] if parts else ""]))
 
 
 DEFAULT_CAPS = Limits(calls=300, tokens=2_000_000, seconds=7200.0)
-"""What an attempt may use where its agent does not say. No strategy that ships makes 170 calls for a question by its
-defaults: these are for loops that a model keeps up."""
+"""Caps of an attempt that its agent does not set.
+
+With its defaults, no shipped strategy makes 170 calls for a question. These caps end loops that a model keeps up.
+"""
 
 
 class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent's TOML file."""
+    """Content of an agent's TOML file."""
 
     graph: str = ""
-    """A built-in graph by name, or the place of a system of the user's own."""
+    """Name of a built-in graph, or import path of a user's system."""
     system: str = ""
-    """The place of a system of the user's own, ``./mine.py:graph``: another word for `graph`."""
+    """Import path of a user's system, ``./mine.py:graph``: a synonym of `graph`."""
     summary: str = ""
     alias: str = field(default="", name="as")
-    """What it is called in tables and pictures, ``as = "GPT-3.5 + RAG"``; empty: by its text. No part of its
-    identity."""
+    """Name in tables and figures, ``as = "GPT-3.5 + RAG"``. If empty, the agent's text is used. Not part of its
+    identity.
+    """
     source: str = ""
     paper: str = ""
-    """Reference that a report cites: ``AUTHORS (YEAR). TITLE. arXiv ID``. No part of the agent's identity."""
+    """Reference that a report cites: ``AUTHORS (YEAR). TITLE. arXiv ID``. Not part of the agent's identity."""
     searches: bool = False
     question_only: bool = True
-    """The options are hidden from everything that searches (MIRAGE, Section 3.1). ``false`` is a departure from it."""
+    """True if the options are hidden from all searches (MIRAGE, Section 3.1). False deviates from it."""
     guard: bool = True
-    """Documents that the benchmark's ``guard.jsonl`` keeps from a question are found by no search for it."""
+    """True if searches for a question exclude the documents that the benchmark's ``guard.jsonl`` lists for it."""
     guard_near: float = 0.0
-    """Passages that hold this share of the question's own wording, 0 to 1, are found by no search for it; 0: all may
-    be."""
+    """Share of the question's own wording, 0 to 1, from which on a passage is excluded from searches. 0 excludes
+    none.
+    """
     oracle: bool = False
-    """This agent is given the gold documents. No other ever is."""
+    """True if this agent receives the gold documents. No other agent ever does."""
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
     switches: dict[str, bool | int | float | str] = field(default_factory=dict)
-    """Parameters that depart from what the agent does by default. One with its default is no part of a run's identity,
-    so that a new switch makes no run another one."""
+    """Parameters that deviate from the agent's default behaviour.
+
+    A switch with its default is not part of a run's identity, so that a new switch does not change existing runs.
+    """
     profile: str | None = None
-    """A paper's profile (:mod:`ragrounds.agents.profile`). What the file itself sets comes before it."""
+    """A paper's profile (:mod:`ragrounds.agents.profile`). Values of the file take precedence over it."""
     input: dict[str, str] = field(default_factory=dict)
-    """Of a system of the user's own: key of its state, or argument → what it is given (see
-    :data:`ragrounds.recorder.answers.FIELDS`)."""
+    """For a user's system: key of its state, or argument → field that it receives (see
+    :data:`ragrounds.recorder.answers.FIELDS`).
+    """
     output: str = ""
-    """Of a system of the user's own: the key that holds the answer."""
+    """For a user's system: key that contains the answer."""
     choice: str = ""
-    """Of a system of the user's own: the key that holds the letter of an option, ``KEY.FIELD`` for one inside it."""
+    """For a user's system: key that contains the letter of an option, ``KEY.FIELD`` for a nested one."""
     nests: bool = True
-    """Of a system of the user's own: graphs run inside its nodes."""
+    """For a user's system: True if graphs run inside its nodes."""
     config: dict[str, object] = field(default_factory=dict)
-    """Of a system of the user's own: what its run is configured with, LangGraph's ``configurable``."""
+    """For a user's system: configuration of its run, LangGraph's ``configurable``."""
     context: dict[str, object] = field(default_factory=dict)
-    """Of a system of the user's own: its runtime context."""
+    """For a user's system: its runtime context."""
     on_interrupt: str = ""
-    """Of a system of the user's own: what is answered where it asks a person, a text or ``module:function``."""
+    """For a user's system: answer if it asks a person, a text or ``module:function``."""
     python: str = ""
-    """Of a system of the user's own: the interpreter of its process, a path or a name; empty: ours."""
+    """For a user's system: interpreter of its process, a path or a name. If empty, ragrounds' interpreter is used."""
     in_process: bool = False
-    """Of a system of the user's own: it runs in our process, for breakpoints and coverage, and in none of its own."""
+    """For a user's system: True if it runs in ragrounds' process, for breakpoints and coverage, not in its own."""
     model_field: str = ""
-    """Of a system of the user's own: where ``--model`` goes, ``config.KEY`` or ``context.KEY``. Empty: nowhere."""
+    """For a user's system: destination of ``--model``, ``config.KEY`` or ``context.KEY``. Empty if it has no
+    destination.
+    """
     clock: Literal["", "real"] = ""
-    """Of a system of the user's own: ``real`` has its own files draw from clock and chance anew each time. Empty: what
-    they drew is given back where the same is asked again."""
+    """For a user's system: ``real`` gives its own files the real clock and new random values each time.
+
+    If empty, the recorded values are returned when the same question is repeated.
+    """
     record: tuple[str, ...] = ()
-    """Of a system of the user's own: how addresses begin whose calls are recorded and replayed though they are no model
-    calls of a known form, such as those of a web search."""
+    """For a user's system: prefixes of addresses whose calls are recorded and replayed although they are not model
+    calls of a known format, such as those of a web search.
+    """
     reads: tuple[str, ...] = ()
-    """Of a system of the user's own: files and folders that it reads by code that is not Python, such as an index. All
-    others are noticed."""
+    """For a user's system: files and folders that it reads by code outside Python, such as an index. Other reads are
+    noticed.
+    """
     endpoint: EndpointCard | None = None
-    """An address that answers the questions, in place of a graph (:mod:`ragrounds.agents.systems.endpoint`)."""
+    """An endpoint that answers the questions, instead of a graph (:mod:`ragrounds.agents.systems.endpoint`)."""
     models: dict[str, str] = field(default_factory=dict)
     retriever: str = DEFAULT_RETRIEVER
     corpus: str | None = None
     tools: tuple[str, ...] = ()
-    """What it searches and reads with, in this order (:mod:`ragrounds.tools.agent_tools`): ``corpus``, ``read``, a
-    retriever such as ``web[provider=tavily]`` or ``pubmed``, ``fetch``, ``mcp:NAME``. Empty: its corpus alone."""
+    """Tools for searching and reading, in this order (:mod:`ragrounds.tools.agent_tools`): ``corpus``, ``read``, a
+    retriever such as ``web[provider=tavily]`` or ``pubmed``, ``fetch``, ``mcp:NAME``. If empty, only the corpus.
+    """
     prompts: str | None = None
-    """A folder of the user's own prompts, read before the package's."""
+    """Folder of the user's own prompts, which precede the package's."""
     limits: Limits = Limits()

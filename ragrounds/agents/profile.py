@@ -1,7 +1,7 @@
-"""A profile: which values the switches get so that a paper's system runs as its authors ran it.
+"""Profiles: values of parameters with which a paper's system runs as its authors ran it.
 
-One TOML file a paper in ``published/``. It is data: a value and its source (section, table, or the authors' code) for
-each parameter of each graph that the paper has, for sampling and context by family of models, and for the scorer. A
+Each paper has one TOML file in ``published/``. It is data: a value and its source (section, table, or the authors'
+code) for each parameter of each graph of the paper, for sampling and context by family of models, and for the scorer. A
 profile changes no code: :func:`ragrounds.agents.agent.open_agent` writes its values into the agent's canonical text.
 """
 
@@ -21,24 +21,24 @@ _FOLDER = "published"
 
 
 class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value, and where it stands."""
+    """A value with its source in the paper."""
 
     value: bool | int | float | str
     source: str
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a paper says for a family of models."""
+    """A paper's settings for a family of models."""
 
     names: tuple[str, ...] = ()
-    """Parts of a model's name, in lower case; none: every model."""
+    """Parts of a model's name, in lower case. Empty for every model."""
     sampling: dict[str, Setting] = field(default_factory=dict)
     """Parameters of the model: ``temperature``, ``top_p`` …"""
     parameters: dict[str, Setting] = field(default_factory=dict)
-    """Parameters of agents, as ``context_tokens``: they are set where an agent has them."""
+    """Parameters of agents, such as ``context_tokens``. They are set if an agent has them."""
 
     def fits(self, model: str) -> bool:
-        """Whether it is for a model of this text, by its name alone."""
+        """Return True if the settings apply to a model of this text, by its name only."""
         name = model.partition("[")[0].lower()
         return not self.names or any(part in name for part in self.names)
 
@@ -50,18 +50,18 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary: str
     paper: str
     code: str = ""
-    """The authors' public code, with its commit; empty: there is none, and the paper alone is followed."""
+    """The authors' public code, with its commit. If empty, there is no public code and only the paper is followed."""
     scorer: Setting | None = None
-    """By what the paper counts an answer as right."""
+    """Rule by which the paper counts an answer as correct."""
     graphs: dict[str, dict[str, Setting]] = field(default_factory=dict)
-    """Graph → key of an agent's text → value. A graph without values stands here too: the paper has it."""
+    """Graph → key of an agent's text → value. A graph of the paper without values is listed, too."""
     models: tuple[ModelSettings, ...] = ()
-    """Of sampling, and of parameters, the first that fits and says something counts."""
+    """Settings by model family. For sampling, and for parameters, the first fitting entry with values counts."""
     open: tuple[str, ...] = ()
-    """What is known to be another way than the authors', or is not public."""
+    """Known differences from the authors' system, and details that are not public."""
 
     def settings(self, graph: str, model: str | None = None) -> dict[str, Setting]:
-        """What an agent of this graph is set to, with this model if one is named.
+        """Return the settings of an agent of this graph, for this model if one is given.
 
         Raises:
             UserError: the paper has no such graph.
@@ -75,12 +75,12 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return {**self.graphs[graph], **next(fitting, {})}
 
     def sampling(self, model: str) -> dict[str, Setting]:
-        """How a model is sampled."""
+        """Return the sampling parameters of a model."""
         return next((family.sampling for family in self.models if family.fits(model) and family.sampling), {})
 
 
 def profile_names() -> list[str]:
-    """The profiles that ship."""
+    """Return the names of the shipped profiles."""
     folder = files("ragrounds.agents").joinpath(_FOLDER)
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
@@ -90,7 +90,7 @@ def read_profile(name: str) -> Profile:
     """Read a profile.
 
     Raises:
-        UserError: there is none of that name; the nearest is named.
+        UserError: the profile does not exist. The message suggests the nearest name.
     """
     if name not in profile_names():
         raise unknown("profile", name, profile_names(), "ragrounds list profiles")
@@ -99,5 +99,5 @@ def read_profile(name: str) -> Profile:
 
 
 def values(settings: Mapping[str, Setting]) -> dict[str, bool | int | float | str]:
-    """The values without their sources."""
+    """Return the values without their sources."""
     return {key: setting.value for key, setting in settings.items()}

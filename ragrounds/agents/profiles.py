@@ -1,4 +1,4 @@
-"""Agents as a paper's authors ran them: a profile put into an agent's text, and what it says beside agents."""
+"""Published configurations: applying a paper's profile to an agent's text, and the profile's sampling and scorer."""
 
 from __future__ import annotations
 
@@ -15,71 +15,71 @@ NO_PROFILE = "no profile"
 
 
 class PublishedRun(Struct, frozen=True, kw_only=True):
-    """What a profile says beside its agents: how one model is sampled, and by what answers are scored."""
+    """A profile's settings apart from its agents: sampling of one model, and the scorer."""
 
     profile: str
     sampling: Mapping[str, float]
     scorer: str | None
-    """``None``: the paper's own scorer is the benchmark's, or none of ours."""
+    """Name of the scorer. ``None`` if the paper uses the benchmark's scorer, or one that ragrounds lacks."""
 
     def words(self) -> str:
-        """In words: ``the profile medrag sets: temperature=0; scored by mirage``."""
-        said = [", ".join(f"{key}={value:g}" for key, value in self.sampling.items())] if self.sampling else []
-        said += [f"scored by {self.scorer}"] if self.scorer else []
-        return f"the profile {self.profile} sets: {'; '.join(said) or 'neither sampling nor scorer'}"
+        """Return a description: ``the profile medrag sets: temperature=0; scored by mirage``."""
+        parts = [", ".join(f"{key}={value:g}" for key, value in self.sampling.items())] if self.sampling else []
+        parts += [f"scored by {self.scorer}"] if self.scorer else []
+        return f"the profile {self.profile} sets: {'; '.join(parts) or 'neither sampling nor scorer'}"
 
 
 def apply(agent: str, profile: str, model: str | None = None) -> str:
-    """The canonical text of an agent as a paper ran it: the profile's values as explicit parameters.
+    """Return the canonical text of an agent as a paper ran it, with the profile's values as explicit parameters.
 
-        apply("i_medrag[rounds=2]", "medrag")    # what the text says itself stays: rounds=2
+        apply("i_medrag[rounds=2]", "medrag")    # the value in the text is kept: rounds=2
 
     Args:
-        agent: ``name[key=value,…]``. A profile that it names itself stays, and this one is not applied.
+        agent: ``name[key=value,…]``. If it names a profile, that one is used instead.
         profile: A profile's name.
-        model: The model's text; profiles set contexts by the model.
+        model: The model's text. Profiles set context sizes by the model.
 
     Raises:
-        UserError: an unknown agent, key or profile (the nearest is named), or a graph that the paper does not have.
+        UserError: an unknown agent, key or profile (the nearest is suggested), or a graph that the paper does not have.
     """
     read_profile(profile)
     spec = parse(agent)
-    named = spec if profile_of(spec) else spec.having(profile=profile)
-    return open_agent(named, model=model).spec
+    with_profile = spec if profile_of(spec) else spec.having(profile=profile)
+    return open_agent(with_profile, model=model).spec
 
 
 def settled(agent: str, profile: str | None, model: str | None) -> str:
-    """The text of an agent that is asked with `model`: as :func:`apply` where there is a profile, else as it is."""
+    """Return the text of an agent that uses `model`: as :func:`apply` if a profile is given, else unchanged."""
     if profile is not None:
         return apply(agent, profile, model)
     return open_agent(agent, model=model).spec if profile_of(agent) else agent
 
 
 def published(profile: str, model: str) -> PublishedRun:
-    """How a profile samples a model, and by what it scores.
+    """Return a profile's sampling of a model, and its scorer.
 
     Args:
         profile: A profile's name.
         model: The model's text, ``provider:name[…]``.
 
     Raises:
-        UserError: an unknown profile; the nearest is named.
+        UserError: an unknown profile. The message suggests the nearest name.
     """
-    found = read_profile(profile)
-    scorer = str(found.scorer.value) if found.scorer else None
-    sampling = {key: float(value) for key, value in values(found.sampling(model)).items()}
+    settings = read_profile(profile)
+    scorer = str(settings.scorer.value) if settings.scorer else None
+    sampling = {key: float(value) for key, value in values(settings.sampling(model)).items()}
     return PublishedRun(profile=profile, sampling=sampling, scorer=scorer)
 
 
 def names_agents(profile: str, agents: Sequence[str]) -> None:
-    """See that a profile says something of the agents that run where none was named.
+    """Check that a profile covers the default agents of a run.
 
     Args:
         profile: A profile's name.
         agents: Agents as text.
 
     Raises:
-        UserError: an unknown profile; or its paper ran other agents, which are named.
+        UserError: an unknown profile, or a paper with other agents. The message lists them.
     """
     graphs = read_profile(profile).graphs
     if not graphs:
@@ -89,35 +89,35 @@ def names_agents(profile: str, agents: Sequence[str]) -> None:
 
 
 def all_profiles() -> list[Profile]:
-    """The profiles that ship, by name."""
+    """Return the shipped profiles, by name."""
     return [read_profile(name) for name in profile_names()]
 
 
 def sampled(model: str, agents: Sequence[str], profile: str | None, given: Collection[str] = ()) -> str:
-    """A model's text with what it leaves open of the sampling that its agents' profiles say.
+    """Return a model's text with the sampling parameters of its agents' profiles that it does not set itself.
 
     Args:
         model: The model's text.
-        agents: Agents as text, which are asked with it.
-        profile: The profile of those that name none themselves.
-        given: Parameters that somebody else sets.
+        agents: Agents as text, which use the model.
+        profile: Default profile of agents that name none.
+        given: Parameters that are set elsewhere.
 
     Raises:
-        UserError: their profiles do not agree, or only some of them have one.
+        UserError: the agents' profiles disagree, or only some agents have one.
     """
     spec = parse(model)
     if spec.name.startswith("baseline:"):
         return model
-    named = {one.name: one for one in (_profile(agent, profile) for agent in agents)}
-    each = {
-        name: {k: v for k, v in values(one.sampling(model)).items() if k not in spec.parameters and k not in given}
-        for name, one in named.items()
+    profiles = {entry.name: entry for entry in (_profile(agent, profile) for agent in agents)}
+    by_name = {
+        name: {k: v for k, v in values(entry.sampling(model)).items() if k not in spec.parameters and k not in given}
+        for name, entry in profiles.items()
     }
-    first = next(iter(each.values()), {})
-    if any(sampling != first for sampling in each.values()):
+    first = next(iter(by_name.values()), {})
+    if any(sampling != first for sampling in by_name.values()):
         raise UserError(
             f"The agents' profiles sample {model!r} in different ways: "
-            f"{'; '.join(f'{name or NO_PROFILE}: {_said(sampling)}' for name, sampling in each.items())}. Run them "
+            f"{'; '.join(f'{name or NO_PROFILE}: {_words(sampling)}' for name, sampling in by_name.items())}. Run them "
             "separately, or give each its model: AGENT[model=provider:NAME[temperature=0]]."
         )
     return str(spec.having(**first)) if first else model
@@ -128,7 +128,7 @@ def _profile(agent: str, profile: str | None) -> Profile:
 
 
 def sources(agent: str, profile: str | None, model: str | None = None) -> dict[str, Setting]:
-    """What a profile sets of an agent, each with its source; no profile: nothing.
+    """Return a profile's settings of an agent, each with its source. Empty without a profile.
 
     Raises:
         UserError: as :func:`apply`.
@@ -136,5 +136,5 @@ def sources(agent: str, profile: str | None, model: str | None = None) -> dict[s
     return read_profile(profile).settings(open_agent(agent).card.graph, model) if profile else {}
 
 
-def _said(sampling: Mapping[str, bool | int | float | str]) -> str:
+def _words(sampling: Mapping[str, bool | int | float | str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sampling.items()) or "as the model does by default"

@@ -1,7 +1,7 @@
-"""Which runs an agent's text means: those of the same agent, however it is spelled.
+"""Lookup of an agent's runs by its text, however it is spelled.
 
-A run keeps its agent's canonical text. ``vanilla_rag[top_k=32]``, ``vanilla_rag[ top_k = 32 ]`` and ``vanilla_rag`` are
-one agent, and so is what a profile is written out to. No code is run to look a text up.
+A run stores its agent's canonical text. ``vanilla_rag[top_k=32]``, ``vanilla_rag[ top_k = 32 ]`` and ``vanilla_rag``
+are the same agent, and so is the expanded text of a profile. No code is run to look up a text.
 """
 
 from __future__ import annotations
@@ -21,33 +21,35 @@ from ragrounds.tools.retriever import code_in
 
 
 def runs_of_agent(reference: str, runs: Iterable[Run]) -> list[Run]:
-    """Those of some runs whose agent a text means, in their order: by the text itself, else by what it is read as.
+    """Return the runs whose agent a text names, in their order: by the exact text, else by its canonical form.
 
     Args:
-        reference: Whatever was typed; one that is no agent's text means none.
+        reference: The typed text. If it is not an agent's text, no run matches.
         runs: Stored runs.
     """
-    known = list(runs)
-    if exact := [run for run in known if run.agent == reference]:
+    all_runs = list(runs)
+    if exact := [run for run in all_runs if run.agent == reference]:
         return exact
     try:
         spec = parse(reference)
-        spelled = {model: _canonical(spec, model) for model in {_model(run) for run in known}}
+        canonical_by_model = {model: _canonical(spec, model) for model in {_model(run) for run in all_runs}}
     except UserError:
         return []
-    return [run for run in known if run.agent == spelled[_model(run)]]
+    return [run for run in all_runs if run.agent == canonical_by_model[_model(run)]]
 
 
 def _canonical(spec: Spec, model: str) -> str:
-    """The canonical text of an agent with this model; of one that would run code, the text's plain form."""
+    """Return the canonical text of an agent with this model. If opening it would run code, return the text's plain
+    form.
+    """
     return open_agent(spec, model=model or None).spec if _is_data(spec) else str(spec)
 
 
 def _is_data(spec: Spec) -> bool:
-    """Whether an agent ships, or is a file that names no code; and so do those that its text names inside it."""
+    """Return True if an agent ships, or is a file that names no code. The same must hold for its inner agents."""
     name = spec.name
     if name in names():
-        return all(_is_data(one) for one in named_inside(spec))
+        return all(_is_data(inner) for inner in named_inside(spec))
     if not name.endswith(".toml") or not Path(name).is_file():
         return False
     try:
@@ -56,7 +58,7 @@ def _is_data(spec: Spec) -> bool:
         return False
     retriever = parse(str(table.get("retriever", DEFAULT_RETRIEVER)))
     plain = table.get("graph") in catalogue.names() and not code_in(retriever)
-    return plain and all(_is_data(one) for one in named_inside(spec))
+    return plain and all(_is_data(inner) for inner in named_inside(spec))
 
 
 def _model(run: Run) -> str:

@@ -1,10 +1,9 @@
-"""Code that agents' files name: said when such a file is opened, and not run unasked where it is somebody else's.
+"""Consent to run code that agents' files name. Code of the user runs with a message, code of other users needs consent.
 
-A file of one's own is run, and the line says so until it was run once. Where the agent's file or the code belongs to
-another user of the machine, or can be written by every one of them, a yes is needed: `ragrounds trust FILE`, or
-the setting ``allow_code``; code that the user names without such a file is run then, with a line. What was run or
-trusted is known by the digest of the code, under the home folder, so that code that changes is said, and asked for,
-anew.
+For a user's own file, one line is printed until its code has run once. Consent is needed if the agent's file or the
+code belongs to another user of the machine, or is writable by everyone. Consent is given by `ragrounds trust FILE` or
+the setting ``allow_code``. Code that the user names directly, without such a file, runs with a message. The digests of
+code that was run or trusted are stored in the home folder. Changed code therefore needs a message, and consent, again.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from ragrounds.base.plugins import before_import, is_checked, say_once
 from ragrounds.base.settings import read_settings
 from ragrounds.base.text import safe
 
-_LIST = "trusted-code"
-"""The file under the home folder: a digest a line."""
+_FILE_NAME = "trusted-code"
+"""Name of the file in the home folder, with one digest per line."""
 
 
 def announce(file: str, code: Sequence[str]) -> None:
-    """Say that an agent's file names code, unless that very code was run or trusted before; and have it checked before
-    it is imported.
+    """Print that an agent's file names code, unless that code was run or trusted before. Register a check before its
+    import.
 
     Args:
-        file: of the agent.
-        code: the import paths that it names.
+        file: path of the agent's file.
+        code: import paths that it names.
     """
-    digest, files = _behind(code)
+    digest, files = _digest_and_files(code)
     if digest in _trusted():
         return
     say_once(f"{file} contains code, which is run with it: {', '.join(code)}")
@@ -47,12 +46,12 @@ def announce(file: str, code: Sequence[str]) -> None:
 
 
 def trust(file: str, code: Sequence[str]) -> None:
-    """Say yes to the code that an agent's file names, as it is now.
+    """Consent to the current code that an agent's file names.
 
     Raises:
-        UserError: that cannot be written down.
+        UserError: the consent cannot be stored.
     """
-    digest, _ = _behind(code)
+    digest, _ = _digest_and_files(code)
     if digest not in _trusted():
         try:
             _remember(digest, file)
@@ -61,26 +60,26 @@ def trust(file: str, code: Sequence[str]) -> None:
 
 
 def say_whose(name: str, target: str) -> None:
-    """Say once of a system that the user named by its place where its code is not the user's own: naming it is the yes.
+    """Report once that a system at a typed import path has code of another user. Typing the path is the consent.
 
     Args:
-        name: of the place.
-        target: where it leads.
+        name: the typed import path.
+        target: the resolved import path.
     """
-    foreign = next((reason for path in sorted(code_files(target)) if (reason := _foreign(path))), "")
+    foreign = next((reason for path in sorted(code_files(target)) if (reason := _foreign_reason(path))), "")
     if not foreign or is_checked(name.rpartition(":")[0]):
         return
-    digest, _ = _behind([target])
+    digest, _ = _digest_and_files([target])
     if digest not in _trusted():
         say_once(f"{name} is run with your permissions, and {foreign}.")
         _note(digest, name)
 
 
 def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -> None:
-    """Called before the code is imported: a yes is needed for what is not the user's own."""
+    """Check the consent before the code is imported. Code that is not the user's own needs it."""
     if digest in _trusted():
         return
-    foreign = next((reason for path in files if (reason := _foreign(path))), "")
+    foreign = next((reason for path in files if (reason := _foreign_reason(path))), "")
     if foreign and not read_settings().allow_code:
         raise UserError(
             f"{file} contains code, {', '.join(code)}, and {foreign}: it is not run without your consent. Read it, "
@@ -90,58 +89,58 @@ def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -
 
 
 def _note(digest: str, file: str) -> None:
-    with contextlib.suppress(OSError, UserError):  # where nothing can be written, it is said again the next time
+    with contextlib.suppress(OSError, UserError):  # if nothing can be written, the message is repeated next time
         _remember(digest, file)
 
 
-def _foreign(path: Path) -> str:
-    """Why a file is not the user's own; empty: it is, or its system does not say."""
+def _foreign_reason(path: Path) -> str:
+    """Return the reason why a file is not the user's own. Empty if it is, or the system does not report it."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return ""
     if not hasattr(os, "geteuid"):
         return ""
-    if found.st_uid not in (os.geteuid(), 0):
+    if status.st_uid not in (os.geteuid(), 0):
         return f"{path} belongs to another user"
-    return f"{path} is writable by everybody" if found.st_mode & stat.S_IWOTH else ""
+    return f"{path} is writable by everybody" if status.st_mode & stat.S_IWOTH else ""
 
 
 def code_files(target: str) -> tuple[Path, ...]:
-    """The file of a place, and those beside it that it imports. Nothing is imported for it."""
-    file = _file_of(target.rpartition(":")[0])
+    """Return the file of an import path, and the files of its folder that it imports. Nothing is imported."""
+    file = _module_file(target.rpartition(":")[0])
     if file is None:
         return ()
     try:
         return files_behind(file)
-    except (SyntaxError, ValueError, RecursionError):  # importing says what is wrong
+    except (SyntaxError, ValueError, RecursionError):  # importing raises an error with the reason
         return (file.resolve(),)
 
 
-def _behind(code: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
-    """The digest of the code that import paths name, and its files."""
+def _digest_and_files(code: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
+    """Return the digest of the code at import paths, and its files."""
     files = tuple(dict.fromkeys(file for path in code for file in code_files(path)))
     return text_digest(*code, *(file.read_bytes().hex() for file in files)), files
 
 
-def _file_of(place: str) -> Path | None:
-    """The file of a module; ``None``: there is none that can be found without importing what stands above it."""
-    if place.endswith(".py"):
-        file = Path(place).expanduser()
+def _module_file(module: str) -> Path | None:
+    """Return the file of a module, or ``None`` if it cannot be found without importing a parent package."""
+    if module.endswith(".py"):
+        file = Path(module).expanduser()
         return file if file.is_file() else None
-    where: list[str] | None = [*sys.path, str(Path.cwd())]
-    found = None
-    for part in place.split("."):
-        found = PathFinder.find_spec(part, where)
-        if found is None:
+    search_path: list[str] | None = [*sys.path, str(Path.cwd())]
+    spec = None
+    for part in module.split("."):
+        spec = PathFinder.find_spec(part, search_path)
+        if spec is None:
             return None
-        where = list(found.submodule_search_locations or [])
-    path = Path(found.origin) if found is not None and found.origin else None
+        search_path = list(spec.submodule_search_locations or [])
+    path = Path(spec.origin) if spec is not None and spec.origin else None
     return path if path is not None and path.suffix == ".py" and path.is_file() else None
 
 
 def _place() -> Path:
-    return read_settings().home / _LIST
+    return read_settings().home / _FILE_NAME
 
 
 def _trusted() -> set[str]:
@@ -153,7 +152,7 @@ def _trusted() -> set[str]:
 
 
 def _remember(digest: str, file: str) -> None:
-    place = _place()
-    make_home(place.parent)
-    with place.open("a", encoding="utf-8") as listed:
-        listed.write(f"{digest} {safe(file).splitlines()[0]}\n")
+    list_path = _place()
+    make_home(list_path.parent)
+    with list_path.open("a", encoding="utf-8") as file_list:
+        file_list.write(f"{digest} {safe(file).splitlines()[0]}\n")

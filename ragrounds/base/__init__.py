@@ -1,1 +1,1 @@
-"""What every package stands on: records, contracts, specs, settings, errors, text, HTTP, files, hooks and plugins."""
+"""Foundation of all packages: records, contracts, specs, settings, errors, text, HTTP, files, hooks and plugins."""

@@ -1,4 +1,4 @@
-"""Addresses of servers: no key stands in one, and none is taken from a server's redirect."""
+"""Checks of server addresses: an address must not contain a key, and redirects are not followed."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _KEY_NAME = re.compile(
 
 
 def check_address(url: str, instead: str) -> str:
-    """The address, if no login and no key stands in it: it becomes a part of identities, tables and errors.
+    """Return the address if it contains no login and no key, because it becomes part of identities, tables and errors.
 
     Args:
         url: The address.
-        instead: Where its key belongs.
+        instead: Advice where the key belongs.
 
     Raises:
-        UserError: something in it is, or looks like, a key.
+        UserError: part of the address is a key or looks like one.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.username is not None:
-        # It would stand in the run's identity, in tables and in the store.
+        # The login would become part of the run's identity, of tables and of the store.
         raise UserError(
             f"The server's address {url.rpartition('@')[2].partition('?')[0]!r} was given with a login. Leave the "
             f"login out and {instead}."
         )
-    named = urllib.parse.parse_qsl(f"{parts.query}&{parts.fragment}", keep_blank_values=True)
-    bad = [name for name, _ in named if _KEY_NAME.search(name)]
+    query_fields = urllib.parse.parse_qsl(f"{parts.query}&{parts.fragment}", keep_blank_values=True)
+    bad = [name for name, _ in query_fields if _KEY_NAME.search(name)]
     redact = Redactor()
     if bad or redact(url) != url or redact(urllib.parse.unquote(url)) != urllib.parse.unquote(url):
         where = f"as {redact(safe(bad[0], 40))!r}" if bad else "in it"
@@ -45,9 +45,9 @@ def check_address(url: str, instead: str) -> str:
 
 
 def redirected(place: str, status: int, location: str, redact: Redactor) -> StopRun:
-    """The error of a server that answers with a redirect: one line, without keys and control characters."""
+    """Return the error for a server that redirects: one line, without keys and control characters."""
     try:
-        # Without keys first: the parts of an address are written in small letters.
+        # Redact first: parsing puts the parts of an address into lower case, in which a key is not recognized.
         parts = urllib.parse.urlsplit(urllib.parse.urljoin(place, redact(location)))
         port = f":{parts.port}" if parts.port else ""
         target = safe(f"{parts.scheme}://{parts.hostname or ''}{port}", 200).replace("\n", " ")

@@ -1,10 +1,10 @@
-"""Digests of code: what a module does, whatever its comments and its layout are.
+"""Digests of code that depend on what a module does, but not on its comments and layout.
 
-A digest covers a module's syntax and that of the modules it imports from its own package, directly or not. It is the
-same under every version of Python that is supported. What is imported by a computed name is not covered.
+A digest covers the syntax of a module and of all modules that it imports from its own package, directly or not. All
+supported versions of Python give the same digest. Imports by a computed name are not covered.
 
-An object that decides results (a scorer, a retriever) is digested by the module in which it was found: the functions
-of :mod:`ragrounds.base.plugins` note that module with :func:`note_home`.
+An object that decides results (a scorer, a retriever) is digested by the module in which it was found. The functions of
+:mod:`ragrounds.base.plugins` register that module with :func:`note_home`.
 """
 
 from __future__ import annotations
@@ -21,51 +21,54 @@ from pathlib import Path
 from typing import TypeAlias
 
 FILE_MODULE = "ragrounds_own_"
-"""How the names of modules begin that are files of the user's; they end with a hash of the content."""
+"""Prefix of the module names of users' files. A hash of the content follows at the end."""
 Import: TypeAlias = tuple[int, str, tuple[str, ...]]
-"""An import: dots before the module's name, the name, and the names that are taken from it."""
-_OWN = "ragrounds"
+"""An import: number of leading dots, module name, and the names imported from it."""
+_THIS_PACKAGE = "ragrounds"
 _EXTEND = "ragrounds.extend"
 _EXTENSIONS = "ragrounds.extensions"
-"""Followed wherever it is imported: only an extension imports it, and its code determines answers like the core's."""
-_PARTS_OF_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+"""Package of extensions. Its imports are always followed: its code determines answers as the core's does."""
+_NODES_WITH_DOCSTRINGS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _homes: dict[int, tuple[object, dict[str, str]]] = {}
 
 
 def note_home(value: object, module: str, name: str = "") -> None:
-    """Note in which module an object was found, and under which name there."""
+    """Register the module in which an object was found, and its name there."""
     _homes.setdefault(id(value), (value, {}))[1][module] = name
 
 
 def home_of(value: object) -> str:
-    """The module in which an object was found, the one that makes it before those that import it; by default that of
-    its class."""
-    places = _homes.get(id(value), (value, {}))[1]
-    makers = [module for module, name in places.items() if len(places) == 1 or not _imports(module, name)]
-    return (makers or list(places) or [type(value).__module__])[0]
+    """Return the name of the module in which an object was found.
+
+    A module that defines the object precedes those that import it. The default is the module of the object's class.
+    """
+    names_by_module = _homes.get(id(value), (value, {}))[1]
+    defining_modules = [
+        module for module, name in names_by_module.items() if len(names_by_module) == 1 or not _imports(module, name)
+    ]
+    return (defining_modules or list(names_by_module) or [type(value).__module__])[0]
 
 
 def _imports(module: str, name: str) -> bool:
-    """Whether a module takes a name from another one."""
+    """Return True if a module imports a name from another module."""
     path = _source(_spec(module))
     return path is not None and any(name in names for _, _, names in _read(path, True, file_mark(path))[1])
 
 
 def code_digest(module: str, *, within: Sequence[str] = (), without: Sequence[str] = ()) -> str:
-    """Hash what a module does, with what it imports from its own package and from the packages `within`.
+    """Hash the code of a module with everything that it imports from its own package and from the packages `within`.
 
     Args:
-        module: Dotted name. Of a module of this package only imports from `within` and from extensions are followed; of
-            any other, those from its top-level package too, or, where it lies in a folder of the user's, from that
-            folder.
+        module: Dotted name. For a module of ragrounds, only imports from `within` and from extensions are followed. For
+            any other module, also those from its top-level package or, if it is in a user's folder, from that folder.
         within: Dotted names of packages.
-        without: Modules of these that are left out, with what they import.
+        without: Modules to leave out, with their imports.
 
     Returns:
         16 hexadecimal digits.
 
     Raises:
-        ModuleNotFoundError: there is no such module.
+        ModuleNotFoundError: the module does not exist.
     """
     spec = _spec(module)
     if spec is None:
@@ -76,7 +79,7 @@ def code_digest(module: str, *, within: Sequence[str] = (), without: Sequence[st
 
 
 def file_digest(path: Path, *, within: Sequence[str] = (), without: Sequence[str] = ()) -> str:
-    """Hash what a file does, as :func:`code_digest`, with what it imports from its own folder.
+    """Hash the code of a file with everything that it imports from its own folder, as :func:`code_digest` does.
 
     Returns:
         16 hexadecimal digits.
@@ -89,14 +92,14 @@ def file_digest(path: Path, *, within: Sequence[str] = (), without: Sequence[str
 
 
 def files_behind(path: Path) -> tuple[Path, ...]:
-    """A file and the files of its own folder that it imports, directly or not."""
+    """Return a file and the files of its folder that it imports, directly or not."""
     path = path.resolve()
-    behind = (entry for name, entry in _closure({}, (), (path,)) if name.partition(".")[0] != _OWN)
-    return tuple(sorted({path, *behind}))
+    imported_files = (entry for name, entry in _closure({}, (), (path,)) if name.partition(".")[0] != _THIS_PACKAGE)
+    return tuple(sorted({path, *imported_files}))
 
 
 def read_source(path: Path) -> tuple[str, tuple[Import, ...]]:
-    """The digest of one file that is not of this package, and what it imports.
+    """Return the digest of one file outside this package, and its imports.
 
     Raises:
         SyntaxError: the file is not Python.
@@ -105,20 +108,22 @@ def read_source(path: Path) -> tuple[str, tuple[Import, ...]]:
 
 
 def tree_digest(tree: ast.AST) -> str:
-    """The digest of a source that stands in no file."""
+    """Return the digest of parsed source code that is not in a file."""
     words: list[str] = []
     _write(tree, words, [], False)
     return text_digest(*words)
 
 
 def file_mark(path: Path) -> tuple[int, int]:
-    """When a file was changed (nanoseconds) and its size (bytes): what is known of it holds while these stay."""
-    held = path.stat()
-    return held.st_mtime_ns, held.st_size
+    """Return a file's modification time (nanoseconds) and size (bytes). Cached facts about the file are valid while
+    both stay the same.
+    """
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def absolute_names(wanted: Import, package: str) -> Iterator[str]:
-    """The dotted names that an import of a package's module may mean: modules, or names in one."""
+    """Yield the dotted names that an import in a package's module may refer to: modules, or names in a module."""
     level, module, names = wanted
     if level:
         base = package.split(".")[: len(package.split(".")) - level + 1] if package else []
@@ -127,22 +132,22 @@ def absolute_names(wanted: Import, package: str) -> Iterator[str]:
 
 
 def module_file(folder: Path, full: str) -> Path | None:
-    """The file of a module that lies in a folder, as `import` would find it there."""
-    place = folder.joinpath(*full.split("."))
-    for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+    """Return the file of a module in a folder, as `import` would find it there."""
+    base_path = folder.joinpath(*full.split("."))
+    for path in (base_path / "__init__.py", base_path.with_name(f"{base_path.name}.py")):
         if path.is_file():
             return path
     return None
 
 
 def text_digest(*texts: str) -> str:
-    """Hash some texts (16 hexadecimal digits)."""
+    """Hash texts to 16 hexadecimal digits."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
-def _combined(found: dict[tuple[str, Path], str]) -> str:
-    # By name alone: the same code in another folder is the same.
-    parts = sorted(f"{name}\0{digest}" for (name, _), digest in found.items())
+def _combined(digests: dict[tuple[str, Path], str]) -> str:
+    # Without the paths, so that the same code in another folder has the same digest.
+    parts = sorted(f"{name}\0{digest}" for (name, _), digest in digests.items())
     return text_digest(*parts)
 
 
@@ -152,47 +157,49 @@ def _closure(
     paths: tuple[Path, ...] = (),
     without: frozenset[str] = frozenset(),
 ) -> dict[tuple[str, Path], str]:
-    """Digests of modules and of all that they import, by name and file."""
+    """Return the digests of modules and of all that they import, by name and file."""
     done: dict[tuple[str, Path], str] = {}
-    left = [(name, path) for name, spec in modules.items() if (path := _source(spec)) is not None]
-    left += [(path.stem, path) for path in paths]
-    folder = paths[0].parent if paths else next((path.parent for name, path in left if _lies_alone(name, path)), None)
-    beside = cache(partial(module_file, folder)) if folder is not None else None
-    roots = (_EXTENSIONS, *(root for name in modules if (root := name.partition(".")[0]) != _OWN))
-    while left:
-        name, path = left.pop()
+    pending = [(name, path) for name, spec in modules.items() if (path := _source(spec)) is not None]
+    pending += [(path.stem, path) for path in paths]
+    folder = (
+        paths[0].parent if paths else next((path.parent for name, path in pending if _is_user_file(name, path)), None)
+    )
+    find_in_folder = cache(partial(module_file, folder)) if folder is not None else None
+    roots = (_EXTENSIONS, *(root for name in modules if (root := name.partition(".")[0]) != _THIS_PACKAGE))
+    while pending:
+        name, path = pending.pop()
         if (name, path) in done or name in without:
             continue
-        digest, imports = _read(path, name.partition(".")[0] == _OWN, file_mark(path))
+        digest, imports = _read(path, name.partition(".")[0] == _THIS_PACKAGE, file_mark(path))
         done[name, path] = digest
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        for wanted in imports:
-            left += _resolved(wanted, package, (*within, *roots), beside)
+        for imported in imports:
+            pending += _resolved(imported, package, (*within, *roots), find_in_folder)
     return done
 
 
 def _resolved(
-    wanted: Import, package: str, within: tuple[str, ...], beside: Callable[[str], Path | None] | None
+    imported: Import, package: str, within: tuple[str, ...], find_in_folder: Callable[[str], Path | None] | None
 ) -> Iterator[tuple[str, Path]]:
-    """The modules that an import names, as far as they are covered; `beside` looks into the user's folder."""
-    for full in absolute_names(wanted, package):
+    """Yield the modules that an import refers to, if they are covered. `find_in_folder` searches the user's folder."""
+    for full in absolute_names(imported, package):
         if any(full == root or full.startswith(f"{root}.") for root in within):
             spec = _spec(full)
             if (source := _source(spec)) is not None:
                 yield full, source
             if spec is not None and spec.submodule_search_locations is None:
-                return  # no package: the names that are taken from it are no modules
-        elif beside is not None and full.partition(".")[0] != _OWN and (path := beside(full)):
-            yield full, path  # this package itself may lie beside a user's file: in a clone
+                return  # not a package, so the imported names are not modules
+        elif find_in_folder is not None and full.partition(".")[0] != _THIS_PACKAGE and (path := find_in_folder(full)):
+            yield full, path  # in a clone, this package itself may be in the folder of a user's file
 
 
-def _lies_alone(name: str, path: Path) -> bool:
-    """Whether a module is a file in a folder of the user's: what lies beside it is its own code."""
+def _is_user_file(name: str, path: Path) -> bool:
+    """Return True if a module is a file in a user's folder. The other files of that folder are then its own code."""
     return "." not in name and path.name != "__init__.py" and not {"site-packages", "dist-packages"} & {*path.parts}
 
 
 def _source(spec: ModuleSpec | None) -> Path | None:
-    """The file of a module that is written in Python."""
+    """Return the file of a module that is written in Python."""
     return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
 
 
@@ -202,14 +209,16 @@ def _spec(name: str) -> ModuleSpec | None:
         return loaded.__spec__
     try:
         return importlib.util.find_spec(name)
-    except (ImportError, AttributeError, ValueError):  # `from package import name` of something that is no module
+    except (ImportError, AttributeError, ValueError):  # `from package import name` of an object that is not a module
         return None
 
 
 @lru_cache(maxsize=4096)
 def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[Import, ...]]:
-    """The digest of one file, and what it imports. Docstrings count in code that is not of this package: LangChain
-    shows those of tools to models."""
+    """Return the digest of one file and its imports.
+
+    Docstrings count in code outside this package, because LangChain shows docstrings of tools to models.
+    """
     tree = ast.parse(path.read_bytes(), filename=str(path))
     words: list[str] = []
     imports: list[Import] = []
@@ -217,41 +226,43 @@ def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[Impo
     return text_digest(*words), tuple(imports)
 
 
-def _write(node: ast.AST, words: list[str], imports: list[Import], own: bool) -> None:
-    """Write a tree as words: kinds of nodes and their fields, without places and without what is empty, so that
-    versions of Python that know more fields write the same."""
+def _write(node: ast.AST, words: list[str], imports: list[Import], is_own: bool) -> None:
+    """Append a syntax tree to `words`: kinds of nodes and their fields.
+
+    Positions and empty fields are left out, so that versions of Python with more fields write the same words.
+    """
     if isinstance(node, ast.ImportFrom) and node.module == _EXTEND and not node.level:
-        places = importlib.import_module(_EXTEND).places()  # what is imported there is defined elsewhere
-        found = (places[alias.name].partition(":") for alias in node.names if alias.name in places)
-        imports += [(0, module, (name,)) for module, _, name in found]
+        locations = importlib.import_module(_EXTEND).places()  # its names are defined in other modules
+        origins = (locations[alias.name].partition(":") for alias in node.names if alias.name in locations)
+        imports += [(0, module, (name,)) for module, _, name in origins]
     elif isinstance(node, ast.ImportFrom):
         imports.append((node.level, node.module or "", tuple(alias.name for alias in node.names)))
     elif isinstance(node, ast.Import):
         imports += [(0, alias.name, ()) for alias in node.names]
     elif isinstance(node, ast.If) and "TYPE_CHECKING" in (getattr(node.test, "id", ""), getattr(node.test, "attr", "")):
-        # Under it nothing runs.
+        # Imports for type checkers are not executed.
         for part in node.orelse:
-            _write(part, words, imports, own)
+            _write(part, words, imports, is_own)
         return
     words.append(type(node).__name__)
     for field, value in ast.iter_fields(node):
         if (value is None and not isinstance(node, ast.Constant)) or field in ("ctx", "type_comment", "kind"):
             continue
         if isinstance(value, list):
-            held = value
-            if field == "body" and own and isinstance(node, _PARTS_OF_DOCUMENTED):
-                held = value[ast.get_docstring(node, clean=False) is not None :]
-            if isinstance(node, ast.JoinedStr):  # Python 3.12 leaves empty texts between the parts
-                held = [part for part in held if not (isinstance(part, ast.Constant) and part.value == "")]
-            if held:
-                words.append(f"{field}[{len(held)}")
-                for part in held:
+            parts = value
+            if field == "body" and is_own and isinstance(node, _NODES_WITH_DOCSTRINGS):
+                parts = value[ast.get_docstring(node, clean=False) is not None :]
+            if isinstance(node, ast.JoinedStr):  # Python 3.12 inserts empty texts between the parts
+                parts = [part for part in parts if not (isinstance(part, ast.Constant) and part.value == "")]
+            if parts:
+                words.append(f"{field}[{len(parts)}")
+                for part in parts:
                     if isinstance(part, ast.AST):
-                        _write(part, words, imports, own)
+                        _write(part, words, imports, is_own)
                     else:
                         words.append(repr(part))
         elif isinstance(value, ast.AST):
             words.append(field)
-            _write(value, words, imports, own)
+            _write(value, words, imports, is_own)
         else:
             words.append(f"{field}={value!r}")

@@ -1,10 +1,10 @@
-"""What can go wrong, in the words a user is shown.
+"""Errors whose messages are shown to users.
 
-Every error that a user can cause is a :class:`UserError`: one line that names what was given, what was expected
-and what to do next. The command line prints it and exits with 2; it never shows a traceback.
+Every error that a user can cause is a :class:`UserError`: one line that states the given value, the expected value and
+the next step. The command line prints it and exits with 2; it never shows a traceback.
 
-Messages are written with the options of the command line, ``--max-cost``. Who called from Python reads arguments in
-their place, ``max_cost``: :func:`as_arguments` is the one place that translates.
+Messages name options of the command line, ``--max-cost``. A caller from Python sees arguments instead, ``max_cost``.
+Only :func:`as_arguments` translates.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _options_named: ContextVar[bool] = ContextVar("options_named", default=False)
 _PLURAL = frozenset(
     "agent analysis axis epoch judge labeller mark measure outcome rater recipe retriever scorer size subject".split()
 )
-"""Options that are repeated on a command line."""
+"""Options that can be repeated on a command line."""
 _ARGUMENTS = {
     "yes": "confirmed=True", "force": "force=True", "common": "common=True", "new": "new=True",
     "reference": "reference=True", "assert": "claims", "run": "trec_runs", "analysis": "analyses", "axis": "axes",
     "as": "names",
 }  # fmt: skip
-"""Options whose argument is not called as they are."""
+"""Options whose Python argument has a different name."""
 _QUOTED_OR_OPTION = re.compile(r"`[^`]*`|(?<![\w-])--(?P<option>[a-z][a-z-]*[a-z])")
 
 
 def as_arguments(message: str) -> str:
-    """A message with the names of Python's arguments in place of options. Whole commands in it stay commands."""
+    """Replace names of options by names of Python arguments in a message. Whole commands in it stay commands."""
 
-    def _argument(found: re.Match[str]) -> str:
-        name = found["option"]
+    def _argument(match: re.Match[str]) -> str:
+        name = match["option"]
         if name is None:
-            return found[0]
+            return match[0]
         name = name.replace("-", "_")
         return f"`{_ARGUMENTS.get(name, name + 's' if name in _PLURAL else name)}`"
 
@@ -48,16 +48,16 @@ def as_arguments(message: str) -> str:
 
 @contextmanager
 def options_named() -> Iterator[None]:
-    """While the block lasts, errors name options: for whoever reads them at a command line."""
-    before = _options_named.set(True)
+    """Let errors name options within the block, for readers at a command line."""
+    token = _options_named.set(True)
     try:
         yield
     finally:
-        _options_named.reset(before)
+        _options_named.reset(token)
 
 
 class UserError(Refused):
-    """Bad input or a bad environment: one clear line, exit code 2."""
+    """Error caused by bad input or a bad environment: one clear line, exit code 2."""
 
     def __str__(self) -> str:
         message = super().__str__()
@@ -65,16 +65,21 @@ class UserError(Refused):
 
 
 class StopRun(UserError):
-    """The run cannot go on (wrong key, unknown model, server gone, disk full); what is done is kept."""
+    """Error after which the run cannot continue (wrong key, unknown model, server gone, disk full). Finished attempts
+    are kept.
+    """
 
 
 class NotReplayed(StopRun):
-    """A replay meets something that no journal holds: the agent that asks for it cannot be replayed, others can."""
+    """Error of a replay that needs a call missing from every journal. The agent cannot be replayed, others can."""
 
 
 class GaveUp(UserError):
-    """A server of a tool gave no answer after all tries, or refused this request: a search's attempt fails, and what is
-    no attempt ends. `kind` is the fault: ``timeout``, ``server``, ``bad_request``, ``too_large`` …"""
+    """Error of a tool's server that gave no answer after all tries or refused the request.
+
+    The attempt of a search fails; work outside an attempt ends. `kind` is the fault: ``timeout``, ``server``,
+    ``bad_request``, ``too_large`` …
+    """
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -82,21 +87,21 @@ class GaveUp(UserError):
 
 
 class SystemFailed(Exception):
-    """What somebody's own system raised in its host, as a class of the name that it had there."""
+    """Exception of a user's system in its host process, under the class name that it had there."""
 
     trace = ""
-    """The traceback, as it was there."""
+    """The traceback from the host process."""
 
 
 class HostEnded(Exception):
-    """The process that a system runs in ended while it answered."""
+    """Error: the process in which a system runs ended while it answered."""
 
 
 class SharedHostEnded(HostEnded):
-    """It answered several questions, and whose doing it was is not known.
+    """Error: the process ended while it answered several questions, so the question that ended it is unknown.
 
     Attributes:
-        alone: gives the same system in a fresh process that answers nothing else, as long as the block lasts.
+        alone: opens the same system in a new process that answers nothing else, for the duration of the block.
     """
 
     def __init__(self, said: str, alone: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
@@ -105,9 +110,9 @@ class SharedHostEnded(HostEnded):
 
 
 class Interrupted(StopRun):
-    """The user asked to stop; what is done is kept."""
+    """The user interrupted the run. Finished attempts are kept."""
 
 
 def unknown(kind: str, given: str, known: Iterable[str], where: str) -> UserError:
-    """Build the error for a name that does not exist. `where` is the command that lists the names that do."""
+    """Build the error for an unknown name. `where` is the command that lists the known names."""
     return UserError(f"Unknown {kind} {given!r}.{nearest(given, known)} See `{where}` for all of them.")

@@ -1,15 +1,15 @@
-"""Files of other people, read strictly: text, JSON, JSON Lines, and tables that spreadsheets open.
+"""Strict readers of files from outside: text, JSON, JSON Lines, and tables that spreadsheets open.
 
-A file can be cut off, wrongly encoded, or edited by hand. Every reader here either gives typed values or raises one
-:class:`~ragrounds.base.errors.UserError` line that names the file, the record and the fault. Text out of a file is
-shown escaped and shortened, never as it is.
+A file can be cut off, wrongly encoded, or edited by hand. Every reader here either returns typed values or raises one
+:class:`~ragrounds.base.errors.UserError` line that names the file, the record and the fault. Text from a file is shown
+escaped and shortened, never as it is.
 
-Tables for people are CSV that a spreadsheet opens without running anything in it, and that is read back. A cell that
-begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end is a formula to spreadsheets (OWASP, CSV injection), also
-behind blanks, quotes or invisible characters, and behind a semicolon or a tab where a program parts cells there. It
-gets an apostrophe before it, which reading takes off again. Control and invisible characters, which a terminal carries
-out and nobody sees, are written out (:func:`ragrounds.base.text.safe`). Files begin with a byte order mark, without
-which spreadsheets take UTF-8 for something else.
+Tables for people are CSV that a spreadsheet opens without running anything in it, and that can be read back. To
+spreadsheets, a cell is a formula if it begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end (OWASP, CSV
+injection). The same holds after blanks, quotes or invisible characters, and after a semicolon or a tab if a program
+separates cells there. Such a cell gets an apostrophe before it, which reading removes again. Control and invisible
+characters, which a terminal interprets without showing them, are written out (:func:`ragrounds.base.text.safe`). Files
+begin with a byte order mark, without which spreadsheets misread UTF-8.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from ragrounds.base.text import safe
 T = TypeVar("T")
 
 LONGEST_TEXT = 200_000
-"""Characters of one text field; several times the longest case report of any benchmark here."""
+"""Maximum number of characters of one text field: several times the longest case report of the benchmarks."""
 _LARGEST = 1 << 30
-"""Bytes of an unpacked file that are taken into memory."""
-_LONGEST_SHOWN = 60
+"""Maximum number of bytes of a decompressed file that is read into memory."""
+_MAX_SHOWN = 60
 READ = EventCollector[Path]("ragrounds_read")
-"""The files that are read."""
+"""Reports the path of every file that is read."""
 
 
 def make_home(home: Path) -> None:
-    """Make the folder that things are kept in, for its owner alone: it holds prompts, replies, perhaps patients' texts.
-    One that is there already stays as it is.
+    """Create the data folder with access for its owner only: it holds prompts, replies, perhaps patients' texts.
+
+    An existing folder is left unchanged.
 
     Raises:
-        UserError: it cannot be made.
+        UserError: the folder cannot be created.
     """
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -57,20 +58,20 @@ def make_home(home: Path) -> None:
 
 
 def shown(text: object) -> str:
-    """A value out of a file, quoted, escaped and shortened for a message."""
+    """Return a value from a file, quoted, escaped and shortened for a message."""
     quoted = ascii(str(text)) if not str(text).isprintable() else repr(str(text))
-    return quoted if len(quoted) <= _LONGEST_SHOWN else quoted[:_LONGEST_SHOWN] + "…'"
+    return quoted if len(quoted) <= _MAX_SHOWN else quoted[:_MAX_SHOWN] + "…'"
 
 
 def broken(path: Path, what: str, record: str = "") -> UserError:
-    """The error for a file that cannot be read: `record` is where, `what` is the fault (no full stop)."""
+    """Return the error for a file that cannot be read. `record` is the location, `what` is the fault (no full stop)."""
     where = f"{record}: " if record else ""
     name = str(path) if str(path).isprintable() else ascii(str(path))
     return UserError(f"Cannot read {name}: {where}{what}{'' if what.endswith('?') else '.'}")
 
 
 def read_bytes(path: Path) -> bytes:
-    """The whole file, unpacked where its name ends in ``.gz``.
+    """Read the whole file, decompressed if its name ends in ``.gz``.
 
     Raises:
         UserError: no such file, not a file, not readable, empty, or a damaged archive.
@@ -99,7 +100,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The whole file as UTF-8 text, without a byte order mark.
+    """Read the whole file as UTF-8 text, without a byte order mark.
 
     Raises:
         UserError: as :func:`read_bytes`, or not UTF-8.
@@ -115,7 +116,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The value of a JSON file; an object with the same key twice is an error.
+    """Read the value of a JSON file. An object with the same key twice is an error.
 
     Raises:
         UserError: as :func:`read_text`, or not JSON.
@@ -124,7 +125,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
-    """The values of a JSON Lines file, each with its place (``line 3``); blank lines are skipped.
+    """Yield the values of a JSON Lines file, each with its location (``line 3``). Blank lines are skipped.
 
     Raises:
         UserError: as :func:`read_text`, or a line that is not JSON.
@@ -135,34 +136,35 @@ def read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def convert(value: object, kind: type[T], path: Path, record: str) -> T:
-    """The value as a record of `kind`.
+    """Convert a value to a record of `kind`.
 
     Raises:
-        UserError: a field is missing, has another type, is too long, or holds half a character.
+        UserError: a field is missing, has another type, is too long, or contains half a surrogate pair.
     """
-    made = shape(value, kind, path, record)
-    # What can be written, and is no longer in all than one text may be, holds no text that could not be taken.
+    record_value = shape(value, kind, path, record)
+    # Fast path: if the value can be encoded and is in total no longer than one text may be, all its texts are valid.
     with contextlib.suppress(UnicodeEncodeError, RecursionError):
         if len(msgspec.json.encode(value)) <= LONGEST_TEXT:
-            return made
+            return record_value
     try:
-        found = list(_texts(value))
+        texts = list(_texts(value))
     except RecursionError:
         raise broken(path, "the JSON is nested too deeply", record) from None
-    for name, text in found:
+    for name, text in texts:
         if len(text) > LONGEST_TEXT:
-            what = f"{name} is {len(text):,} characters long, and at most {LONGEST_TEXT:,} are allowed"
-            raise broken(path, what, record)
+            message = f"{name} is {len(text):,} characters long, and at most {LONGEST_TEXT:,} are allowed"
+            raise broken(path, message, record)
         if not text.isascii():
             try:
                 text.encode()
             except UnicodeEncodeError:
                 raise broken(path, f"{name} holds half a surrogate pair, which is not text", record) from None
-    return made
+    return record_value
 
 
 def shape(value: object, kind: type[T], path: Path, record: str = "") -> T:
-    """As :func:`convert`, without a look at the texts inside: for the outer form of a file.
+    """Convert a value to a record as :func:`convert` does, without checking its texts. For the outer structure of a
+    file.
 
     Raises:
         UserError: a field is missing or has another type.
@@ -174,83 +176,83 @@ def shape(value: object, kind: type[T], path: Path, record: str = "") -> T:
 
 
 def _texts(value: object, name: str = "the record") -> Iterator[tuple[str, str]]:
-    """Every string of a JSON value with the nearest key above it; keys are strings too."""
+    """Yield every string of a JSON value with the nearest key above it. Keys are strings too."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, dict):
-        for key, below in value.items():
+        for key, child in value.items():
             yield "a field's name", key
-            yield from _texts(below, f"the field {shown(key)}")
+            yield from _texts(child, f"the field {shown(key)}")
     elif isinstance(value, list):
-        for below in value:
-            yield from _texts(below, name)
+        for child in value:
+            yield from _texts(child, name)
 
 
-class _Twice(Exception):
-    """A key, as it is shown, that stands twice in one object."""
+class _DuplicateKey(Exception):
+    """Error: a key, in its shown form, occurs twice in one object."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys stand in it once."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object from its pairs, if no key occurs twice."""
+    merged = dict(pairs)
+    if len(merged) != len(pairs):
         seen: set[str] = set()
-        raise _Twice(shown(next(key for key, _ in pairs if key in seen or seen.add(key))))  # type: ignore[func-returns-value]
-    return made
+        raise _DuplicateKey(shown(next(key for key, _ in pairs if key in seen or seen.add(key))))  # type: ignore[func-returns-value]
+    return merged
 
 
 def _finite(name: str) -> Any:
-    """Refuse NaN and infinities, which Python's reader lets pass."""
+    """Reject NaN and infinities, which Python's reader accepts."""
     raise ValueError(f"{name} is not a JSON number")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_finite)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_finite)
 
 
 def _parse(text: str, path: Path, record: str) -> Any:
     try:
         return _DECODER.decode(text)
-    except _Twice as key:
+    except _DuplicateKey as key:
         raise broken(path, f"{key} is twice in one object", record) from None
     except json.JSONDecodeError as error:
         where = record or f"line {error.lineno}, column {error.colno}"
-        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        what = "the file is cut off in the middle" if cut else f"this is not JSON ({error.msg.lower()})"
+        is_cut_off = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        message = "the file is cut off in the middle" if is_cut_off else f"this is not JSON ({error.msg.lower()})"
         if record:
-            what = what.replace("the file", "the line")
-        raise broken(path, what, where) from None
+            message = message.replace("the file", "the line")
+        raise broken(path, message, where) from None
     except RecursionError:
         raise broken(path, "the JSON is nested too deeply", record) from None
     except ValueError as error:
-        raise broken(path, f"this is not JSON ({str(error)[:_LONGEST_SHOWN]})", record) from None
+        raise broken(path, f"this is not JSON ({str(error)[:_MAX_SHOWN]})", record) from None
 
 
 def _plain(message: str) -> str:
-    """A message of msgspec in the words of these errors."""
-    text, _, place = message.partition(" - at ")
+    """Translate a message of msgspec into the wording of these errors."""
+    text, _, location = message.partition(" - at ")
     text = text.replace("Object missing required field", "it has no field").replace("Expected", "expected")
-    place = place.strip("`").removeprefix("$.").removeprefix("$")
-    said = f"{text} at {place}" if place else text
-    return said if said.isprintable() else ascii(said)  # an enum's error repeats the value
+    location = location.strip("`").removeprefix("$.").removeprefix("$")
+    translated = f"{text} at {location}" if location else text
+    return translated if translated.isprintable() else ascii(translated)  # an enum's error repeats the value
 
 
-_BEFORE = r"[ \u00a0'\"\u200b-\u200f\u2060\ufeff]*"
-_FORMULA = re.compile(rf"(^|[;\t])(?={_BEFORE}[=+\-@\t\r\n＝＋－＠])")
-_GUARDED = re.compile(rf"(^|[;\t])'(?={_BEFORE}[=+\-@\t\r\n＝＋－＠])")
+_IGNORED_PREFIX = r"[ \u00a0'\"\u200b-\u200f\u2060\ufeff]*"
+_FORMULA = re.compile(rf"(^|[;\t])(?={_IGNORED_PREFIX}[=+\-@\t\r\n＝＋－＠])")
+_GUARDED = re.compile(rf"(^|[;\t])'(?={_IGNORED_PREFIX}[=+\-@\t\r\n＝＋－＠])")
 
 
 def guarded(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """Protect a cell from being interpreted as a formula by a spreadsheet."""
     return _FORMULA.sub(r"\1'", cell)
 
 
 def unguarded(cell: str) -> str:
-    """The cell as it was before :func:`guarded`."""
+    """Return the cell as it was before :func:`guarded`."""
     return _GUARDED.sub(r"\1", cell)
 
 
 def as_csv(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
-    """A whole file; every cell is guarded and safe to show."""
+    """Return a whole CSV file. Every cell is guarded and safe to show."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(heading)
@@ -259,12 +261,13 @@ def as_csv(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
 
 
 def read_sheet(path: Path, needs: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
-    """Read a sheet back: each row with its place; blank rows are passed over. Commas, semicolons or tabs separate,
-    as spreadsheets of different countries write them.
+    """Read rows from a spreadsheet file, each with its location. Blank rows are skipped.
+
+    Commas, semicolons or tabs separate, because spreadsheets of different countries write different ones.
 
     Raises:
-        UserError: a broken file, a column of `needs` that is not there or any that stands twice, a row of another
-            length than the heading.
+        UserError: a broken file, a missing column of `needs`, a duplicate column, or a row whose length differs from
+            that of the heading.
     """
     csv.field_size_limit(100 * LONGEST_TEXT)
     text = read_text(path)
@@ -278,19 +281,21 @@ def read_sheet(path: Path, needs: Sequence[str]) -> list[tuple[str, dict[str, st
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
             raise broken(path, f"two columns have the name {shown(twice)}", "line 1")
-        for wanted in needs:
-            if wanted not in columns:
-                has = ", ".join(shown(name) for name in columns[:20])
+        for column_name in needs:
+            if column_name not in columns:
+                existing = ", ".join(shown(name) for name in columns[:20])
                 raise broken(
-                    path, f"there is no column {shown(wanted)}.{nearest(wanted, columns)} It has {has}", "line 1"
+                    path,
+                    f"there is no column {shown(column_name)}.{nearest(column_name, columns)} It has {existing}",
+                    "line 1",
                 )
         for row in reader:
-            place = f"line {reader.line_num}"
+            location = f"line {reader.line_num}"
             if not any(cell.strip() for cell in row.values() if isinstance(cell, str)):
                 continue
             if None in row or None in row.values():
-                raise broken(path, "it and the heading have different numbers of fields", place)
-            rows.append((place, {column: unguarded(cell) for column, cell in row.items()}))
+                raise broken(path, "it and the heading have different numbers of fields", location)
+            rows.append((location, {column: unguarded(cell) for column, cell in row.items()}))
     except csv.Error as error:
         raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None
     return rows

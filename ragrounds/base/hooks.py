@@ -1,19 +1,19 @@
-"""Every way to add to ragrounds, on one page.
+"""All hooks, that is, all ways to add to ragrounds.
 
-A hook says what one kind of addition is, and where its objects are found:
+A hook describes one kind of addition and the locations of its objects:
 
-- in the modules of the core's folder: a new file there adds an object, and no list names it;
-- in the folder or module of the same name of each extension: beside ``ragrounds/tools/retrievers/`` there is
-  ``ragrounds/extensions/NAME/retrievers/``, beside ``ragrounds/cli/`` ``ragrounds/extensions/NAME/cli.py``;
-- in installed packages, by an entry point of the hook's group, whose name is the object's;
-- where a user names one, as ``package.module:NAME`` or ``./file.py:NAME``.
+- in the modules of the core's folder: a new file there adds an object, without a central list;
+- in the folder or module of the same name of each extension: ``ragrounds/extensions/NAME/retrievers/`` adds to
+  ``ragrounds/tools/retrievers/``, and ``ragrounds/extensions/NAME/cli.py`` to ``ragrounds/cli/``;
+- in installed packages, by an entry point of the hook's group with the object's name;
+- at an import path that a user types, ``package.module:NAME`` or ``./file.py:NAME``.
 
 All are found by :class:`ragrounds.base.plugins.ExtensionPoint` and pass the same checks. docs/how-to/plugins.md has an
-example of each. Agents and graphs ship in the core alone.
+example of each. Agents and graphs ship in the core only.
 
 An extension is a folder ``ragrounds/extensions/NAME/`` that can be deleted; no module of the core imports it. Its
-``__init__.py`` is imported to list what it has, so it holds constants alone: ``BASES``, the extensions that it imports
-(it is left out where one of them is missing), and ``FUNCTIONS``, its public functions, each as ``module:NAME``.
+``__init__.py`` is imported to list its contents, so it contains only constants. ``BASES`` lists the extensions that it
+imports (it is left out if one of them is missing). ``FUNCTIONS`` lists its public functions, each as ``module:NAME``.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ EXTENSIONS = "ragrounds.extensions"
 
 
 class Hook(NamedTuple):
-    """One kind of thing that can be added."""
+    """One kind of addition."""
 
     noun: str
-    """What one is called in errors: ``scorer``."""
+    """Name of such an object in errors: ``scorer``."""
     expected: str
-    """What an object must be, in words."""
+    """Description of a valid object."""
     folder: str
-    """The package whose modules hold the core's objects; its last part names that of extensions."""
+    """Package whose modules contain the core's objects. Its last part is the folder's name in extensions."""
     listing: str = ""
-    """The command that lists all."""
+    """Command that lists all objects."""
     group: str = ""
-    """The group of entry points; empty: no installed package adds any."""
+    """Group of entry points. Empty if installed packages cannot add any."""
     point: str = ""
-    """``module:NAME`` of its extension point, which has the objects' class and the check."""
+    """``module:NAME`` of the extension point, which has the objects' class and the check."""
 
     @property
     def folders(self) -> list[str]:
-        """The core's folder, then those that extensions may have."""
+        """Return the core's folder, then the possible folders of extensions."""
         name = self.folder.rpartition(".")[2]
         return list(dict.fromkeys((self.folder, *(f"{EXTENSIONS}.{extension}.{name}" for extension in extensions()))))
 
@@ -69,14 +69,16 @@ class Hook(NamedTuple):
         return modules
 
     def module(self, name: str) -> str | None:
-        """Return the dotted name of the module that is called so; ``None``: no folder has one."""
+        """Return the dotted name of the module of this name in the first folder that has one, or ``None``."""
         names = (f"{folder}.{name}" for folder in self.folders)
-        return next((full for full in names if name.isidentifier() and module_spec(full) is not None), None)
+        return next(
+            (module_name for module_name in names if name.isidentifier() and module_spec(module_name) is not None), None
+        )
 
     def is_extended(self) -> bool:
-        """Return whether installed packages have entry points of the group, by their files alone.
+        """Return True if installed packages have entry points of the group, judging by their files only.
 
-        It takes some milliseconds, a tenth of what importlib.metadata takes: ``ragrounds --help`` asks for it.
+        This takes some milliseconds, a tenth of what importlib.metadata takes. ``ragrounds --help`` needs it.
         """
         for folder in sys.path:
             try:
@@ -95,7 +97,7 @@ class Hook(NamedTuple):
 
 
 def module_spec(name: str) -> ModuleSpec | None:
-    """Return where a module is; ``None``: it, or a package that it would be in, is not there."""
+    """Return the import spec of a module, or ``None`` if the module or a parent package does not exist."""
     try:
         return find_spec(name)
     except ModuleNotFoundError:
@@ -104,19 +106,23 @@ def module_spec(name: str) -> ModuleSpec | None:
 
 @cache
 def extensions() -> dict[str, ModuleType]:
-    """Return the extensions by name, without those that lack one of their bases."""
+    """Return the extensions by name, without those whose bases are missing."""
     spec = module_spec(EXTENSIONS)
-    places = spec.submodule_search_locations if spec else None
-    found = {place.name: import_module(f"{EXTENSIONS}.{place.name}") for place in pkgutil.iter_modules(places or ())}
-    while incomplete := [name for name, it in found.items() if not found.keys() >= {*getattr(it, "BASES", ())}]:
-        found = {name: package for name, package in found.items() if name not in incomplete}
-    return found
+    search_path = spec.submodule_search_locations if spec else None
+    by_name = {
+        module.name: import_module(f"{EXTENSIONS}.{module.name}") for module in pkgutil.iter_modules(search_path or ())
+    }
+    while incomplete := [
+        name for name, package in by_name.items() if not by_name.keys() >= {*getattr(package, "BASES", ())}
+    ]:
+        by_name = {name: package for name, package in by_name.items() if name not in incomplete}
+    return by_name
 
 
 def extension_functions() -> dict[str, str]:
     """Return the module of each public function of the extensions, by the function's name."""
-    listed = (place for package in extensions().values() for place in getattr(package, "FUNCTIONS", ()))
-    return {name: module for module, _, name in (place.partition(":") for place in listed)}
+    locations = (location for package in extensions().values() for location in getattr(package, "FUNCTIONS", ()))
+    return {name: module for module, _, name in (location.partition(":") for location in locations)}
 
 
 SCORER = Hook(
@@ -127,7 +133,7 @@ SCORER = Hook(
     group="ragrounds.scorers",
     point="ragrounds.evals.scorers.catalogue:SCORERS",
 )
-"""Reads a stored attempt against its gold, by rules: an object of a custom class::
+"""Scores a stored attempt against its gold, by rules: an object of a custom class::
 
     class Mine(ScorerRecord):
         def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score: ...
@@ -136,8 +142,9 @@ SCORER = Hook(
 """
 
 JUDGE_METHOD = Hook(noun="way of judging", expected="a JudgeMethod", folder="ragrounds.evals.scorers")
-"""A scorer that goes by a model's verdicts: beside the scorer, the :class:`~ragrounds.evals.scorers.judged.JudgeMethod`
-that asks for them, in the same file."""
+"""A scorer that depends on a model's verdicts. The same file contains the scorer and the
+:class:`~ragrounds.evals.scorers.judged.JudgeMethod` that requests the verdicts.
+"""
 
 AGENT = Hook(
     noun="agent",
@@ -147,8 +154,8 @@ AGENT = Hook(
     group="ragrounds.agents",
     point="ragrounds.agents.agent:AGENTS",
 )
-"""What answers questions. Those that ship are TOML files of the folder; another one is a
-:class:`~ragrounds.agents.card.Card`, or a function that gives a LangGraph graph::
+"""Answers questions. Shipped agents are TOML files of the folder. Any other agent is a
+:class:`~ragrounds.agents.card.Card`, or a function that returns a LangGraph graph::
 
     @agent(summary="…", parameters={"top_k": 8})
     def build(top_k: int) -> StateGraph: ...
@@ -248,7 +255,7 @@ IMPORT = Hook(
 """
 
 PRINTED = Hook(noun="papers' tables", expected="a PrintedTables", folder="ragrounds.extensions.studies.printed")
-"""Figures that papers printed: :class:`~ragrounds.evals.compare.published.PrintedTables`, shown below a run's own."""
+"""Figures printed in papers: :class:`~ragrounds.evals.compare.published.PrintedTables`, shown below those of a run."""
 
 VIEW = Hook(noun="view", expected="a View", folder="ragrounds.ui.trace.views")
 """A view of the attempts in the terminal viewer::
@@ -259,7 +266,7 @@ VIEW = Hook(noun="view", expected="a View", folder="ragrounds.ui.trace.views")
 """
 
 DATABASE = Hook(noun="kind of database", expected="a Dialect, and `open_url`", folder="ragrounds.evals.store")
-"""Where a store is, by the scheme of its URL: the module of the folder that has the scheme's name, with the
+"""Location of a store, by the scheme of its URL. The module of the folder that has the scheme's name contains the
 :class:`~ragrounds.evals.store.dialect.Dialect` under that name in capitals, and::
 
     def open_url(url: sa.URL) -> sa.Engine: ...
@@ -272,7 +279,7 @@ CLUSTER = Hook(noun="engine", expected="`executor`", folder="ragrounds.extension
                  say: Callable[[str], None], worker_timeout: float, store_timeout: float) -> Executor: ...
 
 It returns a function with the parameters of :func:`ragrounds.evals.engine.scheduler.replay`. ``local`` also has
-``leader``, for workers that join a process at work.
+``leader``, for workers that join a running process.
 """
 
 COMMAND = Hook(

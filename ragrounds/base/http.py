@@ -1,8 +1,8 @@
-"""HTTP with servers that are not trusted: every reply of a model, an embedder or a provider is read here.
+"""HTTP requests to servers that are not trusted. All replies of models, embedders and providers are read here.
 
-What comes is bounded before it is kept: bytes received, bytes after decompression (which is done here, in small
-steps), values and lists in its JSON, and the seconds of the whole call. No redirect is followed: it would send
-prompts and the key to an address that nobody named.
+Every reply is bounded before it is stored: bytes received, bytes after decompression (done here, in small steps),
+values and lists in its JSON, and the seconds of the whole call. Redirects are not followed, because they would send
+prompts and the key to an address that the user did not choose.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ from ragrounds.recorder.unpacking import too_large as too_large
 from ragrounds.recorder.wire import OWN_TRAFFIC
 from ragrounds.version import __version__
 
-if TYPE_CHECKING:  # it takes longer to import than all that stands here
+if TYPE_CHECKING:  # aiohttp takes longer to import than this whole module
     import aiohttp
 
 T = TypeVar("T")
-_TURN = 1 << 20
-"""Bytes after which other tasks have their turn."""
+_BYTES_PER_TURN = 1 << 20
+"""Number of bytes after which other tasks get a turn."""
 
 
 @contextmanager
 def own_traffic() -> Iterator[None]:
-    """Mark what follows in this context as ours."""
-    before = OWN_TRAFFIC.set(True)
+    """Mark the requests of this context as ragrounds' own."""
+    token = OWN_TRAFFIC.set(True)
     try:
         yield
     finally:
-        OWN_TRAFFIC.reset(before)
+        OWN_TRAFFIC.reset(token)
 
 
 class ReplyLimits(Struct, frozen=True, kw_only=True):
-    """How large a reply may be."""
+    """Size limits of a reply."""
 
     size: int = 8 << 20
-    """Bytes, as received and after decompression: some two million tokens of text."""
+    """Bytes, as received and after decompression. The default is about two million tokens of text."""
     values: int = 500_000
-    """Values of its JSON."""
+    """Number of values in its JSON."""
     lists: int = 100_000
-    """Lists and objects of its JSON."""
+    """Number of lists and objects in its JSON."""
 
 
 REPLY = ReplyLimits()
 PROBABILITIES = ReplyLimits(size=32 << 20, values=8_000_000, lists=1_000_000)
-"""Of a reply with log probabilities that were asked for: 20 likeliest tokens beside each of some 8,000."""
+"""Limits for a reply with requested log probabilities: the 20 most likely tokens at each of about 8,000 positions."""
 STREAM = ReplyLimits(size=128 << 20)
-"""A stream is read event by event, and what is kept of it has the limit of a reply."""
+"""Limits for a stream. It is read event by event, and the part that is stored has the limit of a reply."""
 
 
 class HttpAnswer(Struct, frozen=True):
-    """A whole HTTP answer. The names in `headers` are in lower case."""
+    """A complete HTTP response. The names in `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -77,29 +77,29 @@ class HttpAnswer(Struct, frozen=True):
 
 
 class Sink(Protocol):
-    """Takes a stream of events as it arrives, in place of its body."""
+    """Consumer of an event stream that arrives instead of a response body."""
 
     ends_in: float | None
-    """Seconds in which the stream should close, once it has said all; ``None``: it goes on."""
+    """Seconds within which the stream should close after its last event. ``None`` while the stream continues."""
 
     def feed(self, part: bytes) -> None:
         """Take the next part."""
 
 
 ENCODINGS = "gzip, deflate"
-"""What is asked for: what can be unpacked in bounded steps."""
+"""Requested content encodings. Only these can be decompressed in bounded steps."""
 
 
 async def read_parts(parts: AsyncIterable[bytes], encoding: str, size: int) -> bytes:
-    """A body from its parts as they were received.
+    """Return a body from its parts as they were received.
 
     Args:
-        parts: The parts, still packed.
+        parts: The parts, still compressed.
         encoding: The header ``Content-Encoding``.
-        size: Bytes it may have, packed and unpacked.
+        size: Maximum number of bytes, both compressed and decompressed.
 
     Raises:
-        BadReply: it has more, or cannot be unpacked.
+        BadReply: the body is larger, or cannot be decompressed.
     """
     pieces: list[bytes] = []
     async for piece in read_pieces(parts, encoding, size):
@@ -108,23 +108,23 @@ async def read_parts(parts: AsyncIterable[bytes], encoding: str, size: int) -> b
 
 
 async def read_pieces(parts: AsyncIterable[bytes], encoding: str, size: int) -> AsyncIterator[bytes]:
-    """The same body piece by piece, as it is unpacked."""
-    unpacker, since = Unpacker(encoding, size), 0
+    """Yield the same body piece by piece while it is decompressed."""
+    unpacker, bytes_since_turn = Unpacker(encoding, size), 0
     async for part in parts:
         for piece in unpacker.feed(part):
             yield piece
-            since += len(piece)
-            if since > _TURN:
-                since = 0
+            bytes_since_turn += len(piece)
+            if bytes_since_turn > _BYTES_PER_TURN:
+                bytes_since_turn = 0
                 await asyncio.sleep(0)
     unpacker.finish()
 
 
 def check_json(body: bytes, limits: ReplyLimits = REPLY) -> None:
-    """Count what a JSON text can hold at most, before anything is made of it: a few bytes can be a large object.
+    """Check an upper bound of the values in a JSON text before it is parsed: a few bytes can become a large object.
 
     Raises:
-        BadReply: more than the limits allow.
+        BadReply: the text may contain more than the limits allow.
     """
     if len(body) < limits.lists:
         return
@@ -137,11 +137,13 @@ def check_json(body: bytes, limits: ReplyLimits = REPLY) -> None:
 
 
 def read_json(body: bytes | str) -> object:
-    """A JSON text as plain values, also one that only the standard library reads: lone surrogates as escapes, NaN,
-    control characters, damaged UTF-8.
+    """Parse a JSON text into plain values.
+
+    Texts that only the standard library accepts are parsed too: lone surrogates as escapes, NaN, control characters,
+    damaged UTF-8.
 
     Raises:
-        ValueError: it is none, or nested too deep.
+        ValueError: the text is not JSON, or nested too deeply.
     """
     try:
         try:
@@ -161,13 +163,13 @@ def _integer(digits: str) -> int | float:
 
 
 MOST_TOKENS = 10**9
-"""Tokens of one reply beyond which a count is not believed."""
+"""Largest credible number of tokens of one reply."""
 
 
 def believed_count(value: object) -> int | None:
-    """A server's count of tokens; ``None``: it cannot be true."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and 0 <= value <= MOST_TOKENS else None  # type: ignore[return-value,operator]
+    """Return a server's count of tokens, or ``None`` if it cannot be true."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_integer and 0 <= value <= MOST_TOKENS else None  # type: ignore[return-value,operator]
 
 
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
@@ -175,16 +177,18 @@ _CHARSETS = frozenset(
     "ascii us-ascii latin-1 latin1 iso-8859-1 iso-8859-15 windows-1252 cp1252 windows-1251 koi8-r utf-16 utf-16le "
     "utf-16be utf-16-le utf-16-be utf-32 gbk gb2312 gb18030 big5 shift_jis shift-jis euc-jp euc-kr".split()
 )
-"""Charsets that are believed. Python knows others that take long to read, or are none."""
+"""Accepted charsets. Python supports others that are slow to decode or are not charsets of text."""
 
 
 def text_of(body: bytes, content_type: str) -> str:
-    """A body as text: in the charset that it says, by its byte order mark, or else UTF-8; never an error."""
-    for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
-        if body.startswith(mark):
-            return body[len(mark) :].decode(name, "replace")
-    found = _CHARSET.search(content_type)
-    name = found[1].lower() if found else ""
+    """Decode a body by its byte order mark, by the charset of its content type, or else as UTF-8. Never raises an
+    error.
+    """
+    for byte_order_mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        if body.startswith(byte_order_mark):
+            return body[len(byte_order_mark) :].decode(name, "replace")
+    match = _CHARSET.search(content_type)
+    name = match[1].lower() if match else ""
     return body.decode(name if name in _CHARSETS else "utf-8", "replace")
 
 
@@ -192,7 +196,7 @@ def text_of(body: bytes, content_type: str) -> str:
 
 
 class HttpClient:
-    """Connections to one server. `timeout` is the seconds that a whole answer may take."""
+    """Connections to one server. `timeout` is the maximum number of seconds of a whole answer."""
 
     def __init__(self, place: str, headers: Mapping[str, str], timeout: float, redact: Redactor) -> None:
         self.place = place.rstrip("/")
@@ -215,22 +219,22 @@ class HttpClient:
 
         Args:
             method: ``GET`` or ``POST``.
-            path: What follows the place.
-            body: What is sent.
-            limits: How large the answer may be.
-            sink: Takes a stream of events in place of the answer's body.
+            path: Path that is appended to the server's base URL.
+            body: Request body.
+            limits: Size limits of the answer.
+            sink: Consumer of an event stream, which then replaces the answer's body.
 
         Raises:
             StopRun: the server redirects.
-            BadReply: the answer is too large or cannot be unpacked.
+            BadReply: the answer is too large or cannot be decompressed.
             TimeoutError: no complete answer in time.
             aiohttp.ClientError, OSError: the connection failed.
         """
         with own_traffic():
-            # aiohttp's own limits are a silence between bytes; this one bounds the whole answer.
+            # aiohttp's own timeouts limit the pause between bytes; this one limits the whole answer.
             async with (
                 asyncio.timeout(self._timeout),
-                self._opened().request(method, self.place + path, data=body, allow_redirects=False) as answer,
+                self._open_session().request(method, self.place + path, data=body, allow_redirects=False) as answer,
             ):
                 headers = {name.lower(): value for name, value in answer.headers.items()}
                 if 300 <= answer.status < 400:
@@ -253,46 +257,48 @@ class HttpClient:
             await self._session.close()
             self._session = None
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         import aiohttp
 
         loop = asyncio.get_running_loop()
         if self._session is None or self._loop is not loop:
             self._loop = loop
             self._session = aiohttp.ClientSession(
-                # How many calls are in flight is decided above, not here.
+                # The caller limits the number of calls in flight.
                 connector=aiohttp.TCPConnector(limit=0),
                 timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout),
                 headers={"User-Agent": f"ragrounds/{__version__}", **self._headers, "Accept-Encoding": ENCODINGS},
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # aiohttp would look into the environment and into .netrc at every call.
+                # Set here, because aiohttp would read the environment and .netrc at every call.
                 proxy=_proxy(self.place),
             )
         return self._session
 
 
 async def _pour(pieces: AsyncIterator[bytes], sink: Sink) -> None:
-    """Give a stream to its sink until it ends. One that has said all, and does not close, has a moment for it, so that
-    its connection can be used again."""
+    """Feed a stream to its sink until it ends.
+
+    A stream that sent its last event without closing gets a moment to close, so that its connection can be used again.
+    """
     import aiohttp
 
-    ends = float("inf")
+    closing_time = float("inf")
     try:
-        async with asyncio.timeout(None) as moment:
+        async with asyncio.timeout(None) as deadline:
             async for piece in pieces:
                 sink.feed(piece)
                 if sink.ends_in is not None:
-                    ends = min(ends, asyncio.get_running_loop().time() + sink.ends_in)
-                    moment.reschedule(ends)
+                    closing_time = min(closing_time, asyncio.get_running_loop().time() + sink.ends_in)
+                    deadline.reschedule(closing_time)
     except (TimeoutError, BadReply, aiohttp.ClientError, OSError):
         if sink.ends_in is None:
             raise
 
 
-def _proxy(place: str) -> str | None:
-    """The proxy that the environment names for this server (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
-    parts = urllib.parse.urlsplit(place)
+def _proxy(base_url: str) -> str | None:
+    """Return the proxy that the environment sets for this server (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
+    parts = urllib.parse.urlsplit(base_url)
     if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
         return None
     return urllib.request.getproxies().get(parts.scheme)
@@ -302,7 +308,7 @@ _QUOTED = re.compile(r":? b(['\"]).*$")
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what led to it, each once: what is raised `from` itself, as gRPC's clients do, leads in a circle."""
+    """Yield an error and its causes, each once. An error raised `from` itself, as gRPC's clients do, forms a cycle."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         yield error
@@ -311,32 +317,34 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def root_cause(error: BaseException) -> str:
-    """What the first of an error's causes says, on one line."""
-    found = list(causes(error))
-    said = next((str(cause) for cause in reversed(found) if str(cause)), type(found[-1]).__name__)
-    # So aiohttp's parser begins for whatever is no HTTP, and it quotes some of the bytes: perhaps half a key.
-    return safe(_QUOTED.sub("", " ".join(said.split()).removeprefix("400, message: ")))
+    """Return the message of the deepest cause of an error, on one line."""
+    chain = list(causes(error))
+    message = next((str(cause) for cause in reversed(chain) if str(cause)), type(chain[-1]).__name__)
+    # aiohttp's parser begins its message so for anything but HTTP. It quotes some of the bytes: perhaps half a key.
+    return safe(_QUOTED.sub("", " ".join(message.split()).removeprefix("400, message: ")))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or as a date; ``None``: it
-    does not say. `headers` has names in lower case."""
+    """Return the seconds that a server asks to wait, or ``None`` if it does not say.
+
+    Read from ``retry-after-ms``, or ``Retry-After`` as seconds or as a date. `headers` has names in lower case.
+    """
     try:
         if "retry-after-ms" in headers:
             return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        given = headers.get("retry-after", "").strip()
-        if given.replace(".", "", 1).isdigit():
-            return float(given)
-        return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time()) if given else None
+        header = headers.get("retry-after", "").strip()
+        if header.replace(".", "", 1).isdigit():
+            return float(header)
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time()) if header else None
     except (ValueError, TypeError, OverflowError):
         return None
 
 
-# For code that is no coroutine
+# For synchronous code
 
 
 class _Background:
-    """A thread with an event loop, for plain functions that send requests."""
+    """A thread with an event loop, for synchronous functions that send requests."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -349,19 +357,19 @@ _starting = threading.Lock()
 
 
 def in_background(work: Coroutine[object, object, T]) -> T:
-    """Carry a coroutine out on a loop of its own, in another thread, and wait for its result."""
+    """Run a coroutine on the event loop of a background thread, and wait for its result."""
     with _starting:
         if not _background or _background[0].process != os.getpid():  # a forked process has no threads
             _background[:] = [_Background()]
-    waiting = asyncio.run_coroutine_threadsafe(work, _background[0].loop)
+    future = asyncio.run_coroutine_threadsafe(work, _background[0].loop)
     try:
-        return waiting.result()
+        return future.result()
     except BaseException:
-        waiting.cancel()
+        future.cancel()
         raise
 
 
 def close_in_background(client: HttpClient) -> None:
-    """Close a client that was used by :func:`in_background`, wherever this is called."""
+    """Close a client that was used by :func:`in_background`. Any thread may call this."""
     if _background and _background[0].process == os.getpid():
         asyncio.run_coroutine_threadsafe(client.close(), _background[0].loop)

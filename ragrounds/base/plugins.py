@@ -1,11 +1,12 @@
-"""Objects that are added without a list: those of a folder's modules, of installed packages, and what a user names.
+"""Discovery of objects without a central list: from a folder's modules, from installed packages, and by a user's import
+path.
 
-Code runs only where the user installed it (an entry point) or named it (``package.module:NAME``, ``./file.py:NAME``).
-No function of this file is given a name that stands in a store, a benchmark, a card or any other data.
+Code runs only if the user installed it (an entry point) or typed its path (``package.module:NAME``,
+``./file.py:NAME``). No function of this module receives a name from a store, a benchmark, a card or any other data.
 
-A package adds an object by an entry point whose name is the object's. What cannot be imported, is of another kind, or
-takes a name that is somebody else's is left out: one line on standard error says so, and everything else works. Only
-who asks for that very name gets the error.
+A package adds an object by an entry point with the object's name. An addition is skipped if it cannot be imported, has
+the wrong kind, or has a name that is already taken. One line on standard error reports it, and everything else works.
+The error is raised only if that very name is requested.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _IMPORT_PATH = re.compile(rf"(?:[^:\[\]]+\.py|{_IDENTIFIERS}):{_IDENTIFIERS}")
 
 
 class Named(Protocol):
-    """What has a name that users type."""
+    """An object with a name that users type."""
 
     @property
     def name(self) -> str:
-        """The name."""
+        """Return the name."""
 
 
 N = TypeVar("N", bound=Named)
@@ -78,7 +79,7 @@ def _discovered(hook: hooks.Hook, kind: type[T]) -> Mapping[str, T]:
 
 @cache
 def _of_own_module(hook: hooks.Hook, kind: type[T], name: str) -> T | None:
-    """Return the object of a name from the module of that name; no other module is imported for it."""
+    """Return the object of a name from the module of that name. No other module is imported."""
     module = None if name.startswith("_") else hook.module(name)
     for attribute, value in vars(importlib.import_module(module)).items() if module else ():
         if isinstance(value, kind) and value.name == name:  # type: ignore[attr-defined]
@@ -88,27 +89,27 @@ def _of_own_module(hook: hooks.Hook, kind: type[T], name: str) -> T | None:
 
 
 class NoSuchModule(UserError):
-    """The import path of a user names a module that is neither installed nor in the current folder."""
+    """Error: a user's import path names a module that is neither installed nor in the current folder."""
 
 
 class InstalledAddition(NamedTuple):
-    """An entry point by which an installed package adds something, and whether that can be used."""
+    """An entry point by which an installed package adds an object, and its fault if the object cannot be used."""
 
     group: str
-    """Such as ``ragrounds.scorers``."""
+    """Group of entry points, such as ``ragrounds.scorers``."""
     name: str
-    """What users type."""
+    """Name that users type."""
     value: str
-    """``package.module:NAME``."""
+    """Import path, ``package.module:NAME``."""
     package: str
-    """The distribution's name."""
+    """Name of the distribution."""
     version: str
     fault: str = ""
-    """Why it cannot be used; empty: it can."""
+    """Reason why it cannot be used. Empty if it can."""
 
     @property
     def origin(self) -> str:
-        """The package with its version."""
+        """Return the package name with its version."""
         return f"{self.package} {self.version}".strip()
 
 
@@ -119,48 +120,52 @@ class _Loaded(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True)
 class ExtensionPoint(Generic[T]):
-    """Where the objects of a hook are found: what ships, what installed packages add, what a user names."""
+    """Registry of one hook's objects: shipped, added by installed packages, or named by a user's import path."""
 
     hook: hooks.Hook
     kinds: type[T]
-    """What an object must be."""
+    """Required class of an object."""
     check: Callable[[T], str] = lambda value: ""
-    """Says what else an object lacks; empty: nothing."""
+    """Function that returns what an object lacks, or an empty text."""
     ships: Callable[[], Mapping[str, T]] | None = None
-    """What comes with ragrounds, by name, where it is not objects in the modules of the hook's folders."""
+    """Function that returns the shipped objects by name, if they are not objects in the modules of the hook's
+    folders.
+    """
 
     def shipped(self) -> Mapping[str, T]:
-        """What comes with ragrounds, by name. No package and no user can take one of these names."""
+        """Return the objects that ship with ragrounds, by name. No package and no user can take one of these names."""
         return self.ships() if self.ships else _discovered(self.hook, self.kinds)  # type: ignore[arg-type]
 
     def ours(self, name: str) -> T | None:
-        """What comes with ragrounds under a name; ``None``: nothing does."""
-        alone = None if self.ships else _of_own_module(self.hook, self.kinds, name)  # type: ignore[arg-type]
-        return alone or self.shipped().get(name)
+        """Return the shipped object of a name, or ``None``."""
+        from_module = None if self.ships else _of_own_module(self.hook, self.kinds, name)  # type: ignore[arg-type]
+        return from_module or self.shipped().get(name)
 
     def installed(self) -> dict[str, T]:
-        """What installed packages add, by name, without what cannot be used: that is said once on standard error."""
-        found = {}
+        """Return the objects that installed packages add, by name. Unusable ones are left out and reported once on
+        standard error.
+        """
+        usable = {}
         for addition, value in _loaded(self):
             if value is None:
                 say_once(f"{self._culprit(addition)} was skipped: {addition.fault} See `ragrounds doctor`.")
             else:
-                found[addition.name] = value
-        return found
+                usable[addition.name] = value
+        return usable
 
     def additions(self) -> list[InstalledAddition]:
-        """Every entry point of the group, with what is wrong with it."""
-        return [each.addition for each in _loaded(self)]
+        """Return every entry point of the group, with its fault."""
+        return [loaded.addition for loaded in _loaded(self)]
 
     def all(self) -> dict[str, T]:
-        """Everything by name: what ships first, then what installed packages add."""
+        """Return all objects by name: shipped first, then those of installed packages."""
         return {**self.shipped(), **self.installed()}
 
     def find(self, name: str) -> T | None:
-        """What has this name, shipped or installed; ``None``: nothing has. Other packages are not imported.
+        """Return the shipped or installed object of a name, or ``None``. Other packages are not imported.
 
         Raises:
-            UserError: an installed package adds it, and it cannot be used.
+            UserError: an installed package adds the object, and it cannot be used.
         """
         if (ours := self.ours(name)) is not None:
             return ours
@@ -168,10 +173,10 @@ class ExtensionPoint(Generic[T]):
         return addition[1] if addition else None
 
     def addition(self, name: str) -> tuple[InstalledAddition, T] | None:
-        """The entry point of this name with what it gives; ``None``: no installed package has one.
+        """Return the entry point of a name and its object, or ``None`` if no installed package has one.
 
         Raises:
-            UserError: it cannot be used.
+            UserError: the object cannot be used.
         """
         for addition, value in _loaded(self, name):
             if value is None:
@@ -180,55 +185,57 @@ class ExtensionPoint(Generic[T]):
         return None
 
     def named(self, text: str, known: Iterable[str] = ()) -> T:
-        """What a user names: by its name, or by an import path, which runs that code.
+        """Return the object that a user typed: by its name, or by an import path, which runs that code.
 
         Args:
             text: a name, ``package.module:NAME`` or ``./file.py:NAME``, typed by the user: never data.
             known: more names, for the error.
 
         Raises:
-            UserError: there is none; names the nearest.
+            UserError: the name is unknown. The message suggests the nearest name.
         """
         if is_import_path(text):
             return self.imported(text)
-        found = self.find(text)
-        if found is None:
+        match = self.find(text)
+        if match is None:
             raise unknown(self.hook.noun, text, [*self.all(), *known], self.hook.listing)
-        return found
+        return match
 
     def imported(self, path: str) -> T:
-        """What an import path that the user typed gives. The current folder is looked in too.
+        """Return the object at an import path that the user typed. The current folder is searched too.
 
         Raises:
-            UserError: nothing of this kind is there, or it has the name of another one.
+            UserError: the object has the wrong kind, or its name is already taken.
         """
         value = imported(path, self.kinds, self.hook.expected)
         with guarded(f"checking {path!r}"):
-            lacks = self.check(value)
-        if lacks:
-            raise UserError(f"{path!r}: {lacks}")
+            missing = self.check(value)
+        if missing:
+            raise UserError(f"{path!r}: {missing}")
         name = getattr(value, "name", None)
         if isinstance(name, str):
             other = self.ours(name)
-            whose = "ships with ragrounds"
-            if other is None and (found := [each for each in _loaded(self, name) if each.value is not None]):
-                other, whose = found[0].value, f"the package {found[0].addition.origin} adds"
+            taken_by = "ships with ragrounds"
+            if other is None and (additions := [loaded for loaded in _loaded(self, name) if loaded.value is not None]):
+                other, taken_by = additions[0].value, f"the package {additions[0].addition.origin} adds"
             if other is not None and other is not value and other != value:
                 raise UserError(
-                    f"{path} has the name {name!r}, but {_a(self.hook.noun)} of this name {whose}. Give it another "
+                    f"{path} has the name {name!r}, but {_a(self.hook.noun)} of this name {taken_by}. Give it another "
                     "name."
                 )
         return value
 
     def origin(self, name: str) -> str:
-        """The package, with its version, that adds this name; empty: it ships, or nothing has that name."""
+        """Return the package, with its version, that adds this name. Empty if the name is shipped or unknown."""
         if self.ours(name) is not None:
             return ""
-        return next((found.addition.origin for found in _loaded(self, name)), "")
+        return next((loaded.addition.origin for loaded in _loaded(self, name)), "")
 
     def used(self, name: str) -> AbstractContextManager[None]:
-        """While the object of this name is used: what one from outside raises becomes an error of one line. Nothing
-        that ships is guarded: its faults are ours."""
+        """Guard the use of the object of this name: an exception of an added object becomes an error of one line.
+
+        Shipped objects are not guarded, because their faults are faults of ragrounds.
+        """
         if self.ours(name) is not None:
             return nullcontext()
         origin = self.origin(name)
@@ -242,11 +249,13 @@ class ExtensionPoint(Generic[T]):
 
 
 def fields_amiss(value: object, texts: Iterable[str] = (), functions: Iterable[str] = ()) -> str:
-    """What of an object from outside has the wrong kind, for :attr:`ExtensionPoint.check`; empty: nothing."""
+    """Return the attribute of an added object that has the wrong kind, for :attr:`ExtensionPoint.check`, or an empty
+    text.
+    """
     for name, kind in (*((name, "a text") for name in texts), *((name, "a function") for name in functions)):
-        held = getattr(value, name)
-        if not (isinstance(held, str) if kind == "a text" else callable(held)):
-            return f"its {name!r} is {type(held).__name__}, expected {kind}."
+        attribute = getattr(value, name)
+        if not (isinstance(attribute, str) if kind == "a text" else callable(attribute)):
+            return f"its {name!r} is {type(attribute).__name__}, expected {kind}."
     return ""
 
 
@@ -255,32 +264,34 @@ def _a(noun: str) -> str:
 
 
 def extension_points() -> dict[str, ExtensionPoint[Any]]:
-    """Return where additions are looked for, by group of entry points. The packages that use them are imported."""
-    places = [hook.point.partition(":") for hook in hooks.HOOKS if hook.point]
+    """Return the extension points by group of entry points. Their modules are imported."""
+    locations = [hook.point.partition(":") for hook in hooks.HOOKS if hook.point]
     points: list[ExtensionPoint[Any]] = [
-        getattr(importlib.import_module(module), name) for module, _, name in places if hooks.module_spec(module)
+        getattr(importlib.import_module(module), name) for module, _, name in locations if hooks.module_spec(module)
     ]
     return {point.hook.group: point for point in points}
 
 
 def declared(prefix: str) -> list[InstalledAddition]:
-    """Every entry point of the groups that begin with `prefix`, by group and name. Nothing is imported."""
-    found = [each for each in _entries(tuple(sys.path)) if each.group.startswith(prefix)]
-    return sorted(map(_addition, found))
+    """Return every entry point of the groups that begin with `prefix`, by group and name. Nothing is imported."""
+    entries = [entry for entry in _entries(tuple(sys.path)) if entry.group.startswith(prefix)]
+    return sorted(map(_addition, entries))
 
 
 @lru_cache(maxsize=4)
 def _entries(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """All entry points of ragrounds' groups, each package once, as the first on the path has them."""
-    found: dict[str, list[EntryPoint]] = {}
-    for each in distributions():
+    """Return all entry points of ragrounds' groups. A package counts once, as found first on the path."""
+    entries_by_package: dict[str, list[EntryPoint]] = {}
+    for package in distributions():
         try:
-            entries = [entry for entry in each.entry_points if entry.group.startswith("ragrounds.")]
+            entries = [entry for entry in package.entry_points if entry.group.startswith("ragrounds.")]
             if entries:
-                found.setdefault(re.sub(r"[-_.]+", "-", each.metadata["Name"] or "").lower(), entries)
+                entries_by_package.setdefault(re.sub(r"[-_.]+", "-", package.metadata["Name"] or "").lower(), entries)
         except Exception as problem:
-            say_once(f"What is installed at {each.locate_file('')} cannot be read: {type(problem).__name__}: {problem}")
-    return tuple(entry for entries in found.values() for entry in entries)
+            say_once(
+                f"What is installed at {package.locate_file('')} cannot be read: {type(problem).__name__}: {problem}"
+            )
+    return tuple(entry for entries in entries_by_package.values() for entry in entries)
 
 
 def _addition(entry: EntryPoint, fault: str = "") -> InstalledAddition:
@@ -291,21 +302,25 @@ def _addition(entry: EntryPoint, fault: str = "") -> InstalledAddition:
 
 
 def _loaded(point: ExtensionPoint[T], name: str | None = None) -> Iterator[_Loaded[T]]:
-    """The entry points of a group, or those of one name in it, loaded where nothing speaks against it. Of a name that
-    several packages add none is loaded: which one was meant cannot be told."""
+    """Load the entry points of a group, or those of one name in it, and yield them with their faults.
+
+    If several packages add the same name, none of them is loaded, because the intended one is unknown.
+    """
     entries = [entry for entry in _entries(tuple(sys.path)) if entry.group == point.hook.group]
     shipped: Collection[str] = point.shipped() if entries else ()
-    for entry in sorted(entries, key=lambda each: (each.name, _addition(each))):
+    for entry in sorted(entries, key=lambda entry: (entry.name, _addition(entry))):
         if name is not None and entry.name != name:
             continue
-        others = {_addition(each).origin for each in entries if each.name == entry.name and each is not entry}
+        other_origins = {
+            _addition(other).origin for other in entries if other.name == entry.name and other is not entry
+        }
         fault = ""
         if not _NAME.fullmatch(entry.name):
             fault = "a name begins with a letter and holds letters, digits, '-' and '_' only."
         elif entry.name in shipped:
             fault = f"the name is that of {_a(point.hook.noun)} that ships with ragrounds."
-        elif others:
-            fault = f"the name is added by {' and '.join(sorted(others))} too; uninstall one of them."
+        elif other_origins:
+            fault = f"the name is added by {' and '.join(sorted(other_origins))} too; uninstall one of them."
         if fault:
             yield _Loaded(_addition(entry, fault), None)
         else:
@@ -321,12 +336,14 @@ def _load(entry: EntryPoint, point: ExtensionPoint[T]) -> _Loaded[T]:
         try:
             with _running(f"the package {_addition(entry).origin}"):
                 value = _instance(entry.load(), point.kinds, point.hook.expected, entry.value)
-                named = entry.name if isinstance(value, type) else getattr(value, "name", entry.name)
-                lacks = point.check(value)
-            if named != entry.name:
-                raise UserError(f"the entry point's name is {entry.name!r}, the object's {named!r}; call both alike.")
-            if lacks:
-                raise UserError(lacks)
+                object_name = entry.name if isinstance(value, type) else getattr(value, "name", entry.name)
+                missing = point.check(value)
+            if object_name != entry.name:
+                raise UserError(
+                    f"the entry point's name is {entry.name!r}, the object's {object_name!r}; call both alike."
+                )
+            if missing:
+                raise UserError(missing)
             note_home(value, entry.module, entry.attr)
             _LOADED[key] = _Loaded(_addition(entry), value)
         except UserError as problem:
@@ -338,62 +355,66 @@ _SAID: set[str] = set()
 
 
 def say_once(text: str) -> None:
-    """Say a line once on standard error, or wherever the program sends the log records of this module."""
+    """Log a warning once per text, by default to standard error."""
     if text not in _SAID:
         _SAID.add(text)
         _LOG.warning("%s", "".join(letter if letter.isprintable() else "\ufffd" for letter in text))
 
 
 def is_import_path(text: str) -> bool:
-    """Whether a text has the form ``package.module:NAME`` or ``PATH.py:NAME``."""
+    """Return True if a text has the form ``package.module:NAME`` or ``PATH.py:NAME``."""
     return _IMPORT_PATH.fullmatch(text) is not None
 
 
 def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str) -> T:
-    """The object that ``package.module:NAME`` or ``./file.py:NAME`` names, or what it makes when it is called without
+    """Return the object at ``package.module:NAME`` or ``./file.py:NAME``, or the result of calling it without
     arguments.
 
     Args:
         path: The import path. Importing runs the user's code: paths come from the user's command, never from data.
-        kinds: What the object must be.
-        expected: The same in words, for the error.
+        kinds: Required class of the object.
+        expected: Description of these classes, for the error.
 
     Raises:
-        UserError: there is no such module or name, it fails, or it is something else.
+        UserError: the module or name does not exist, importing fails, or the object has the wrong class.
     """
-    place, _, name = path.rpartition(":")
-    if not place or not name:
+    module_path, _, name = path.rpartition(":")
+    if not module_path or not name:
         raise UserError(f"{path!r} is not an import path: expected package.module:NAME or ./file.py:NAME.")
-    module = imported_module(place)
-    found: object = module
+    module = imported_module(module_path)
+    target: object = module
     for part in name.split("."):
-        if not hasattr(found, part):
-            beside = Path(f"{place}.py")
-            other = beside.is_file() and Path(module.__file__ or "").resolve() != beside.resolve()
-            file = f" For the file in this folder, give ./{beside}:{name}." if other else ""
-            raise UserError(f"{place!r} has no {name!r}.{nearest(part, dir(found))}{file}")
-        found = getattr(found, part)
+        if not hasattr(target, part):
+            same_name_file = Path(f"{module_path}.py")
+            is_other_file = (
+                same_name_file.is_file() and Path(module.__file__ or "").resolve() != same_name_file.resolve()
+            )
+            file = f" For the file in this folder, give ./{same_name_file}:{name}." if is_other_file else ""
+            raise UserError(f"{module_path!r} has no {name!r}.{nearest(part, dir(target))}{file}")
+        target = getattr(target, part)
     with _running(path):
-        value = _instance(found, kinds, expected, path)
+        value = _instance(target, kinds, expected, path)
     note_home(value, module.__name__, name)
     return value
 
 
-def _instance(found: object, kinds: type[T] | tuple[type[T], ...], expected: str, path: str) -> T:
-    if not isinstance(found, kinds) and callable(found) and _takes_nothing(found):
-        found = found()
-    if not isinstance(found, kinds):
-        what = f"the class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__}"
-        raise UserError(f"{path!r} gives {what}: expected {expected}, or a function that makes one without arguments.")
-    return found
+def _instance(target: object, kinds: type[T] | tuple[type[T], ...], expected: str, path: str) -> T:
+    if not isinstance(target, kinds) and callable(target) and _needs_no_arguments(target):
+        target = target()
+    if not isinstance(target, kinds):
+        description = f"the class {target.__name__}" if isinstance(target, type) else f"{type(target).__name__}"
+        raise UserError(
+            f"{path!r} gives {description}: expected {expected}, or a function that makes one without arguments."
+        )
+    return target
 
 
-def _takes_nothing(made: Callable[..., object]) -> bool:
+def _needs_no_arguments(function: Callable[..., object]) -> bool:
     try:
-        inspect.signature(made).bind()
+        inspect.signature(function).bind()
     except TypeError:
         return False
-    except ValueError:  # one written in C does not say
+    except ValueError:  # a function written in C has no signature
         return True
     return True
 
@@ -402,21 +423,24 @@ _CHECKS: dict[str, dict[str, Callable[[], None]]] = {}
 
 
 def before_import(place: str, asker: str, check: Callable[[], None]) -> None:
-    """Have something checked before the module of a place is imported by its path: it raises UserError to forbid that.
-    One asker has one check a place."""
+    """Register a check that runs before the module at a path is imported. The check raises UserError to forbid the
+    import.
+
+    Each asker has one check per path.
+    """
     _CHECKS.setdefault(place, {})[asker] = check
 
 
 def is_checked(place: str) -> bool:
-    """Whether somebody has something checked before that place is imported."""
+    """Return True if a check is registered for the module at a path."""
     return bool(_CHECKS.get(place))
 
 
 def check_before(place: str) -> None:
-    """Check what is to be checked before the module of a place is imported, here or in another process.
+    """Run the checks that are registered for the module at a path, before it is imported here or in another process.
 
     Raises:
-        UserError: it must not be.
+        UserError: a check forbids the import.
     """
     for check in _CHECKS.get(place, {}).values():
         check()
@@ -424,16 +448,17 @@ def check_before(place: str) -> None:
 
 
 def imported_module(place: str) -> ModuleType:
-    """The module that a user named: a file, ``PATH.py``, or a dotted name that is installed or stands in the current
-    folder, which is looked in last.
+    """Import the module that a user named: a file, ``PATH.py``, or a dotted name.
+
+    A dotted name may be installed or be in the current folder, which is searched last.
 
     Raises:
-        UserError: there is none, or it fails while it is imported.
+        UserError: the module does not exist, or its import fails.
     """
     check_before(place)
     folder = str(Path.cwd())
     if folder not in sys.path and "" not in sys.path:
-        sys.path.append(folder)  # as Python's own -m does, but behind everything that is installed
+        sys.path.append(folder)  # like python -m, but after everything that is installed
         importlib.invalidate_caches()
     if place.endswith(".py"):
         return _file_module(Path(place).expanduser())
@@ -447,22 +472,25 @@ def imported_module(place: str) -> ModuleType:
 
 
 def _file_module(path: Path) -> ModuleType:
-    """The module of a file: the same one as long as the file and what it imports from beside itself are the same,
-    edited another."""
+    """Return the module of a file.
+
+    While the file and its imports from the same folder are unchanged, the same module is returned; after an edit, a new
+    one.
+    """
     if not path.is_file():
         raise UserError(f"There is no file {str(path)!r}.")
     try:
-        behind = files_behind(path)
-    except (SyntaxError, ValueError):  # importing says what is wrong
-        behind = (path.resolve(),)
-    contents = [str(path.resolve()).encode(), *(file.read_bytes() for file in behind)]
+        source_files = files_behind(path)
+    except (SyntaxError, ValueError):  # the import below raises an error with the reason
+        source_files = (path.resolve(),)
+    contents = [str(path.resolve()).encode(), *(file.read_bytes() for file in source_files)]
     stamp = hashlib.sha256(b"\0".join(contents)).hexdigest()[:12]
     full = f"{FILE_MODULE}{path.stem}_{stamp}"
     if full in sys.modules:
         return sys.modules[full]
     folder = path.resolve().parent
-    for helper in behind:  # to be read as they are now
-        parts = helper.relative_to(folder).with_suffix("").parts
+    for source_file in source_files:  # forget loaded versions, so that the current files are imported
+        parts = source_file.relative_to(folder).with_suffix("").parts
         sys.modules.pop(".".join(parts[:-1] if parts[-1] == "__init__" else parts), None)
     spec = importlib.util.spec_from_file_location(full, path.resolve())
     if spec is None or spec.loader is None:
@@ -470,7 +498,7 @@ def _file_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[full] = module
     try:
-        with _running(str(path)), _looked_in_first(str(folder)):
+        with _running(str(path)), _first_on_path(str(folder)):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[full]
@@ -479,25 +507,27 @@ def _file_module(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _looked_in_first(folder: str) -> Iterator[None]:
-    """A folder stands first on the path while a file of it is imported, as `python FILE` does; then behind everything
-    that is installed, for what it imports later."""
+def _first_on_path(folder: str) -> Iterator[None]:
+    """Put a folder first on the path while a file of it is imported, as `python FILE` does.
+
+    Afterwards the folder is last, behind everything that is installed, for later imports of the file.
+    """
     before = list(sys.path)
-    sys.path[:] = [folder, *(place for place in before if place != folder)]
+    sys.path[:] = [folder, *(entry for entry in before if entry != folder)]
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        added = [place for place in sys.path if place not in (folder, *before)]
+        added = [entry for entry in sys.path if entry not in (folder, *before)]
         sys.path[:] = [*added, *before, *([] if folder in before else [folder])]
 
 
 @contextmanager
 def guarded(what: str) -> Iterator[None]:
-    """While an object from outside is used: whatever it raises becomes an error of one line.
+    """Convert any exception of an added object within the block into an error of one line.
 
     Raises:
-        UserError: it raised something.
+        UserError: the object raised an exception.
     """
     try:
         yield
@@ -509,11 +539,12 @@ def guarded(what: str) -> Iterator[None]:
 
 @contextmanager
 def _running(what: str) -> Iterator[None]:
-    """While code from outside runs: whatever it raises becomes an error of one line, and what it prints goes to
-    standard error, so that results on standard output stay whole.
+    """Convert any exception of imported code within the block into an error of one line.
+
+    Printed text goes to standard error, so that results on standard output stay intact.
 
     Raises:
-        UserError: it raised something, or tried to end the process.
+        UserError: the code raised an exception, or tried to end the process.
     """
     printed = StringIO()
     try:

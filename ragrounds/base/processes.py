@@ -1,4 +1,4 @@
-"""Processes by more than their number: a process id is used again, an id with its start time is not."""
+"""Processes identified by id and start time. A process id alone can be reused."""
 
 from __future__ import annotations
 
@@ -15,31 +15,35 @@ from msgspec import Struct
 NO_UPLOADS = dict.fromkeys(
     ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING"), "false"
 )
-"""Variables that keep LangSmith from uploading every trace, for this process and others that it starts."""
+"""Variables that stop LangSmith from uploading every trace, for this process and its child processes."""
 
 
 class Process(Struct, frozen=True):
-    """A process of this machine. `started`: what the system says of its start; only compared, never read."""
+    """A process of this machine. `started` is the system's record of its start, which is only compared, never
+    interpreted.
+    """
 
     pid: int
     started: str
 
     @property
     def alive(self) -> bool:
-        """Whether it runs still, and is the same process."""
+        """Return True if the same process is still running."""
         return _started(self.pid) == self.started
 
 
 def process(pid: int) -> Process | None:
-    """The process with this id; ``None``: there is none."""
+    """Return the process with this id, or ``None`` if it does not exist."""
     started = _started(pid)
     return None if started is None else Process(pid, started)
 
 
 @functools.cache
 def this_machine() -> str:
-    """This machine, told from every other by its boot and its name space of process ids too: containers may share a
-    host name, and a host name survives a reboot."""
+    """Return an identifier of this machine that includes its boot and its name space of process ids.
+
+    A host name is not enough: containers may share it, and it survives a reboot.
+    """
     return "/".join((platform.node(), _boot(), _name_space()))
 
 
@@ -58,18 +62,18 @@ def _name_space() -> str:
 
 
 class Activity(Struct, frozen=True):
-    """What a process does."""
+    """Activity of a process."""
 
     seconds: float
-    """Processor time that it has used, in all its threads."""
+    """Processor time that all its threads have used."""
     running: bool
-    """A thread of it runs, would run if there were a processor free, or waits for a disk."""
+    """True if one of its threads runs, is ready to run, or waits for a disk."""
     stopped: bool
-    """A signal has stopped it (Ctrl-Z, SIGSTOP); another may let it go on."""
+    """True if a signal has stopped it (Ctrl-Z, SIGSTOP). Another signal can continue it."""
 
 
 def activity_of(pid: int) -> Activity | None:
-    """What a process does; ``None``: it is gone, or the system does not say (it has no ``/proc``)."""
+    """Return the activity of a process, or ``None`` if it has ended or the system has no ``/proc``."""
     try:
         fields = _stat(Path(f"/proc/{pid}"))
         threads = [*Path(f"/proc/{pid}/task").iterdir()]
@@ -77,23 +81,25 @@ def activity_of(pid: int) -> Activity | None:
         return None
     running = False
     for thread in threads:
-        with contextlib.suppress(OSError):  # it has ended meanwhile
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
             running |= _stat(thread)[0] in "RD"
     ticks = int(fields[11]) + int(fields[12])
     return Activity(ticks / os.sysconf("SC_CLK_TCK"), running, fields[0] in "Tt")
 
 
 def processors() -> int:
-    """Processors that this process may use: those that it is bound to, and no more than its container is given."""
+    """Return the number of processors that this process may use, limited by its affinity and its container."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with contextlib.suppress(OSError, ValueError):  # another system; no limit is `max`
+    with contextlib.suppress(OSError, ValueError):  # not Linux, or no limit (`max`)
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         count = min(count, max(1, int(quota) // int(period)))
     return count
 
 
 def room_for_more() -> int:
-    """How many processes as large as this one the machine has free memory for; 2 where the system does not say."""
+    """Return how many processes of this one's size fit into the machine's free memory. 2 if the system does not report
+    it.
+    """
     try:
         free = int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024
         return free // (int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
@@ -101,10 +107,12 @@ def room_for_more() -> int:
         return 2
 
 
-def _stat(place: Path) -> list[str]:
-    """The fields of a process's or a thread's state from its third on: the second, its name, may hold spaces and
-    parentheses."""
-    return (place / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+def _stat(folder: Path) -> list[str]:
+    """Return the fields of a process's or a thread's state from the third on.
+
+    The second field, the name, may contain spaces and parentheses, so it is skipped.
+    """
+    return (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def _started(pid: int) -> str | None:
@@ -112,11 +120,11 @@ def _started(pid: int) -> str | None:
         fields = _stat(Path(f"/proc/{pid}"))
     except OSError:
         return None if Path("/proc/self/stat").exists() else _started_by_ps(pid)
-    # A zombie runs no more: only its parent has not asked for it yet.
+    # A zombie has ended; only its parent has not yet read its exit status.
     return None if fields[0] in "ZX" else fields[19]
 
 
 def _started_by_ps(pid: int) -> str | None:
-    asked = ["ps", "-o", "lstart=", "-p", str(pid)]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603
-    return done.stdout.strip() or None
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return completed.stdout.strip() or None

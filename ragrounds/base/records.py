@@ -1,9 +1,8 @@
-"""The vocabulary: small frozen records that every room may import.
+"""Small frozen records that all packages share.
 
-Events of an attempt are flat and append-only; the tree run → attempt → step → call is derived from them by
-`ragrounds.evals.trace.traces`. Times are wall-clock seconds since the epoch (`at`), durations are seconds of
-a monotonic clock, money is US dollars, tokens are the provider's own counts. A figure that is not known is ``None``,
-never 0.
+Events of an attempt are flat and append-only. `ragrounds.evals.trace.traces` derives the tree run → attempt → step →
+call from them. Times are wall-clock seconds since the epoch (`at`), durations are seconds of a monotonic clock, money
+is US dollars, and tokens are the provider's own counts. An unknown figure is ``None``, never 0.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Speaker = Literal["system", "user", "assistant", "tool"]
 
 
 class Stem(Struct, frozen=True):
-    """A question without its options: all that nodes which write queries or read documents may see."""
+    """A question without its options. Nodes that write queries or read documents see nothing else of the question."""
 
     question_id: str
     text: str
@@ -29,7 +28,7 @@ class Stem(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """One item of a benchmark as graphs and tools see it. The gold answer is not here: see :class:`Gold`."""
+    """One question of a benchmark, as graphs and tools see it. The gold answer is separate: see :class:`Gold`."""
 
     id: str
     benchmark: str
@@ -38,45 +37,49 @@ class Question(Struct, frozen=True, kw_only=True):
     kind: Kind = "choice"
     split: str = "test"
     options: dict[str, str] = field(default_factory=dict)
-    """Letter → text, in the benchmark's own order; empty where `kind` is not ``choice``."""
+    """Letter → text, in the benchmark's order. Empty if `kind` is not ``choice``."""
     group: str = ""
     """Subject or specialty, for tables."""
     cluster: str = ""
-    """Questions that are not independent (duplicates, same source) share a cluster; empty: a cluster of its own."""
+    """Name of a group of dependent questions (duplicates, same source). If empty, the question is independent."""
     language: str = "en"
     metadata: dict[str, str] = field(default_factory=dict)
 
     @property
     def stem(self) -> Stem:
-        """The question without its options."""
+        """Return the question without its options."""
         return Stem(self.id, self.text, self.language)
 
 
 class Gold(Struct, frozen=True, kw_only=True):
-    """What is right. Only scorers, the oracle agent and the analyses may see it."""
+    """The correct answer of a question. Only scorers, the oracle agent and the analyses may see it."""
 
     question_id: str
     answer: str
-    """The letter of the right option, or a reference answer."""
+    """The letter of the correct option, or a reference answer."""
     documents: tuple[str, ...] = ()
-    """Ids of the documents that hold the answer."""
+    """Ids of the documents that contain the answer."""
     facts: tuple[tuple[str, ...], ...] = ()
-    """Required facts of a long answer; each is a tuple of accepted wordings."""
+    """Required facts of a long answer, each as a tuple of accepted wordings."""
     withheld: tuple[str, ...] = ()
-    """Ids of documents that no search for this question may find (``guard.jsonl`` of the benchmark)."""
+    """Ids of documents that searches for this question must not return (``guard.jsonl`` of the benchmark)."""
 
 
 class Query(Struct, frozen=True):
-    """What is searched for. Made from a :class:`Stem` or from text a model wrote, never from a `Question`:
-    this is how question-only retrieval (MIRAGE, Section 3.1) is kept by type."""
+    """A search query. It is built from a :class:`Stem` or from text that a model wrote, never from a `Question`.
+
+    The type thereby guarantees question-only retrieval (MIRAGE, Section 3.1).
+    """
 
     text: str
     dense: tuple[str, ...] = ()
-    """What dense retrievers embed in place of `text`: the mean of the vectors of these. Empty: `text`."""
+    """Texts that dense retrievers embed instead of `text`. The mean of their vectors is used. If empty, `text` is
+    embedded.
+    """
 
     @classmethod
     def of(cls, stem: Stem) -> Query:
-        """Search for the question itself."""
+        """Return the query that searches for the question text itself."""
         return cls(stem.text)
 
 
@@ -90,14 +93,16 @@ class Passage(Struct, frozen=True, kw_only=True):
     corpus: str
     score: float = 0.0
     rank: int = 0
-    """From 1, best first; 0: not ranked."""
+    """Rank from 1, best first. 0 if the passage is not ranked."""
     retriever: str = ""
     chunk: str = ""
-    """Id of the chunk by which this whole document was found; empty: the passage itself was found."""
+    """Id of the chunk that matched, if the passage is the whole document of that chunk. Empty if the passage itself
+    matched.
+    """
 
 
 class ToolCall(Struct, frozen=True):
-    """A model's wish to use a tool. Nothing in it is trusted: `arguments` is text that should be a JSON object."""
+    """A model's request to use a tool. It is not trusted: `arguments` is text that should be a JSON object."""
 
     id: str
     name: str
@@ -110,11 +115,11 @@ class Message(Struct, frozen=True, omit_defaults=True):
     role: Speaker
     content: str
     calls: tuple[ToolCall, ...] = ()
-    """Tools that an assistant's turn asks for."""
+    """Tool calls that an assistant's message requests."""
     answers: str = ""
-    """The id of the call that a tool's turn answers."""
+    """Id of the tool call that a tool's message answers."""
     name: str = ""
-    """Who speaks, where several agents or people do."""
+    """Name of the speaker, if several agents or people take part."""
 
 
 class Usage(Struct, frozen=True):
@@ -135,48 +140,55 @@ class Usage(Struct, frozen=True):
 
 
 class TokenLogprob(Struct, frozen=True, omit_defaults=True):
-    """One token of a reply, with how likely the model held it to be."""
+    """One token of a reply with its log probability."""
 
     token: str
     logprob: float
-    """Natural logarithm of the probability, as the server gives it."""
+    """Natural logarithm of the probability, as reported by the server."""
     top: tuple[tuple[str, float], ...] = ()
-    """The likeliest tokens in its place, with theirs."""
+    """The most likely tokens at this position, with their log probabilities."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What a chat model answered, completely received."""
+    """Complete reply of a chat model."""
 
     text: str
     finish: str = "stop"
     """``stop``, ``length``, ``content_filter``, ``tool_calls``, or ``none`` for a response without choices."""
     usage: Usage | None = None
     model: str = ""
-    """The model's name as the server gives it."""
+    """Name of the model, as reported by the server."""
     reasoning: str = ""
-    """Reasoning text that the server returns beside the answer."""
+    """Reasoning text that the server returns next to the answer."""
     stopped_at: str = ""
-    """The stop string that ended the text, where the server says so."""
+    """Stop string that ended the text. Empty if the server does not report it."""
     calls: tuple[ToolCall, ...] = ()
-    """Tools that the model asks for."""
+    """Tool calls that the model requests."""
     busy: float | None = None
-    """Seconds of a self-served model's busy time that this call is charged with: while n calls are in flight, each
-    bears one n-th, so that all charges add up to the time in which the server had anything to do."""
+    """Seconds of a self-served model's busy time that are charged to this call.
+
+    While n calls are in flight, each is charged 1/n. All charges therefore add up to the time during which the server
+    was busy.
+    """
     notes: tuple[str, ...] = ()
-    """What was odd about it (a count of tokens that cannot be true): each becomes a note of the attempt."""
+    """Oddities of the reply, such as an impossible token count. Each becomes a note of the attempt."""
     logprobs: tuple[TokenLogprob, ...] | None = None
-    """The tokens of `text`, in order; ``None``: they were not asked for, or the server gave none (a note says so)."""
+    """The tokens of `text`, in order. ``None`` if they were not requested or the server returned none (a note records
+    that).
+    """
 
 
 UNANSWERED: frozenset[str] = frozenset({"timeout", "connection", "malformed"})
-"""Kinds of faults of a request that was sent."""
+"""Kinds of faults of requests that were sent but not answered."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """One try of a call that did not give a reply."""
+    """One failed try of a call."""
 
     kind: str
-    """``rate_limit``, ``server``, ``timeout``, ``unreachable``, ``connection`` (it was cut), ``malformed`` …"""
+    """``rate_limit``, ``server``, ``timeout``, ``unreachable``, ``connection`` (the connection was cut), ``malformed``
+    …
+    """
     message: str
     status: int | None = None
     waited: float = 0.0
@@ -184,40 +196,43 @@ class Fault(Struct, frozen=True, kw_only=True):
 
     @property
     def unanswered(self) -> bool:
-        """Whether the request was sent and no answer could be read: a provider may bill it."""
+        """Return True if the request was sent and no answer could be read. A provider may bill such a request."""
         return self.kind in UNANSWERED
 
 
 TOKENS_APART: frozenset[str] = frozenset({"embedding", "reranking"})
-"""Roles of calls whose tokens are in no sum of an attempt: vectors and rankings are of another kind than answers, and
-what our own searches have made is in no sum either. Their cost is."""
+"""Roles of calls whose tokens are excluded from the sums of an attempt. Their cost is included.
+
+Vectors and rankings are not comparable with answers. Tokens of ragrounds' own searches are excluded for the same
+reason.
+"""
 
 
 class Used(Struct, frozen=True):
-    """Vectors that a search had made by a server."""
+    """Paid use of a server by one search: vectors, or requests to a search provider."""
 
     model: str
-    """As a price list names it: ``provider:model``."""
+    """Name in a price list: ``provider:model``."""
     tokens: int | None
-    """``None``: the server did not say."""
+    """Number of tokens. ``None`` if the server did not report it."""
     hosted: bool
-    """By the provider; else by a server that the user named."""
+    """True if the provider hosts the model, False if a server of the user does."""
     requests: int = 0
-    """To a search provider, which is paid by the request; 0: vectors, which are paid by the token."""
+    """Number of requests to a search provider, which is paid per request. 0 for vectors, which are paid per token."""
     each: float | None = None
-    """Dollars of such a request by the provider's list, or as the retriever's spec says; ``None``: not known."""
+    """US dollars per request, from the provider's price list or the retriever's spec. ``None`` if unknown."""
 
 
 class SearchNote(Struct, frozen=True):
-    """What a search has to say beside its passages: its query was cut to the provider's limit, or was refused."""
+    """A remark that a search returns with its passages: the query was cut to the provider's limit, or was refused."""
 
     what: str
-    """Kind of the note, in one word: ``query_cut``, ``search_refused``."""
+    """Kind of the note, as one word: ``query_cut``, ``search_refused``."""
     text: str
 
 
 class ToolRequest(Struct, frozen=True, kw_only=True):
-    """What a tool was asked, as the journal keeps it."""
+    """Request to a tool, as stored in the journal."""
 
     tool: str
     query: str
@@ -226,58 +241,62 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
 
 
 class ToolAnswer(Struct, frozen=True):
-    """A tool's answer, as the journal keeps it."""
+    """Answer of a tool, as stored in the journal."""
 
     text: str
     passages: tuple[Passage, ...] = ()
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One request to a model or a tool, as an attempt's event. The request and the response stand in the journal
-    under `key`."""
+    """One request to a model or a tool, as an event of an attempt. The journal stores the request and response under
+    `key`.
+    """
 
     key: str
     kind: Literal["model", "search", "tool"]
     role: str
-    """Whose tokens these are in the ledger: ``answering``, ``reading``, ``querying``, ``judging``, ``embedding``."""
+    """Role under which the ledger counts the tokens: ``answering``, ``reading``, ``querying``, ``judging``,
+    ``embedding``.
+    """
     node: str
     actor: str
-    """The model's or the searcher's canonical text."""
+    """Canonical spec of the model or the searcher."""
     model: str = ""
-    """The name of the model that answered, as the reply gives it; empty: it names none, or the call is older than this
-    is kept."""
+    """Name of the model that answered, as reported in the reply. Empty if the reply or an old record lacks it."""
     at: float
     seconds: float
     cached: bool = False
-    """Answered from the journal: nothing was paid, its uncached cost still counts."""
+    """True if the journal answered the call. Nothing was paid, but the uncached cost still counts."""
     usage: Usage | None = None
     cost_uncached: float | None = None
-    """Dollars this call costs when nothing is cached in the journal; ``None``: no known price."""
+    """US dollars that this call costs if the journal caches nothing. ``None`` if no price is known."""
     passages: tuple[str, ...] = ()
-    """Ids of the passages a search returned, best first."""
+    """Ids of the passages that a search returned, best first."""
     faults: tuple[Fault, ...] = ()
     error: str = ""
 
 
 class Entered(Struct, frozen=True, kw_only=True, tag="entered", omit_defaults=True):
-    """A node of the graph begins."""
+    """Event: a node of the graph begins."""
 
     step: int
     node: str
     at: float
     parent: int = -1
-    """The step inside which it runs: a graph inside a node is its child. -1: none, or made before this was kept."""
+    """The enclosing step, for a node of a graph inside a node. -1 if there is no such step or an old record lacks
+    it.
+    """
 
 
 class Called(Struct, frozen=True, kw_only=True, tag="called"):
-    """A call was made inside a step."""
+    """Event: a call was made inside a step."""
 
     step: int
     call: Call
 
 
 class Left(Struct, frozen=True, kw_only=True, tag="left"):
-    """A node ended; `changes` is what it wrote to the state, as JSON-able values."""
+    """Event: a node ended. `changes` is what the node wrote to the state, as JSON-able values."""
 
     step: int
     seconds: float
@@ -286,7 +305,7 @@ class Left(Struct, frozen=True, kw_only=True, tag="left"):
 
 
 class Noted(Struct, frozen=True, kw_only=True, tag="noted"):
-    """Something worth telling happened: a passage was cut, a limit was reached, a query was repeated."""
+    """Event worth reporting: a passage was cut, a limit was reached, a query was repeated."""
 
     step: int
     what: str
@@ -294,12 +313,13 @@ class Noted(Struct, frozen=True, kw_only=True, tag="noted"):
 
 
 DRAWN = "drawn"
-"""What a note is about that says what a system has drawn from clock and chance; its text ends with the journal's keys
-of that."""
+"""Kind of notes that record the clock and random values that a system used. Their text ends with journal keys of
+these.
+"""
 
 
 def drawn_keys(note: Noted) -> list[str]:
-    """The keys of what was drawn that a note names."""
+    """Return the journal keys of recorded randomness that a note lists."""
     return re.findall(r"\b[0-9a-f]{64}\b", note.text) if note.what == DRAWN else []
 
 
@@ -307,23 +327,23 @@ Event = Entered | Called | Left | Noted
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One node of a graph, entered and left, with its calls: derived from events."""
+    """One node of a graph from entry to exit, with its calls. Derived from events."""
 
     index: int
     node: str
     at: float
     seconds: float | None
     parent: int = -1
-    """The step inside which it ran; -1: none."""
+    """The enclosing step. -1 for a step that is not nested."""
     calls: tuple[Call, ...] = ()
     notes: tuple[Noted, ...] = ()
     changes: dict[str, object] = field(default_factory=dict)
     error: str = ""
 
 
-def _counted(what: str) -> Meta:
-    """Say of a field of an attempt what it counts: that is kept, shown and filtered by itself (`COUNTED`)."""
-    return Meta(extra={"counted": what})
+def _counted(label: str) -> Meta:
+    """Mark a field of an attempt as a count (`COUNTED`). Counts are stored, shown and filtered individually."""
+    return Meta(extra={"counted": label})
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -334,57 +354,66 @@ class Attempt(Struct, frozen=True, kw_only=True):
     epoch: int
     status: Status
     text: str
-    """The final answer text, exactly as the agent gave it; what it had, where it was capped."""
+    """The final answer text, exactly as the agent returned it. If the attempt was capped, the text it had until
+    then.
+    """
     reason: str = ""
-    """Why the status is not ``completed``."""
+    """Reason why the status is not ``completed``."""
     usage: Usage | None = None
-    """``None``: some call's usage is unknown."""
+    """Sum of the tokens. ``None`` if the usage of some call is unknown."""
     cost_paid: float | None = None
     cost_uncached: float | None = None
     seconds: float = 0.0
     at: float = 0.0
     events: tuple[Event, ...] = ()
     choice: str = ""
-    """The letter of an option, where the system gives it apart from its text (structured output, a key of its state);
-    empty: it is to be read from the text."""
+    """Letter of an option, if the system returns it separately from its text (structured output, a key of its state).
+
+    If empty, the letter is read from the text.
+    """
     model_calls: Annotated[int, _counted("Calls of models, those that failed among them")] = 0
     searches: Annotated[int, _counted("Searches, those that failed among them")] = 0
     tool_calls: Annotated[int, _counted("Uses of tools that do not search")] = 0
-    """What is called is of three kinds, each with its own price: they are never summed."""
+    """Number of tool uses that are not searches.
+
+    Model calls, searches and tool calls have different prices, so they are never summed.
+    """
     unrecorded: Annotated[int, _counted("Calls of a foreign system that were seen and are in no journal")] = 0
-    """A replay cannot answer them."""
+    """Number of calls of a foreign system that were seen but not recorded. A replay cannot answer them."""
     unanswered: Annotated[int, _counted("Requests to models that got no answer that could be read")] = 0
-    """A provider may bill them: what the attempt costs is at least its sum."""
+    """Number of unanswered requests to models. A provider may bill them, so the attempt costs at least its sum."""
 
     @property
     def replayable(self) -> bool:
-        """Whether the journal holds every call that it made."""
+        """Return True if the journal contains every call of the attempt."""
         return not self.unrecorded
 
 
 COUNTED: dict[str, str] = {
-    one.name: meta.extra["counted"]
-    for one in structs.fields(Attempt)
-    for meta in get_args(one.type)[1:]
+    attempt_field.name: meta.extra["counted"]
+    for attempt_field in structs.fields(Attempt)
+    for meta in get_args(attempt_field.type)[1:]
     if isinstance(meta, Meta) and meta.extra
 }
-"""Counts of an attempt that need no more than a line in it: name → what is counted. The store's table and codec, the
-frame, the filter and the exports have a column for each."""
+"""Counts of an attempt that are plain columns: name → label.
+
+The store's table and codec, the frame, the filter and the exports have a column for each.
+"""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What a foreign system answered."""
+    """Answer of a foreign system."""
 
     text: str
-    """The final answer, as the system gave it."""
+    """The final answer, as the system returned it."""
     choice: str = ""
-    """The letter of an option, where the system gives it itself."""
+    """Letter of an option, if the system returns it itself."""
     passages: tuple[Passage, ...] = ()
-    """What it says it answered from, where it gives that with the answer."""
+    """Passages that the system reports as the basis of its answer."""
 
 
 class Score(Struct, frozen=True, kw_only=True):
-    """What a scorer makes of an attempt. `value` is ``None`` where it is missing (a judge that failed)."""
+    """Score of an attempt by one scorer. `value` is ``None`` if it is missing (a judge that failed)."""
 
     question_id: str
     epoch: int
@@ -392,14 +421,14 @@ class Score(Struct, frozen=True, kw_only=True):
     value: float | None
     answer_status: AnswerStatus
     prediction: str = ""
-    """The option letter or the parsed answer the scorer went by."""
+    """The option letter or the parsed answer that was scored."""
     reason: str = ""
     code: str = ""
-    """Digest of the scorer's code; of a judged score, with the prompts and the parser. Empty: not known."""
+    """Digest of the scorer's code, and for a judged score also of the prompts and the parser. Empty if unknown."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What a judge said of one answer or of one pair, with its raw text."""
+    """Verdict of a judge on one answer or one pair, with its raw text."""
 
     question_id: str
     judge: str
@@ -407,62 +436,68 @@ class Verdict(Struct, frozen=True, kw_only=True):
     first: str
     second: str = ""
     outcome: str = ""
-    """``first``, ``second``, ``tie`` or a grade; empty: unreadable."""
+    """``first``, ``second``, ``tie`` or a grade. Empty if unreadable."""
     raw: str = ""
     reason: str = ""
 
 
 class Asked(Struct, frozen=True):
-    """How a run was asked for: enough for the same command to be given again. No key stands in it."""
+    """Command that started a run, complete enough to repeat it. It contains no key."""
 
     folder: str
-    """Where relative paths began."""
+    """Folder to which relative paths refer."""
     options: tuple[str, ...]
-    """Of `ragrounds run`."""
+    """Options of `ragrounds run`."""
 
 
 class Read(Struct, frozen=True):
-    """Something that a system of somebody's own has read while it was opened or answered a run's questions."""
+    """A dependency that a user's system read while it was loaded or answered the questions of a run."""
 
     kind: Literal["code", "file", "folder", "variable", "package", "server", "model", "written"]
-    """``written``: a file that it writes itself, which says nothing; ``model``: one that it asked."""
+    """``written``: a file that the system writes itself, which is no evidence of a change. ``model``: a model it
+    called.
+    """
     name: str
-    """A file as seen from the system's folder, a variable's or package's name, a server's address."""
+    """File path relative to the system's folder, name of a variable or package, or address of a server."""
     value: str = ""
-    """A digest, a version, ``=`` and a variable's value, or what a server told, as JSON; empty: it is not there."""
+    """A digest, a version, ``=`` and a variable's value, or a server's report as JSON. Empty if the dependency is
+    missing.
+    """
     size: int = 0
-    """Of a file, in bytes."""
+    """Size of a file in bytes."""
     at: float = 0.0
-    """When a file was changed, in seconds since the epoch."""
+    """Time of a file's last change, in seconds since the epoch."""
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """Agent × benchmark split × epochs. The same fingerprint continues the same run."""
+    """One agent on one benchmark split for a number of epochs. A run with the same fingerprint is continued."""
 
     id: str
     agent: str
     benchmark: str
     questions: str
-    """Content hash of the questions and golds that this run answers, in order."""
+    """Content hash of the run's questions and golds, in order."""
     count: int
     epochs: int
     fingerprint: str
     identity: dict[str, Any]
-    """All that the fingerprint covers: digests of code and prompts, corpus version, model, parameters."""
+    """Everything that the fingerprint covers: digests of code and prompts, corpus version, model, parameters."""
     created: float
     origin: Literal["replayed", "imported", "counterfactual"] = "replayed"
-    """A counterfactual is no run of its own: it is read with the one that it changes, which its identity names."""
+    """A counterfactual is not an independent run. It is read with the run that it changes, which its identity names."""
     asked: Asked | None = None
-    """``None``: not known (imported, or made before this was kept)."""
+    """Command that started the run. ``None`` if unknown (imported, or older than this field)."""
     servers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What the servers of its models said of themselves when it began: model and server → fact → value. Empty: nothing,
-    or nobody asked."""
+    """Facts that the servers of the run's models reported at its start: model and server → fact → value.
+
+    Empty if nothing was reported or no server was queried.
+    """
     version: str = ""
-    """The version of this package that began it. It says nothing of what the results depend on: digests do."""
+    """Version of ragrounds that started the run. Results depend on the digests, not on this."""
 
     @property
     def timed(self) -> bool:
-        """Whether the seconds of its attempts are known: of an import, where every row says them."""
+        """Return True if the seconds of its attempts are known. For an imported run, every row must contain them."""
         return self.origin == "replayed" or bool(self.identity.get("timed"))
 
 
@@ -478,31 +513,41 @@ OUTCOMES = {
     "paused": "the system asked a person",
     "not_run": "not made yet",
 }
-"""How an attempt can count, in the order that tables show, with what each means: the answer status of an attempt that
-was completed, and the status of every other. This is the one legend."""
+"""Possible outcomes of an attempt with their meaning, in the order of tables. This is the only legend.
+
+An outcome is the answer status of a completed attempt, and the status of any other.
+"""
 
 
 def outcome(status: str, answer_status: str | None) -> str:
-    """One word of `OUTCOMES` for an attempt: its answer status where it was completed, else its status. One that was
-    completed and that nobody has read (``None``) was answered: what it is worth is not known, that it was made is."""
+    """Return the key of `OUTCOMES` for an attempt: the answer status if it was completed, else its status.
+
+    A completed attempt that has not been scored (``None``) counts as answered: an answer exists, although its worth is
+    unknown.
+    """
     return status if status != "completed" else answer_status or "answered"
 
 
 def blank(text: str) -> bool:
-    """Whether a text is empty: it holds nothing that a reader could see (white space, control characters, marks of no
-    width). This alone decides where an answer is ``empty``."""
+    """Return True if a text contains no visible character.
+
+    White space, control characters and marks of no width are invisible. This function alone decides that an answer is
+    ``empty``.
+    """
     return not any(letter.isprintable() and not letter.isspace() for letter in text)
 
 
 def legend(names: Iterable[str]) -> str:
-    """What these outcomes mean, in one line."""
+    """Return the meaning of these outcomes as one line."""
     return "; ".join(f"{name.replace('_', ' ')}: {OUTCOMES[name]}" for name in names if name in OUTCOMES)
 
 
 OPEN: frozenset[str] = frozenset({"failed", "capped", "paused", "not_run"})
-"""Statuses of attempts whose result is open: tables show what they could still make of a figure."""
+"""Statuses of attempts whose result is open. Tables show how much they could still change a figure."""
 WITHOUT_ANSWER: frozenset[str] = frozenset({"blocked", "failed", "paused", "not_run"})
-"""Statuses of attempts that ended without an answer of the system's own: exports mark these as errors. A capped attempt
-counts by what it had."""
+"""Statuses of attempts that ended without an answer of the system. Exports mark these as errors.
+
+A capped attempt is not among them: it counts by the text that it had.
+"""
 FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
-"""Attempts with another status are tried again when their run is resumed."""
+"""Statuses of attempts that are not repeated when their run is resumed."""

@@ -1,7 +1,7 @@
-"""Keys taken out of text: the ones that this process holds, and what has the form of a provider's key.
+"""Redaction of keys in text: the keys of this process, and any text in the format of a provider's key.
 
-What a server, a provider or a library says goes through a :class:`Redactor` before it is recorded, shown or exported:
-servers repeat the key that they refuse, and a model repeats what stands in its prompt.
+All text from a server, a provider or a library passes a :class:`Redactor` before it is recorded, shown or exported.
+Servers repeat the key that they reject, and a model repeats parts of its prompt.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 HIDDEN = "[key]"
 _PREFIXES = ("sk", "pk", "rk", "hf", "tvly", "ghp", "gho", "xai", "lsv2", "AIza")
 _STARTS = (*(f"{prefix}{joint}" for prefix in _PREFIXES for joint in "-_"), "AIza", "earer", "EARER")
-"""What every form of a key holds: most texts hold none of it, and are not searched any further."""
+"""Substrings, one of which every format of a key contains. Most texts contain none and are not searched further."""
 _FORMS = re.compile(
     rf"\b(?:gsk|{'|'.join(_PREFIXES)})[-_](?P<body>[A-Za-z0-9_\-]{{16,}})"
     r"|\bAIza[A-Za-z0-9_\-]{30,}"
@@ -21,60 +21,67 @@ _FORMS = re.compile(
 )
 _IN_URL = re.compile(r"(?<=://)[^/\s:@\"'\\]+:[^/\s@\"'\\]+(?=@)")
 _NAMES = re.compile(r"(?:_|^)(?:API_?KEY|TOKEN|SECRET|PASSWORD)$")
-_SHORTEST = 8
-"""Characters below which a secret is too common a text to look for."""
-_WORDLIKE = 20
-"""Letters of one case, fewer of which in a row may be a word."""
+_MIN_LENGTH = 8
+"""Length below which a secret is too common a text to search for."""
+_MAX_WORD_LENGTH = 20
+"""Length of a sequence of letters from which on it is not taken for a word."""
 _RUN = re.compile(r"[A-Za-z0-9]{12,}")
 
 
 def is_secret(value: str) -> bool:
-    """Whether a value is long and odd enough to be looked for in every text: ``none`` or ``EMPTY``, which stand for a
-    key where none is needed, are words."""
-    return len(value) >= _SHORTEST and not (value.isalpha() and len(value) < _WORDLIKE)
+    """Return True if a value is long and unusual enough to be searched for in every text.
+
+    ``none`` or ``EMPTY``, which are placeholders if no key is needed, are words.
+    """
+    return len(value) >= _MIN_LENGTH and not (value.isalpha() and len(value) < _MAX_WORD_LENGTH)
 
 
-def _random(text: str) -> bool:
-    """Whether some part of a text is no word: letters with digits, or longer than words are."""
+def _looks_random(text: str) -> bool:
+    """Return True if some part of a text is not a word: letters with digits, or a sequence longer than words are."""
     if sum(letter.isdigit() for letter in text) >= 6:
         return True
     return any(
-        len(run) >= _WORDLIKE or (any(map(str.isdigit, run)) and any(map(str.isalpha, run)))
+        len(run) >= _MAX_WORD_LENGTH or (any(map(str.isdigit, run)) and any(map(str.isalpha, run)))
         for run in _RUN.findall(text)
     )
 
 
-def _form(found: re.Match[str]) -> str:
-    if (body := found["body"]) is not None:
-        return HIDDEN if _random(body) else found[0]
-    if (token := found["bearer"]) is not None:
-        return found[0] if token.isalpha() and (token.islower() or token.istitle()) else HIDDEN
+def _redact_match(match: re.Match[str]) -> str:
+    if (body := match["body"]) is not None:
+        return HIDDEN if _looks_random(body) else match[0]
+    if (token := match["bearer"]) is not None:
+        return match[0] if token.isalpha() and (token.islower() or token.istitle()) else HIDDEN
     return HIDDEN
 
 
 class Redactor:
-    """Replaces keys by ``[key]``: `secrets`, the values of this process's variables that are named like keys, what has
-    the form of a provider's key, and a login inside a URL. Other text stays as it is."""
+    """Replaces keys by ``[key]`` and leaves other text unchanged.
+
+    Keys are `secrets`, the values of this process's variables that are named like keys, text in the format of a
+    provider's key, and a login inside a URL.
+    """
 
     def __init__(self, *secrets: str) -> None:
         values = {value.strip() for name, value in os.environ.items() if _NAMES.search(name.upper())}
-        known = sorted(filter(is_secret, values | set(secrets)), key=len, reverse=True)
-        self._known = re.compile("|".join(re.escape(value) for value in known)) if known else None
+        values_to_hide = sorted(filter(is_secret, values | set(secrets)), key=len, reverse=True)
+        self._secrets = re.compile("|".join(re.escape(value) for value in values_to_hide)) if values_to_hide else None
 
     def __call__(self, text: str) -> str:
-        """The text with ``[key]`` in place of every key."""
+        """Return the text with ``[key]`` in place of every key."""
         text = self.held(text)
         if any(start in text for start in _STARTS):
-            text = _FORMS.sub(_form, text)
+            text = _FORMS.sub(_redact_match, text)
         return _IN_URL.sub(HIDDEN, text) if "://" in text else text
 
     def held(self, text: str) -> str:
-        """The text without the keys that are known, and nothing else changed: for numbers written as letters, in which
-        what looks like a key is none."""
-        return text if self._known is None else self._known.sub(HIDDEN, text)
+        """Return the text without the known keys and otherwise unchanged.
+
+        For numbers encoded as letters, in which text that looks like a key is not a key.
+        """
+        return text if self._secrets is None else self._secrets.sub(HIDDEN, text)
 
     def in_json(self, text: str) -> str:
-        """The same for a text that should be JSON, where a key may be written with escapes."""
+        """Redact a text that should be JSON, in which a key may be escaped."""
         clean = self(text)
         if "\\" in clean:
             try:
@@ -87,5 +94,5 @@ class Redactor:
 
 
 def redacted(text: str, *secrets: str) -> str:
-    """A text without keys: those of this process, `secrets`, and what has the form of one."""
+    """Return a text without keys: those of this process, `secrets`, and text in the format of a key."""
     return Redactor(*secrets)(text)

@@ -1,4 +1,4 @@
-"""What everything that waits for a server shares: how a wait is spent, and how much of a limit this process has."""
+"""Settings shared by all code that waits for servers: how to wait, and this process's share of request limits."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ async def _sleep(seconds: float) -> None:
 
 
 SLEEPING: ContextVar[Sleep] = ContextVar("sleeping", default=_sleep)
-"""Waits some seconds, in the attempt that is running. Whoever runs many attempts sets it, so that one that waits for
-``Retry-After`` makes room for another."""
+"""Function that waits some seconds in the current attempt.
+
+A scheduler of many attempts sets it, so that an attempt that waits for ``Retry-After`` makes room for another.
+"""
 
 _share = [1.0]
 
 
 def share() -> float:
-    """The share of every limit of requests in a time that this process may use, 0 to 1."""
+    """Return the share of all request-rate limits that this process may use, 0 to 1."""
     return _share[0]
 
 
 def set_share(part: float) -> None:
-    """Use this share of every such limit from now on, as several processes ask the same servers."""
+    """Set the share of all request-rate limits, because several processes call the same servers."""
     _share[0] = part

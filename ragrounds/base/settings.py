@@ -1,4 +1,4 @@
-"""Where things live and what is set by default: the environment (``RAGROUNDS_…``) over ``settings.toml``."""
+"""Settings and their defaults. The environment (``RAGROUNDS_…``) overrides ``settings.toml``."""
 
 from __future__ import annotations
 
@@ -14,39 +14,41 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.text import fault
 
 PREFIX = "RAGROUNDS_"
-_OTHERS = {"RAGROUNDS_CONFIG", "RAGROUNDS_TEST_DATA", "RAGROUNDS_TEST_EXAMPLES"}
-"""Variables with our prefix that are no settings: the path of the settings, and what the tests are run with."""
+_NOT_SETTINGS = {"RAGROUNDS_CONFIG", "RAGROUNDS_TEST_DATA", "RAGROUNDS_TEST_EXAMPLES"}
+"""Variables with the prefix that are not settings: the path of the settings file, and variables of the tests."""
 
 
 class McpServer(BaseModel):
-    """An MCP server, whose tools agents list as ``mcp:NAME``: a program that is started (`command`), or an address
-    (`url`). ``${NAME}`` in `env` and `headers` is read from the environment when the server is first asked."""
+    """An MCP server, whose tools agents list as ``mcp:NAME``: a program to start (`command`), or an address (`url`).
+
+    ``${NAME}`` in `env` and `headers` is read from the environment at the first call.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: str | None = None
     args: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
-    """What the program finds in its environment, beside what every program needs."""
+    """Additional environment variables of the program."""
     cwd: Path | None = None
     url: str | None = None
-    """Of a server that speaks streamable HTTP."""
+    """Address of a server that speaks streamable HTTP."""
     headers: dict[str, str] = Field(default_factory=dict)
     seconds: float = Field(default=60.0, gt=0)
-    """For one use of a tool."""
+    """Time limit of one use of a tool."""
     price: float | None = Field(default=None, ge=0)
-    """Dollars of one use; by default 0 for a program on this machine, and not known for an address."""
+    """US dollars per use. By default 0 for a program on this machine, and unknown for an address."""
 
     @model_validator(mode="after")
     def one_of_two(self) -> McpServer:
-        """Either a program or an address."""
+        """Check that either a program or an address is set."""
         if (self.command is None) == (self.url is None):
             raise ValueError("an MCP server has a command or a url, one of the two")
         return self
 
     @property
     def identity(self) -> str:
-        """What it is, as text: its command line, or its address without a login and a query. No key is in it."""
+        """Return the command line, or the address without login and query. It contains no key."""
         if self.url is None:
             return " ".join([self.command or "", *self.args])
         address = urlsplit(self.url)
@@ -54,36 +56,40 @@ class McpServer(BaseModel):
 
 
 class Settings(BaseSettings):
-    """Unknown names, in the file or in the environment, are errors: a misspelt setting must not pass unseen."""
+    """Settings of the program. Unknown names, in the file or in the environment, are errors, so that typos are
+    noticed.
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_path("ragrounds", appauthor=False)))
-    """Runs, journal, indexes, registered benchmarks."""
+    """Folder of runs, journal, indexes and registered benchmarks."""
     store: str | None = None
-    """URL of a PostgreSQL store; by default ``home/store.sqlite``."""
+    """URL of a PostgreSQL store. The default is ``home/store.sqlite``."""
     model: str | None = None
-    """The model used where a command names none."""
+    """Model of commands without an explicit model."""
     base_url: str | None = Field(default_factory=lambda: os.environ.get("OPENAI_BASE_URL") or None)
-    """The server used where a command names none; ``OPENAI_BASE_URL`` where the settings name none either."""
+    """Server of commands without an explicit server. The default is ``OPENAI_BASE_URL``."""
     alias: str | None = None
-    """A name for that server, or for the group where `base_url` has several addresses."""
+    """Name of that server, or of the group if `base_url` has several addresses."""
     concurrency: int = Field(default=16, ge=1, le=4096)
-    """Attempts in flight."""
+    """Maximum number of attempts in flight."""
     worker_timeout: float = Field(default=20.0, ge=1)
-    """Seconds after which a worker that neither answers nor computes is ended, and others take up its questions."""
+    """Seconds after which a worker that neither responds nor computes is ended, and other workers take its
+    questions.
+    """
     store_timeout: float = Field(default=120.0, ge=0)
-    """Seconds for which a PostgreSQL store that does not answer any more is waited for."""
+    """Seconds to wait for a PostgreSQL store that stopped responding."""
     author: str | None = Field(default=None, max_length=100)
-    """Who marks attempts and writes notes beside them; by default the name of the login."""
+    """Author of marks and notes on attempts. The default is the login name."""
     allow_code: bool = False
-    """Whether agents' files of other users may run the code that they name without a yes."""
+    """True if agents' files of other users may run the code that they name without confirmation."""
     mcp: dict[str, McpServer] = Field(default_factory=dict)
     """MCP servers by name: ``[mcp.NAME]`` with ``command = "…"`` and ``args = […]``, or ``url = "https://…"``."""
     project_above_dollars: float | None = Field(default=5.0, ge=0)
-    """Dollars that the rest of a run may be projected to cost before the user is asked."""
+    """Projected cost of the rest of a run, in US dollars, above which the user must confirm."""
     project_above_minutes: float | None = Field(default=None, ge=0)
-    """Minutes that it may be projected to take."""
+    """Projected duration of the rest of a run, in minutes, above which the user must confirm."""
 
     @classmethod
     def settings_customise_sources(
@@ -94,27 +100,31 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What a caller says comes first, then the environment, then the settings file."""
+        """Order the sources: arguments of the caller, then the environment, then the settings file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
 
 
 def settings_file() -> Path:
-    """``RAGROUNDS_CONFIG``, or ``settings.toml`` in the user's configuration folder."""
-    named = os.environ.get("RAGROUNDS_CONFIG")
-    return Path(named) if named else platformdirs.user_config_path("ragrounds", appauthor=False) / "settings.toml"
+    """Return the path in ``RAGROUNDS_CONFIG``, or ``settings.toml`` in the user's configuration folder."""
+    configured = os.environ.get("RAGROUNDS_CONFIG")
+    return (
+        Path(configured)
+        if configured
+        else platformdirs.user_config_path("ragrounds", appauthor=False) / "settings.toml"
+    )
 
 
 def read_settings() -> Settings:
     """Read the settings.
 
     Raises:
-        UserError: an unknown name or a wrong value, with the place it stands in.
+        UserError: an unknown name or a wrong value, with its location.
     """
-    known = {PREFIX + name.upper() for name in Settings.model_fields} | _OTHERS
+    variables = {PREFIX + name.upper() for name in Settings.model_fields} | _NOT_SETTINGS
     for name in os.environ:
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(PREFIX) and name not in variables:
             raise UserError(
-                f"Unknown environment variable {name}.{nearest(name, known)} Known: {', '.join(sorted(known))}."
+                f"Unknown environment variable {name}.{nearest(name, variables)} Known: {', '.join(sorted(variables))}."
             )
     try:
         return Settings()

@@ -1,7 +1,7 @@
-"""The one grammar for naming things: ``name[key=value,…]``.
+"""Grammar of specs: ``name[key=value,…]``.
 
-Agents, retrievers and models are named by a spec. Values are numbers, ``true``/``false``, words, quoted strings, specs
-again, or lists of such: ``tools=[corpus,web[provider=tavily]]``. :func:`parse` reads it; ``str()`` prints the one
+Agents, retrievers and models are named by a spec. Values are numbers, ``true``/``false``, words, quoted strings, nested
+specs, or lists of such: ``tools=[corpus,web[provider=tavily]]``. :func:`parse` reads a spec. ``str()`` prints the only
 canonical form (keys sorted, shortest numbers, quotes only where needed), so that equal specs have equal texts.
 """
 
@@ -22,37 +22,37 @@ _WORD = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./:@+~-]*")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SPACE = re.compile(r"\s*")
-_DEEPEST = 20
+_MAX_DEPTH = 20
 
 
 class Listed(str):
-    """A list as a value: its canonical text, ``[corpus,read]``. Its items are read again where they are needed."""
+    """A list as a value, stored as its canonical text, ``[corpus,read]``. Its items are parsed on access."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, items: Iterable[Value]) -> Listed:
-        """The list of some values, in their order."""
+        """Return the list of these values, in their order."""
         return cls(f"[{','.join(map(_text, items))}]")
 
     @property
     def items(self) -> tuple[Value, ...]:
-        """Its values."""
+        """Return the values of the list."""
         return _list(self, 0, 0)[0]
 
     @property
     def specs(self) -> tuple[Spec, ...]:
-        """Its values, each read as a spec.
+        """Return the values of the list, each read as a spec.
 
         Raises:
-            UserError: one is a number, a switch or a list.
+            UserError: a value is a number, a switch or a list.
         """
         return tuple(_as_spec(item, self) for item in self.items)
 
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """A name with parameters. Its canonical text is its identity: equality and hash go by it."""
+    """A name with parameters. Equality and hash depend on its canonical text."""
 
     name: str
     parameters: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
@@ -76,23 +76,23 @@ class Spec:
         return Spec, (self.name, dict(self.parameters))
 
     def having(self, **parameters: Value) -> Spec:
-        """The same name with some parameters set."""
+        """Return a copy with some parameters set."""
         return Spec(self.name, {**self.parameters, **parameters})
 
 
-def _as_spec(item: Value, whole: str) -> Spec:
+def _as_spec(item: Value, list_text: str) -> Spec:
     if isinstance(item, Spec):
         return item
     if isinstance(item, bool | int | float | Listed):
-        raise UserError(f"The list {whole} holds {_text(item)}: expected names, or name[key=value].")
+        raise UserError(f"The list {list_text} holds {_text(item)}: expected names, or name[key=value].")
     return Spec(item)
 
 
 def check_known(spec: Spec, known: Sequence[str], called: str = "") -> None:
-    """Refuse parameters that are not known of what is `called` so; by default, as the spec is.
+    """Raise an error if a spec has an unknown parameter. `called` replaces the spec's name in the message.
 
     Raises:
-        UserError: there is one; names the nearest.
+        UserError: a parameter is unknown. The message suggests the nearest name.
     """
     for key in spec.parameters:
         if key not in known:
@@ -101,7 +101,9 @@ def check_known(spec: Spec, known: Sequence[str], called: str = "") -> None:
 
 
 def without_addresses(text: str) -> str:
-    """A spec's text without the parameters that are servers' addresses, to be shown; what is no spec stays."""
+    """Remove parameters that are addresses of servers from a spec's text, for display. A text that is not a spec
+    stays.
+    """
     if "://" not in text:
         return text
     try:
@@ -111,15 +113,20 @@ def without_addresses(text: str) -> str:
 
 
 def _shown(spec: Spec) -> Spec:
-    kept = {key: value for key, value in spec.parameters.items() if isinstance(value, Spec) or "://" not in str(value)}
-    return Spec(spec.name, {key: _shown(value) if isinstance(value, Spec) else value for key, value in kept.items()})
+    parameters = {
+        key: value for key, value in spec.parameters.items() if isinstance(value, Spec) or "://" not in str(value)
+    }
+    return Spec(
+        spec.name,
+        {key: _shown(value) if isinstance(value, Spec) else value for key, value in parameters.items()},
+    )
 
 
 def parse(text: str) -> Spec:
-    """Read a spec.
+    """Parse a spec.
 
     Raises:
-        UserError: the text does not follow the grammar; the message points at the place.
+        UserError: the text does not follow the grammar. The message gives the position.
     """
     spec, end = _spec(text, _skip(text, 0), 0)
     end = _skip(text, end)
@@ -128,81 +135,81 @@ def parse(text: str) -> Spec:
     return spec
 
 
-def _spec(text: str, at: int, depth: int) -> tuple[Spec, int]:
-    if depth > _DEEPEST:
-        raise UserError(f"The spec {text[:60]!r}… is nested more than {_DEEPEST} deep.")
-    name, at = _name(text, at)
-    after = _skip(text, at)
+def _spec(text: str, index: int, depth: int) -> tuple[Spec, int]:
+    if depth > _MAX_DEPTH:
+        raise UserError(f"The spec {text[:60]!r}… is nested more than {_MAX_DEPTH} deep.")
+    name, index = _name(text, index)
+    after = _skip(text, index)
     if after == len(text) or text[after] != "[":
-        return Spec(name), at
-    at = _skip(text, after + 1)
+        return Spec(name), index
+    index = _skip(text, after + 1)
     parameters: dict[str, Value] = {}
-    while at < len(text) and text[at] != "]":
-        key_at = at
-        key, at = _name(text, at)
-        at = _skip(text, at)
-        if at >= len(text) or text[at] != "=":
-            raise _wrong(text, at, f"'=' after {key!r}")
+    while index < len(text) and text[index] != "]":
+        key_index = index
+        key, index = _name(text, index)
+        index = _skip(text, index)
+        if index >= len(text) or text[index] != "=":
+            raise _wrong(text, index, f"'=' after {key!r}")
         if key in parameters:
-            raise _wrong(text, key_at, f"{key!r} only once")
-        parameters[key], at = _value(text, _skip(text, at + 1), depth)
-        at = _after_item(text, at)
-    if at >= len(text):
-        raise _wrong(text, at, "']'")
-    return Spec(name, parameters), at + 1
+            raise _wrong(text, key_index, f"{key!r} only once")
+        parameters[key], index = _value(text, _skip(text, index + 1), depth)
+        index = _after_item(text, index)
+    if index >= len(text):
+        raise _wrong(text, index, "']'")
+    return Spec(name, parameters), index + 1
 
 
-def _name(text: str, at: int) -> tuple[str, int]:
-    quoted = _STRING.match(text, at)
+def _name(text: str, index: int) -> tuple[str, int]:
+    quoted = _STRING.match(text, index)
     if quoted:
         return _unquoted(text, quoted), quoted.end()
-    word = _WORD.match(text, at)
+    word = _WORD.match(text, index)
     if not word:
-        raise _wrong(text, at, "a name")
+        raise _wrong(text, index, "a name")
     return word.group(), word.end()
 
 
-def _list(text: str, at: int, depth: int) -> tuple[tuple[Value, ...], int]:
-    """The values between ``[`` and ``]``."""
-    if depth > _DEEPEST:
-        raise UserError(f"The list {text[:60]!r}… is nested more than {_DEEPEST} deep.")
+def _list(text: str, index: int, depth: int) -> tuple[tuple[Value, ...], int]:
+    """Return the values between ``[`` and ``]``, and the index after them."""
+    if depth > _MAX_DEPTH:
+        raise UserError(f"The list {text[:60]!r}… is nested more than {_MAX_DEPTH} deep.")
     items: list[Value] = []
-    at = _skip(text, at + 1)
-    while at < len(text) and text[at] != "]":
-        item, at = _value(text, at, depth)
+    index = _skip(text, index + 1)
+    while index < len(text) and text[index] != "]":
+        item, index = _value(text, index, depth)
         items.append(item)
-        at = _after_item(text, at)
-    if at >= len(text):
-        raise _wrong(text, at, "']'")
-    return tuple(items), at + 1
+        index = _after_item(text, index)
+    if index >= len(text):
+        raise _wrong(text, index, "']'")
+    return tuple(items), index + 1
 
 
-def _after_item(text: str, at: int) -> int:
-    """Where the next item of a list, or of parameters, begins, or the ``]`` that ends them stands."""
-    at = _skip(text, at)
-    if at < len(text) and text[at] == ",":
-        return _skip(text, at + 1)
-    if at >= len(text) or text[at] != "]":
-        raise _wrong(text, at, "',' or ']'")
-    return at
+def _after_item(text: str, index: int) -> int:
+    """Return the index of the next item of a list or of parameters, or of the ``]`` that ends them."""
+    index = _skip(text, index)
+    if index < len(text) and text[index] == ",":
+        return _skip(text, index + 1)
+    if index >= len(text) or text[index] != "]":
+        raise _wrong(text, index, "',' or ']'")
+    return index
 
 
-def _value(text: str, at: int, depth: int) -> tuple[Value, int]:
-    if text[at : at + 1] == "[":
-        items, end = _list(text, at, depth + 1)
+def _value(text: str, index: int, depth: int) -> tuple[Value, int]:
+    if text[index : index + 1] == "[":
+        items, end = _list(text, index, depth + 1)
         return Listed.of(items), end
-    quoted = _STRING.match(text, at)
+    quoted = _STRING.match(text, index)
     if quoted:
         return _unquoted(text, quoted), quoted.end()
-    number = _NUMBER.match(text, at)
-    word = _WORD.match(text, at)
+    number = _NUMBER.match(text, index)
+    word = _WORD.match(text, index)
     if number and (word is None or number.end() >= word.end()):
         return _number(number.group()), number.end()
     if not word:
-        raise _wrong(text, at, 'a number, a word, a "quoted string" or name[key=value]')
+        raise _wrong(text, index, 'a number, a word, a "quoted string" or name[key=value]')
     if word.group() in ("true", "false"):
         return word.group() == "true", word.end()
-    spec, end = _spec(text, at, depth + 1)
+    spec, end = _spec(text, index, depth + 1)
     return (spec if spec.parameters else spec.name), end
 
 
@@ -220,9 +227,9 @@ def _unquoted(text: str, quoted: re.Match[str]) -> str:
         raise _wrong(text, quoted.start(), "a string quoted as in JSON") from None
 
 
-def _skip(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
+def _skip(text: str, index: int) -> int:
+    space = _SPACE.match(text, index)
+    return space.end() if space else index
 
 
 def _word(text: str) -> str:
@@ -230,7 +237,7 @@ def _word(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # What no terminal shows is written out, so that a canonical text can be shown, and typed again.
+    # Invisible characters are escaped, so that a canonical text can be shown, and typed again.
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in quoted)
 
@@ -248,6 +255,6 @@ def _text(value: Value) -> str:
     return value if bare else _quoted(value)
 
 
-def _wrong(text: str, at: int, expected: str) -> UserError:
-    found = repr(text[at : at + 12]) if at < len(text) else "the end"
-    return UserError(f"Cannot read the spec {text!r}: expected {expected} at position {at}, found {found}.")
+def _wrong(text: str, index: int, expected: str) -> UserError:
+    actual = repr(text[index : index + 12]) if index < len(text) else "the end"
+    return UserError(f"Cannot read the spec {text!r}: expected {expected} at position {index}, found {actual}.")

@@ -1,4 +1,4 @@
-"""aiohttp: the one method through which every request of its sessions goes."""
+"""Patch of the aiohttp method through which every request of its sessions goes."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ if TYPE_CHECKING:
 
 
 def install(library: Any) -> Iterator[Callable[[], None]]:
-    """Watch aiohttp's sessions. Gives what undoes it."""
+    """Patch aiohttp's sessions. Yield a function that undoes the patch."""
     import aiohttp
     from multidict import CIMultiDict, CIMultiDictProxy
 
     request = aiohttp.ClientSession._request
 
     async def watched(
-        self: aiohttp.ClientSession, method: str, str_or_url: str | URL, **given: object
+        self: aiohttp.ClientSession, method: str, str_or_url: str | URL, **arguments: object
     ) -> aiohttp.ClientResponse:
-        found = watcher()
-        if found is None:
-            return await request(self, method, str_or_url, **given)  # type: ignore[arg-type]
+        recorder = watcher()
+        if recorder is None:
+            return await request(self, method, str_or_url, **arguments)  # type: ignore[arg-type]
         url = self._build_url(str_or_url)
-        if given.get("params"):
-            url = url.extend_query(cast("Mapping[str, str]", given["params"]))
+        if arguments.get("params"):
+            url = url.extend_query(cast("Mapping[str, str]", arguments["params"]))
         headers = CIMultiDict(self.headers)
-        headers.update(given.get("headers") or {})  # type: ignore[arg-type]
+        headers.update(arguments.get("headers") or {})  # type: ignore[arg-type]
 
         async def send(grown: Grown) -> WireResponse:
             with passing():
-                response = await request(self, method, str_or_url, **given)  # type: ignore[arg-type]
+                response = await request(self, method, str_or_url, **arguments)  # type: ignore[arg-type]
                 async with response:
                     body = b"".join([part async for part in bounded_async(response.content.iter_any(), grown)])
                 return answered(response.status, response.headers.items(), body)
 
-        asked = WireRequest(
-            method, str(url), {name.lower(): value for name, value in headers.items()}, _body(self, given)
+        wire_request = WireRequest(
+            method, str(url), {name.lower(): value for name, value in headers.items()}, _body(self, arguments)
         )
         try:
-            answer = await found.exchange(asked, send)
+            answer = await recorder.exchange(wire_request, send)
         except NotThere as error:
             raise aiohttp.ClientConnectionError(str(error)) from None
         if answer is None:
             with passing():
-                return await request(self, method, str_or_url, **given)  # type: ignore[arg-type]
-        made: aiohttp.ClientResponse = _kind()(method, url, answer, self, CIMultiDictProxy(headers))
-        strict = given.get("raise_for_status")
+                return await request(self, method, str_or_url, **arguments)  # type: ignore[arg-type]
+        response_object: aiohttp.ClientResponse = _kind()(method, url, answer, self, CIMultiDictProxy(headers))
+        strict = arguments.get("raise_for_status")
         if strict is True or (strict is None and self._raise_for_status is True):
-            made.raise_for_status()
-        return made
+            response_object.raise_for_status()
+        return response_object
 
     aiohttp.ClientSession._request = watched  # type: ignore[method-assign]
 
@@ -66,23 +66,25 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
     yield undo
 
 
-def _body(session: aiohttp.ClientSession, given: dict[str, object]) -> bytes:
-    if (plain := given.get("json")) is not None:
+def _body(session: aiohttp.ClientSession, arguments: dict[str, object]) -> bytes:
+    if (plain := arguments.get("json")) is not None:
         return session._json_serialize(plain).encode()
-    data = given.get("data")
+    data = arguments.get("data")
     return data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
 
 
 @cache
 def _kind() -> Any:
-    """The class of our responses: aiohttp's, which is there only where a system has it."""
+    """Return the class of ragrounds' responses. It inherits from aiohttp's, which is imported only if a system has
+    it.
+    """
     import aiohttp
     from aiohttp.base_protocol import BaseProtocol
     from aiohttp.streams import StreamReader
     from multidict import CIMultiDict, CIMultiDictProxy
 
     class AnsweredResponse(aiohttp.ClientResponse):
-        """A response whose body is there already: no connection is behind it."""
+        """A response whose body is already complete. It has no connection."""
 
         def __init__(
             self,
@@ -92,7 +94,7 @@ def _kind() -> Any:
             session: aiohttp.ClientSession,
             asked: CIMultiDictProxy[str],
         ) -> None:
-            # Not the parent's: what it takes belongs to a connection, and changes from version to version.
+            # The parent's __init__ is not called: it needs a connection, and changes from version to version.
             loop = asyncio.get_running_loop()
             self.method = method
             self._real_url = self._url = url
@@ -113,16 +115,16 @@ def _kind() -> Any:
             self._closed = True
 
         async def read(self) -> bytes:
-            """The whole body."""
+            """Return the whole body."""
             return self._body or b""
 
         def release(self) -> None:
-            """Nothing: there is no connection."""
+            """Do nothing, because there is no connection."""
 
         def close(self) -> None:
-            """Nothing: there is no connection."""
+            """Do nothing, because there is no connection."""
 
         async def wait_for_close(self) -> None:
-            """Nothing: there is no connection."""
+            """Do nothing, because there is no connection."""
 
     return AnsweredResponse

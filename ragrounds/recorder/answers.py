@@ -1,4 +1,4 @@
-"""What a system is given of a question, and what is read of what it gives back."""
+"""Input of a system from a question, and reading of the answer from its output."""
 
 from __future__ import annotations
 
@@ -19,53 +19,57 @@ from .observer import Given, Observer
 from .passages import passages_of
 
 FIELDS = ("question", "stem", "options", "choices", "prompt", "messages", "language")
-"""What a system can be given: the question's text; the same as a user's message; its options as lines; the same as a
-dictionary, letter to text; text and options as one text; that as a user's message; the language."""
+"""Fields that a system can receive: the question's text; the same as a user's message; the options as lines; the same
+as a dictionary, letter to text; text and options as one text; that as a user's message; the language.
+"""
 SHOWING = frozenset({"options", "choices", "prompt", "messages"})
-"""Those that show the options."""
+"""Fields that contain the options."""
 ANSWERS = (
     "answer", "final_answer", "structured_response", "output", "result", "response", "generation", "final_report",
     "report", "messages",
 )  # fmt: skip
-"""The keys under which an answer is looked for, in this order."""
+"""Keys that may contain the answer, in the order in which they are tried."""
 ASKS = ("query", "input", "user_input", "user_query", "prompt", "topic", "task", "text")
-"""The keys that take the question where there is neither ``question`` nor ``messages``, in this order."""
+"""Keys that receive the question if there is neither ``question`` nor ``messages``, in the order in which they are
+tried.
+"""
 PASSAGES = ("passages", "documents", "source_documents", "retrieved_documents", "retrieved_docs", "docs", "context")
-"""The keys under which the passages are looked for that an answer was made from."""
+"""Keys that may contain the passages on which an answer is based."""
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """How a system is fed, set and read, as its card or its author says."""
+    """Mapping between a question and a system's input, configuration and output, from its card or its author."""
 
     name: str
-    """What the user calls it, for errors: ``./mine.py:graph``."""
+    """Name that the user gave the system, for errors: ``./mine.py:graph``."""
     input: Mapping[str, str] = field(default_factory=dict)
-    """Key of its input → one of :data:`FIELDS`; empty: by the usual names."""
+    """Key of its input → one of :data:`FIELDS`. If empty, the usual names are used."""
     output: str = ""
-    """The key that holds the answer, ``KEY.FIELD`` for one inside another; empty: by the usual names."""
+    """Key that contains the answer, ``KEY.FIELD`` for a nested one. If empty, the usual names are used."""
     choice: str = ""
-    """The key that holds the letter of an option; empty: the letter is read from the answer."""
+    """Key that contains the letter of an option. If empty, the letter is read from the answer."""
     nests: bool = True
-    """Graphs run inside its nodes."""
+    """True if graphs run inside its nodes."""
     served: bool = False
-    """It is written for a LangGraph server, which gives its graphs a checkpointer and a store."""
+    """True if it is written for a LangGraph server, which provides a checkpointer and a store to its graphs."""
     config: Mapping[str, object] = field(default_factory=dict)
-    """What its run is configured with: LangGraph's ``configurable``."""
+    """Configuration of its run: LangGraph's ``configurable``."""
     context: Mapping[str, object] = field(default_factory=dict)
-    """Its runtime context, in the form of its ``context_schema``."""
+    """Runtime context, in the form of the system's ``context_schema``."""
     on_interrupt: str = ""
-    """What is answered where it asks a person: a text, or ``module:function`` of what it asked. Empty: nobody is
-    there."""
+    """Answer if it asks a person: a text, or ``module:function`` that is called with the request. If empty, the attempt
+    is paused.
+    """
     person: Callable[[object], object] | None = None
-    """The function that `on_interrupt` names, found by whoever opens the system."""
+    """The function that `on_interrupt` names, loaded when the system is opened."""
 
 
 def refuse_settings(wiring: Wiring, kind: str, *names: str) -> None:
-    """Check that nothing is set that has no effect on a system of this kind.
+    """Check that no setting is made that has no effect on a system of this kind.
 
     Raises:
-        Refused: one of the settings `names` is.
+        Refused: one of the settings `names` is made.
     """
     for name in names:
         if getattr(wiring, name):
@@ -73,9 +77,9 @@ def refuse_settings(wiring: Wiring, kind: str, *names: str) -> None:
 
 
 def fed(question: Mapping[str, Any]) -> dict[str, object]:
-    """Every one of :data:`FIELDS` for a question."""
+    """Return every one of :data:`FIELDS` for a question."""
     text, choices = question["text"], question["options"]
-    options = "\n".join(f"{letter}. {said}" for letter, said in choices.items())
+    options = "\n".join(f"{letter}. {option}" for letter, option in choices.items())
     prompt = f"{text}\n\n{options}".strip()
     return {
         "question": text,
@@ -89,16 +93,16 @@ def fed(question: Mapping[str, Any]) -> dict[str, object]:
 
 
 def guessed(keys: Sequence[str], takes_context: bool = False) -> dict[str, str]:
-    """What goes under which key of an input, by the usual names; empty: none of them is there.
+    """Return the field of each input key, by the usual names. Empty if no usual name is among the keys.
 
-    What has a key for the options gets them there; else they stand with the question, or it could not choose. A graph
-    that takes the context finds them there.
+    If a key for the options exists, it receives them; else they are added to the question. A graph that takes the
+    context finds the options there.
     """
     if "question" in keys:
-        apart = takes_context or "options" in keys
+        options_elsewhere = takes_context or "options" in keys
         usual = ("question", "language") if takes_context else ("question", "options", "language")
-        given = {key: key for key in usual if key in keys}
-        return given if apart else {**given, "question": "prompt"}
+        fields = {key: key for key in usual if key in keys}
+        return fields if options_elsewhere else {**fields, "question": "prompt"}
     if "messages" in keys:
         return {"messages": "stem" if takes_context else "messages"}
     first = next((key for key in ASKS if key in keys), "")
@@ -106,51 +110,54 @@ def guessed(keys: Sequence[str], takes_context: bool = False) -> dict[str, str]:
 
 
 def check_fields(name: str, fields: Iterable[str]) -> None:
-    """Check what an input is to be given.
+    """Check the fields that an input requests.
 
     Raises:
-        Refused: one is none of :data:`FIELDS`.
+        Refused: a field is not in :data:`FIELDS`.
     """
-    for given in fields:
-        if given not in FIELDS:
-            known = ", ".join(FIELDS)
-            raise Refused(f"{name}: unknown field {given!r}.{nearest(given, FIELDS)} Known: {known}.")
+    for requested in fields:
+        if requested not in FIELDS:
+            known_fields = ", ".join(FIELDS)
+            raise Refused(f"{name}: unknown field {requested!r}.{nearest(requested, FIELDS)} Known: {known_fields}.")
 
 
 def is_class(kind: object, name: str) -> bool:
-    """Whether something is the class of the evaluation's own that has this name, ``ragrounds.base.records.Answer``.
-    None of them is imported here."""
+    """Return True if an object is the evaluation's own class of this name, such as ``ragrounds.base.records.Answer``.
+
+    The classes are not imported here.
+    """
     return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}" == name
 
 
 def read_answer(given: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer, output: str = "") -> Given:
-    """What a system answered.
+    """Read the answer from a system's output.
 
     Args:
-        given: what it gave back: a record ``Answer``, a text, a message, messages, or a state or an object that holds
-            one of these.
-        question: what was asked.
-        wiring: where the answer and the letter are.
-        seen: is told of a letter that is no option's.
-        output: the key where the answer is, of a system that was asked for it before.
+        given: the output: a record ``Answer``, a text, a message, messages, or a state or an object that contains one
+            of these.
+        question: the question.
+        wiring: locations of the answer and the letter.
+        seen: observer that is notified if a letter matches no option.
+        output: default key of the answer, from the system's type.
     """
-    whole = is_class(type(given), "ragrounds.base.records.Answer")
-    key = "text" if whole else wiring.output or output
-    place = "choice" if whole else wiring.choice
-    letter = at_path(given, place) if place else None
+    is_answer_record = is_class(type(given), "ragrounds.base.records.Answer")
+    key = "text" if is_answer_record else wiring.output or output
+    choice_path = "choice" if is_answer_record else wiring.choice
+    letter = at_path(given, choice_path) if choice_path else None
     choice = option_of(letter, question["options"])
     if letter and not choice:
-        seen.note("choice", f"{place} is {str(letter)[:200]!r}: no option has this letter or text")
-    # A text may be of a class of its own, such as LangChain's, which no journal holds.
+        seen.note("choice", f"{choice_path} is {str(letter)[:200]!r}: no option has this letter or text")
+    # A text may have a custom class, such as LangChain's, which the journal cannot store.
     text = str(text_of(at_path(given, key) if key else given))
     return Given(text or choice, choice, passages_in(given))
 
 
 def at_path(value: object, path: str) -> object:
-    """What stands at a path of mappings, lists and objects; ``None``: nothing does.
+    """Return the value at a path of mappings, lists and objects, or ``None``.
 
-    A path is keys, fields and places in lists with dots between them, ``choices.0.message.content``; -1 is the last
-    place. One that begins with ``/`` is a JSON pointer (RFC 6901), for keys that hold dots. ``.`` is the whole value.
+    A path consists of keys, fields and list indexes with dots between them, ``choices.0.message.content``; -1 is the
+    last index. A path that begins with ``/`` is a JSON pointer (RFC 6901), for keys that contain dots. ``.`` is the
+    whole value.
     """
     if path.startswith("/"):
         parts = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
@@ -167,8 +174,10 @@ def at_path(value: object, path: str) -> object:
 
 
 def option_of(value: object, options: Mapping[str, str]) -> str:
-    """The letter that a value names: the letter itself, ``(B)``, ``B.``, or an option's whole text; empty: none."""
-    value = getattr(value, "value", value)  # of an enumeration
+    """Return the letter that a value names: the letter itself, ``(B)``, ``B.``, or an option's whole text. Empty if
+    none matches.
+    """
+    value = getattr(value, "value", value)  # a member of an enumeration
     if not isinstance(value, str):
         return ""
     plain = value.strip()
@@ -180,30 +189,33 @@ def option_of(value: object, options: Mapping[str, str]) -> str:
 
 
 def text_of(given: object) -> str:
-    """The text of what a system gave: of a message its content, of messages the last one's, of a state or an object
-    what stands under one of :data:`ANSWERS`, and of anything else its JSON."""
+    """Return the text of a system's output.
+
+    For a message this is its content, for messages the last one's content, for a state or an object the value of the
+    first of :data:`ANSWERS`, and for anything else its JSON.
+    """
     if given is None or isinstance(given, str):
         return given or ""
     if isinstance(given, Mapping):
         content = given.get("content")
         if content is not None:
             return content if isinstance(content, str) else _blocks(content)
-        found = next((key for key in ANSWERS if given.get(key) is not None), None)
-        return _json(given) if found is None else text_of(given[found])
+        answer_key = next((key for key in ANSWERS if given.get(key) is not None), None)
+        return _json(given) if answer_key is None else text_of(given[answer_key])
     if isinstance(given, Sequence) and not isinstance(given, bytes):
         return text_of(given[-1]) if given else ""
     content = getattr(given, "content", None)
     if content is not None:
         return content if isinstance(content, str) else _blocks(content)
     for key in ("text", *ANSWERS):
-        held = getattr(given, key, None)
-        if held is not None and not callable(held):
-            return text_of(held)
+        attribute = getattr(given, key, None)
+        if attribute is not None and not callable(attribute):
+            return text_of(attribute)
     return _json(given)
 
 
 def _blocks(content: object) -> str:
-    """The text of a message's content that is a list of blocks; what they hold beside text is left out."""
+    """Return the text of a message's content that is a list of blocks. Blocks without text are left out."""
     if not isinstance(content, Sequence):
         return str(content)
     parts = [block if isinstance(block, str) else at_path(block, "text") for block in content]
@@ -225,10 +237,10 @@ def _parts_or_text(value: object) -> object:
 
 
 def _parts_of(value: object) -> object:
-    """What a value is made of, which JSON has no form of; the value itself: nothing that is known here."""
+    """Return the parts of a value that JSON cannot represent. A value of an unknown type is returned itself."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
-    if (names := getattr(type(value), "__struct_fields__", None)) is not None:  # msgspec's
+        return {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
+    if (names := getattr(type(value), "__struct_fields__", None)) is not None:  # a msgspec struct
         return {name: getattr(value, name) for name in names}
     if isinstance(value, enum.Enum):
         return value.value
@@ -240,22 +252,25 @@ def _parts_of(value: object) -> object:
 
 
 def plain(value: object) -> object:
-    """A value as texts, numbers, lists and dictionaries: LangChain's messages become role and content, what is made of
-    fields a dictionary, and anything else its ``repr``."""
+    """Convert a value to texts, numbers, lists and dictionaries.
+
+    LangChain's messages become role and content, values with fields become dictionaries, and anything else its
+    ``repr``.
+    """
     if value is None or isinstance(value, (str, bool, int, float)):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): plain(held) for key, held in value.items()}
+        return {key if isinstance(key, str) else str(key): plain(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     messages = sys.modules.get("langchain_core.messages")
     if messages is not None and isinstance(value, messages.BaseMessage):
-        said = {"role": value.type, "content": value.content, "calls": getattr(value, "tool_calls", [])}
-        return plain(said)
+        message = {"role": value.type, "content": value.content, "calls": getattr(value, "tool_calls", [])}
+        return plain(message)
     parts = _parts_of(value)
     return repr(value) if parts is value else plain(parts)
 
 
 def passages_in(state: object) -> Sequence[Mapping[str, object]]:
-    """The passages that a state or an answer holds under one of :data:`PASSAGES`, best first."""
-    return next((found for key in PASSAGES if (found := passages_of(at_path(state, key)))), ())
+    """Return the passages in a state or an answer under the first usable key of :data:`PASSAGES`, best first."""
+    return next((passages for key in PASSAGES if (passages := passages_of(at_path(state, key)))), ())

@@ -1,6 +1,6 @@
-"""What LangChain's callbacks tell of a foreign system: models behind which no call at the wire stood, searches, tools.
+"""Events of LangChain's callbacks in a foreign system: searches, tools, and model calls without a recorded HTTP call.
 
-They give a call its meaning; what is recorded, replayed and paid is decided at the wire.
+The callbacks give a call its meaning. Recording, replay and cost are decided at the HTTP layer.
 """
 
 from __future__ import annotations
@@ -20,29 +20,32 @@ from .observer import PROVIDER, STEP, Observer, found, step_here
 from .passages import of_tool, passages_of, text_of
 from .wire import MODEL_CALL, ToldCall
 
-_SHOWN = 2_000
-"""Characters of a tool's output that the trace shows."""
+_MAX_SHOWN = 2_000
+"""Maximum number of characters of a tool's output in the trace."""
 
 
-class _Telling:
-    """Who is told of LangChain's events in this context, also where a system hands no callbacks on: what LangChain
-    looks at as at a context variable. The handler is made of LangChain's own class once that is loaded."""
+class _ContextHandler:
+    """Handler of LangChain's events in this context, even if a system does not pass callbacks on.
+
+    LangChain reads it like a context variable. The handler's class inherits from LangChain's class, and is created once
+    that is loaded.
+    """
 
     def __init__(self) -> None:
         self._seen: ContextVar[list[Any] | None] = ContextVar("ragrounds_callbacks", default=None)
 
     def get(self, default: object = None) -> Any:
-        """The handler of this context; ``None``: nobody is told."""
-        held = self._seen.get()
-        if held is None:
+        """Return the handler of this context, or ``None`` if nothing observes it."""
+        observer_and_handler = self._seen.get()
+        if observer_and_handler is None:
             return None
-        if len(held) == 1:
-            held.append(_handler_class()(held[0]))
-        return held[1]
+        if len(observer_and_handler) == 1:
+            observer_and_handler.append(_handler_class()(observer_and_handler[0]))
+        return observer_and_handler[1]
 
     @contextmanager
     def to(self, seen: Observer) -> Iterator[None]:
-        """Have `seen` told in this context, and in what is begun here."""
+        """Report the events of this context, and of tasks that start in it, to `seen`."""
         token = self._seen.set([seen])
         try:
             yield
@@ -50,14 +53,14 @@ class _Telling:
             self._seen.reset(token)
 
 
-_TELLING = _Telling()
+_CONTEXT_HANDLER = _ContextHandler()
 
 
 @contextmanager
 def told_by_langchain(seen: Observer) -> Iterator[None]:
-    """Tell of what LangChain's parts do in this context, and in what is begun here."""
+    """Report the events of LangChain's components in this context, and in tasks that start in it."""
     _listen()
-    with _TELLING.to(seen):
+    with _CONTEXT_HANDLER.to(seen):
         yield
 
 
@@ -68,7 +71,7 @@ def _listen() -> None:
 
 
 def _register(module: ModuleType) -> None:
-    module.register_configure_hook(_TELLING, inheritable=True)
+    module.register_configure_hook(_CONTEXT_HANDLER, inheritable=True)
 
 
 def _begin_in_place(module: ModuleType) -> None:
@@ -78,23 +81,25 @@ def _begin_in_place(module: ModuleType) -> None:
 
 
 def begins_in_place(begin: Callable[..., Awaitable[list[Any]]]) -> Callable[..., Awaitable[list[Any]]]:
-    """Have a coroutine's model call begin in the context of who makes it: before langchain-core 0.3.51, handlers are
-    told of it in a task of their own, whose context is lost."""
+    """Let a coroutine's model call begin in the context of its caller.
+
+    Before langchain-core 0.3.51, handlers are called in a separate task, whose context is lost.
+    """
 
     @wraps(begin)
-    async def begun(self: object, *args: Any, **named: Any) -> list[Any]:
-        runs = await begin(self, *args, **named)
-        handler = _TELLING.get()
+    async def begin_in_context(self: object, *args: Any, **keywords: Any) -> list[Any]:
+        runs = await begin(self, *args, **keywords)
+        handler = _CONTEXT_HANDLER.get()
         for run in runs if handler else ():
             handler.stand_in(run.run_id)
         return runs
 
-    return begun
+    return begin_in_context
 
 
 def handlers() -> list[Any]:
-    """The handlers of this context, to be given to whatever takes callbacks."""
-    handler = _TELLING.get()
+    """Return the handlers of this context, for anything that takes callbacks."""
+    handler = _CONTEXT_HANDLER.get()
     return [] if handler is None else [handler]
 
 
@@ -105,7 +110,7 @@ def _handler_class() -> Any:
     return type("CallbackRecorder", (_Callbacks, BaseCallbackHandler), {})
 
 
-class _Running(NamedTuple):
+class _RunningCall(NamedTuple):
     """A search, or a tool, that has begun."""
 
     name: str
@@ -114,22 +119,22 @@ class _Running(NamedTuple):
 
 
 class _Callbacks:
-    """Handles the events of one attempt, in whatever thread they come."""
+    """Handler of the events of one attempt, in any thread."""
 
     raise_error = True
-    """An attempt's cap, reached here, must end the graph."""
+    """True, because reaching a cap of the attempt must end the graph."""
     run_inline = True
-    """In the context of who makes the call, which then says whose call at the wire it is."""
+    """True, so that handlers run in the caller's context, which identifies the model call of a later HTTP call."""
     ignore_chain = ignore_custom_event = ignore_retry = True
-    """The wire sees what is tried again."""
+    """True, because retries are seen at the HTTP layer."""
 
     def __init__(self, seen: Observer) -> None:
         self._seen = seen
         self._asked: dict[UUID, tuple[str, ToldCall]] = {}
-        """Calls to models that go on, and the step that was set for each; empty: it was known."""
-        self._running: dict[UUID, _Running] = {}
-        self._told: set[UUID] = set()
-        """Tools inside which a retriever has told of its passages already."""
+        """Running model calls with the step that was set for each. The step is empty if it was already known."""
+        self._running: dict[UUID, _RunningCall] = {}
+        self._reported: set[UUID] = set()
+        """Tools inside which a retriever has already reported its passages."""
 
     def on_chat_model_start(
         self,
@@ -140,25 +145,25 @@ class _Callbacks:
         metadata: Mapping[str, object] | None = None,
         **_: object,
     ) -> None:
-        """Note that a call begins; a call of our own model is recorded already.
+        """Record that a call begins. A call of ragrounds' own model is already recorded.
 
         Raises:
             Unsent: a cap is reached.
         """
-        known = metadata or {}
-        if known.get("ls_provider") == PROVIDER:
+        known_metadata = metadata or {}
+        if known_metadata.get("ls_provider") == PROVIDER:
             return
         kind = str((serialized or {}).get("name") or "unknown")
-        provider, model = str(known.get("ls_provider") or ""), str(known.get("ls_model_name") or kind)
-        # Before Python 3.11 no context says in which node of LangGraph's a coroutine runs.
-        step = "" if step_here() else str(known.get("langgraph_checkpoint_ns") or "")
+        provider, model = str(known_metadata.get("ls_provider") or ""), str(known_metadata.get("ls_model_name") or kind)
+        # Before Python 3.11, no context variable contains the LangGraph node in which a coroutine runs.
+        step = "" if step_here() else str(known_metadata.get("langgraph_checkpoint_ns") or "")
         if step:
             STEP.set(step)
         self._seen.model_started(str(run_id), provider, model, kind)
         self._asked[run_id] = step, ToldCall(str(run_id))
 
     def stand_in(self, run_id: UUID) -> None:
-        """Have a call that goes on be the one of this context."""
+        """Set a running call as the model call of this context."""
         step, call = self._asked.get(run_id, ("", None))
         if call is not None:
             MODEL_CALL.set(call)
@@ -174,31 +179,32 @@ class _Callbacks:
         metadata: Mapping[str, object] | None = None,
         **_: object,
     ) -> None:
-        """The same for a model that takes a text."""
+        """Do the same for a model that takes a text."""
         self.on_chat_model_start(serialized, [], run_id=run_id, metadata=metadata)
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: object) -> None:
-        """Tell of a call that gave a reply."""
+        """Report a call that returned a reply."""
         if not self._ended(run_id):
             return
         generation = at_path(response.generations, "0.0")
         usage = at_path(generation, "message.usage_metadata")
-        told = usage if isinstance(usage, Mapping) else None
+        reported_usage = usage if isinstance(usage, Mapping) else None
         self._seen.model_ended(
             str(run_id),
             text=str(at_path(generation, "text") or ""),
             model=str(at_path(generation, "message.response_metadata.model_name") or ""),
-            usage=None if told is None else {str(key): value for key, value in told.items()},
-            cached=told is not None and told.get("total_cost") == 0,  # LangChain's own cache
+            usage=None if reported_usage is None else {str(key): value for key, value in reported_usage.items()},
+            # A cost of 0 marks a reply from LangChain's own cache.
+            cached=reported_usage is not None and reported_usage.get("total_cost") == 0,
         )
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
-        """Tell of a call that failed."""
+        """Report a call that failed."""
         if self._ended(run_id):
             self._seen.model_ended(str(run_id), error=type(error).__name__)
 
     def _ended(self, run_id: UUID) -> bool:
-        """Whether a call was told of that ends now."""
+        """Remove an ending call. Return True if its start was recorded."""
         step, call = self._asked.pop(run_id, ("", None))
         if call is None:
             return False
@@ -210,24 +216,24 @@ class _Callbacks:
     def on_retriever_start(
         self, serialized: Mapping[str, object] | None, query: str, *, run_id: UUID, name: str | None = None, **_: object
     ) -> None:
-        """Note that a search begins."""
+        """Record that a search begins."""
         called = name or str((serialized or {}).get("name") or "retriever")
-        self._running[run_id] = _Running(called, str(query), time.perf_counter())
+        self._running[run_id] = _RunningCall(called, str(query), time.perf_counter())
 
     def on_retriever_end(
         self, documents: Sequence[Any], *, run_id: UUID, parent_run_id: UUID | None = None, **_: object
     ) -> None:
-        """Tell of what a retriever found."""
-        begun = self._running.pop(run_id, None)
-        if begun is None:
+        """Report the results of a retriever."""
+        search = self._running.pop(run_id, None)
+        if search is None:
             return
         if parent_run_id is not None:
-            self._told.add(parent_run_id)
-        seconds = time.perf_counter() - begun.start
-        found(self._seen, begun.query, passages_of(documents), begun.name, seconds=seconds)
+            self._reported.add(parent_run_id)
+        seconds = time.perf_counter() - search.start
+        found(self._seen, search.query, passages_of(documents), search.name, seconds=seconds)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
-        """Forget a search that failed."""
+        """Remove a search that failed."""
         self._running.pop(run_id, None)
 
     def on_tool_start(
@@ -239,32 +245,32 @@ class _Callbacks:
         inputs: Mapping[str, object] | None = None,
         **_: object,
     ) -> None:
-        """Note that a tool begins."""
+        """Record that a tool begins."""
         texts = [value for value in (inputs or {}).values() if isinstance(value, str)]
         name = str((serialized or {}).get("name") or "tool")
-        self._running[run_id] = _Running(name, texts[0] if texts else str(input_str), time.perf_counter())
+        self._running[run_id] = _RunningCall(name, texts[0] if texts else str(input_str), time.perf_counter())
 
     def on_tool_end(self, output: object, *, run_id: UUID, parent_run_id: UUID | None = None, **_: object) -> None:
-        """Tell of what a tool gave: passages, where it searched."""
-        begun = self._running.pop(run_id, None)
-        if begun is None:
+        """Report the output of a tool: passages, if it searched."""
+        tool = self._running.pop(run_id, None)
+        if tool is None:
             return
-        given = _short(text_of(output), _SHOWN)
-        self._seen.note("tool", f"{begun.name}({_short(begun.query, 300)}) gave: {given}")
-        if run_id in self._told:
-            self._seen.handed_on(begun.query)
-        passages = [] if run_id in self._told else of_tool(output, begun.name)
+        shown_output = _short(text_of(output), _MAX_SHOWN)
+        self._seen.note("tool", f"{tool.name}({_short(tool.query, 300)}) gave: {shown_output}")
+        if run_id in self._reported:
+            self._seen.handed_on(tool.query)
+        passages = [] if run_id in self._reported else of_tool(output, tool.name)
         if passages:
-            if parent_run_id is not None:  # a tool that hands on what another found has not searched again
-                self._told.add(parent_run_id)
-            seconds = time.perf_counter() - begun.start
-            found(self._seen, begun.query, passages, begun.name, seconds=seconds)
+            if parent_run_id is not None:  # a tool that passes on another's results has not searched again
+                self._reported.add(parent_run_id)
+            seconds = time.perf_counter() - tool.start
+            found(self._seen, tool.query, passages, tool.name, seconds=seconds)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
-        """Note a tool that failed."""
-        begun = self._running.pop(run_id, None)
-        if begun is not None:
-            self._seen.note("tool_failed", f"{begun.name}({_short(begun.query, 300)}) failed: {type(error).__name__}")
+        """Report a tool that failed."""
+        tool = self._running.pop(run_id, None)
+        if tool is not None:
+            self._seen.note("tool_failed", f"{tool.name}({_short(tool.query, 300)}) failed: {type(error).__name__}")
 
 
 def _short(text: str, longest: int) -> str:

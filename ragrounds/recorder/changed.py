@@ -1,6 +1,6 @@
-"""Searches of LangChain and LlamaIndex that return something else than they found: what whoever watches gives.
+"""Patches by which searches of LangChain and LlamaIndex return changed results, chosen by the watcher.
 
-Loaded where an attempt is changed, and then in place for the rest of the process; see :func:`.observer.found`.
+Loaded if an attempt is changed, and then active for the rest of the process; see :func:`.observer.found`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from .passages import IDS, LISTS, SOURCES, TEXTS, TITLES, passage_of
 from .wire import Unsent
 
 Given = Mapping[str, Any]
-"""A passage, as :attr:`.observer.Given.passages`."""
+"""A passage, as in :attr:`.observer.Given.passages`."""
 
 
 class Changed(NamedTuple):
-    """What a search is to give in place of what it found."""
+    """Results of a search and their replacement."""
 
     found: Sequence[Given]
     given: Sequence[Given]
-    """Each with `at`: the place in `found` of the passage that it is; below 0: it is none of these."""
+    """Replacement passages. `at` of each is its index in `found`. It is below 0 for a new passage."""
 
 
 @cache
 def listen() -> None:
-    """Have the searches of both libraries changed, from when they are loaded."""
+    """Patch the searches of both libraries when they are loaded."""
     when_loaded("langchain_core.retrievers", partial(_wrap, "BaseRetriever", ("invoke", "ainvoke"), _documents))
     when_loaded("langchain_core.tools.base", partial(_wrap, "BaseTool", ("run", "arun"), _output))
     when_loaded(
@@ -39,123 +39,127 @@ def listen() -> None:
     )
 
 
-def _wrap(kind: str, methods: Sequence[str], made: Callable[[Any, Changed], Any], module: ModuleType) -> None:
+def _wrap(kind: str, methods: Sequence[str], replace: Callable[[Any, Changed], Any], module: ModuleType) -> None:
     for name in methods:
         searches = getattr(getattr(module, kind), name)
         if not hasattr(searches, "changes"):
-            setattr(getattr(module, kind), name, _changing(searches, made))
+            setattr(getattr(module, kind), name, _changing(searches, replace))
 
 
-def _changing(searches: Callable[..., Any], made: Callable[[Any, Changed], Any]) -> Callable[..., Any]:
-    """A method that searches, and gives what is made of its result where that is changed."""
+def _changing(searches: Callable[..., Any], replace: Callable[[Any, Changed], Any]) -> Callable[..., Any]:
+    """Return a method that searches, and replaces its result if that is changed."""
 
-    async def waited(*given: Any, **named: Any) -> Any:
-        going: list[Any] = []
-        token = GOING.set(going)
+    async def waited(*arguments: Any, **keywords: Any) -> Any:
+        changes: list[Any] = []
+        token = GOING.set(changes)
         try:
-            found = await searches(*given, **named)
+            output = await searches(*arguments, **keywords)
         finally:
             GOING.reset(token)
-        return made(found, Changed(*going[-1])) if going else found
+        return replace(output, Changed(*changes[-1])) if changes else output
 
-    def called(*given: Any, **named: Any) -> Any:
-        going: list[Any] = []
-        token = GOING.set(going)
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        changes: list[Any] = []
+        token = GOING.set(changes)
         try:
-            found = searches(*given, **named)
+            output = searches(*arguments, **keywords)
         finally:
             GOING.reset(token)
-        return made(found, Changed(*going[-1])) if going else found
+        return replace(output, Changed(*changes[-1])) if changes else output
 
     method = wraps(searches)(waited if iscoroutinefunction(searches) else called)
     method.changes = True  # type: ignore[attr-defined]
     return method
 
 
-def _told(found: Sequence[Any]) -> list[Any]:
-    """Those of what was found that the recorder reported."""
-    return [one for one in found if passage_of(one, 1)["text"]]
+def _told(results: Sequence[Any]) -> list[Any]:
+    """Return the results that the recorder reported."""
+    return [hit for hit in results if passage_of(hit, 1)["text"]]
 
 
-def _fields(like: Mapping[str, Any], one: Given) -> dict[str, Any]:
-    """The fields of a passage that was not found, by the names that those have which were."""
-    named = {**dict.fromkeys(TEXTS, one["text"]), **dict.fromkeys(TITLES, one["title"])}
-    named |= dict.fromkeys((*IDS, *SOURCES), one["document"])
-    return {key: named.get(key, "") for key in like}
+def _fields(like: Mapping[str, Any], passage: Given) -> dict[str, Any]:
+    """Return the fields of a new passage, under the names that the search results use."""
+    values = {**dict.fromkeys(TEXTS, passage["text"]), **dict.fromkeys(TITLES, passage["title"])}
+    values |= dict.fromkeys((*IDS, *SOURCES), passage["document"])
+    return {key: values.get(key, "") for key in like}
 
 
-def _documents(found: Sequence[Any], changed: Changed) -> list[Any]:
-    """LangChain's."""
+def _documents(results: Sequence[Any], changed: Changed) -> list[Any]:
+    """Return the replacement as LangChain's documents."""
     from langchain_core.documents import Document
 
-    held = _told(found)
-    like = held[0].metadata if held else {"title": "", "source": ""}
+    originals = _told(results)
+    like = originals[0].metadata if originals else {"title": "", "source": ""}
     return [
-        held[at].model_copy(update={"page_content": one["text"]})
-        if (at := one["at"]) >= 0
-        else Document(one["text"], id=one["id"], metadata=_fields(like, one))
-        for one in changed.given
+        originals[index].model_copy(update={"page_content": passage["text"]})
+        if (index := passage["at"]) >= 0
+        else Document(passage["text"], id=passage["id"], metadata=_fields(like, passage))
+        for passage in changed.given
     ]
 
 
-def _nodes(found: Sequence[Any], changed: Changed) -> list[Any]:
-    """LlamaIndex'."""
+def _nodes(results: Sequence[Any], changed: Changed) -> list[Any]:
+    """Return the replacement as LlamaIndex's nodes."""
     from llama_index.core.schema import NodeWithScore, TextNode
 
-    held, made = _told(found), []
-    like = held[0].node.metadata if held else {"title": "", "source": ""}
-    for one in changed.given:
-        node: Any = TextNode(text=one["text"], id_=one["id"], metadata=_fields(like, one))
-        if one["at"] >= 0:
-            node = held[one["at"]].node.model_copy(deep=True)
-            if node.get_content() != one["text"]:
-                node.set_content(one["text"])
-        made.append(NodeWithScore(node=node, score=held[one["at"]].score if one["at"] >= 0 else one["score"]))
-    return made
+    originals, nodes = _told(results), []
+    like = originals[0].node.metadata if originals else {"title": "", "source": ""}
+    for passage in changed.given:
+        node: Any = TextNode(text=passage["text"], id_=passage["id"], metadata=_fields(like, passage))
+        if passage["at"] >= 0:
+            node = originals[passage["at"]].node.model_copy(deep=True)
+            if node.get_content() != passage["text"]:
+                node.set_content(passage["text"])
+        nodes.append(
+            NodeWithScore(node=node, score=originals[passage["at"]].score if passage["at"] >= 0 else passage["score"])
+        )
+    return nodes
 
 
 def _output(output: Any, changed: Changed) -> Any:
-    """Of a tool: its text, its hits, and the documents beside it."""
+    """Return the changed output of a tool: its text, its hits, and the attached documents."""
     content, artifact = getattr(output, "content", output), getattr(output, "artifact", None)
-    if isinstance(artifact, list | tuple) and (documents := [one for one in artifact if hasattr(one, "page_content")]):
+    if isinstance(artifact, list | tuple) and (
+        documents := [document for document in artifact if hasattr(document, "page_content")]
+    ):
         artifact = _documents(documents, changed)
     new: Any = _hits(content, changed) if isinstance(content, list | dict) else _text(content, changed)
     return output.model_copy(update={"content": new, "artifact": artifact}) if content is not output else new
 
 
 def _hits(content: Any, changed: Changed) -> Any:
-    """A list of hits, or what holds one, with others in it."""
+    """Return a changed list of hits, or the mapping that contains such a list."""
     if isinstance(content, dict):
         name = next((key for key in LISTS if key in content), "")
         return {**content, name: _hits(content.get(name), changed)}
-    hits = [one for one in _told(content or ()) if not isinstance(one, str)]
+    hits = [hit for hit in _told(content or ()) if not isinstance(hit, str)]
     if len(hits) != len(changed.found):
         raise Unsent("what this tool gives cannot be changed: its passages are not found again in its list of hits")
-    made = []
-    for one in changed.given:
-        hit = hits[one["at"]] if one["at"] >= 0 else hits[0] if hits else {"text": "", "title": ""}
+    new_hits = []
+    for passage in changed.given:
+        hit = hits[passage["at"]] if passage["at"] >= 0 else hits[0] if hits else {"text": "", "title": ""}
         if not isinstance(hit, dict):
-            made += _documents([*hits], changed._replace(given=[one]))
-        elif one["at"] < 0:
-            made.append(_fields(hit, one))
+            new_hits += _documents([*hits], changed._replace(given=[passage]))
+        elif passage["at"] < 0:
+            new_hits.append(_fields(hit, passage))
         else:
             text = next(key for key in TEXTS if hit.get(key))
-            made.append({**hit, text: one["text"]})
-    return made
+            new_hits.append({**hit, text: passage["text"]})
+    return new_hits
 
 
 def _text(content: object, changed: Changed) -> str:
-    """A text: each passage with what stands before it."""
+    """Return a changed text. Each passage keeps the text before it."""
     if isinstance(content, str) and content.lstrip()[:1] in ("{", "["):
         try:
             return json.dumps(_hits(json.loads(content), changed), ensure_ascii=False)
-        except ValueError:  # it only begins so
+        except ValueError:  # the text only begins like JSON
             pass
     before, rest = [], str(content)
-    for one in changed.found:
-        head, found, rest = rest.partition(str(one["text"]))
-        if not found:
+    for passage in changed.found:
+        head, separator, rest = rest.partition(str(passage["text"]))
+        if not separator:
             raise Unsent("what this tool gives cannot be changed: its passages do not stand in its text as they are")
         before.append(head)
-    said = [(before[max(0, one["at"])] if before else "") + one["text"] for one in changed.given]
-    return ("".join(said) + (rest if said else "")).strip()
+    parts = [(before[max(0, passage["at"])] if before else "") + passage["text"] for passage in changed.given]
+    return ("".join(parts) + (rest if parts else "")).strip()

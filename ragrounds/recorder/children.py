@@ -1,9 +1,10 @@
-"""Children of a process in which a system answers: forked ones, workers of pools, Python programs that it starts.
+"""Child processes of a process in which a system answers: forked ones, workers of pools, Python programs that it
+starts.
 
-A child does not have the threads, nor the connections, of the process that it comes from. So that process, the parent,
-listens on a path of its own, and each call of a child is a connection to it: the parent asks the watcher of the attempt
-that the child belongs to, and the child sends, is given the answer, or is refused. A forked child ends itself when its
-parent is gone.
+A child has neither the threads nor the connections of the process that it comes from. Therefore that process, the
+parent, listens on a Unix socket, and each call of a child is a connection to it. The parent asks the watcher of the
+attempt that the child belongs to. The child then sends the request, receives the answer, or is refused. A forked child
+ends itself when its parent is gone.
 """
 
 from __future__ import annotations
@@ -49,14 +50,15 @@ from .wire import (
 )
 
 PLACE = "RAGROUNDS_PARENT"
-"""The variable by which a program finds its parent: lines of the recorder's name there, the path, a token, a step, and
-whether nothing may leave it."""
-_SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "started")  # noqa: PTH118, PTH120, PTH100
-_GONE = "the process that this one belongs to has ended"
+"""Variable by which a program finds its parent. Its lines are: the recorder's package name there, the socket's path, a
+token, a step, and ``closed`` if nothing may leave the program.
+"""
+_SITE_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "started")  # noqa: PTH118, PTH120, PTH100
+_PARENT_ENDED = "the process that this one belongs to has ended"
 Said = Mapping[str, Any]
 
 
-class _Line:
+class _Connection:
     """A connection between a child and its parent, for one call."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -72,29 +74,31 @@ class _Line:
         self._end.sendall(packed(header, body))
 
     def heard(self) -> tuple[Said, bytes]:
-        """The next frame.
+        """Read the next frame.
 
         Raises:
-            OSError: there is none.
+            OSError: the connection has ended.
         """
         for frame in self._reader.next():
             return json.loads(frame.header), frame.body
-        raise ConnectionError(_GONE)
+        raise ConnectionError(_PARENT_ENDED)
 
 
 class ChildWatcher:
-    """The watcher of an attempt, seen from a child (contract: :class:`~.wire.Watcher`): it asks the parent."""
+    """Watcher of an attempt in a child process (contract: :class:`~.wire.Watcher`). It asks the parent."""
 
     def __init__(self, path: str, token: str, closed: bool) -> None:
         self.path, self.token, self.closed = path, token, closed
 
     async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
-        """The answer to a call (contract: Watcher). A thread waits for the parent, and the client sends here."""
+        """Return the response to a call (contract: Watcher). A thread waits for the parent, and the client sends
+        here.
+        """
         loop, pool = asyncio.get_running_loop(), ThreadPoolExecutor(1)
 
         def sent(grown: Grown) -> WireResponse:
-            """Have the client send."""
-            return asyncio.run_coroutine_threadsafe(_awaited(send(grown)), loop).result()
+            """Send the request with the client, on its event loop."""
+            return asyncio.run_coroutine_threadsafe(_await_response(send(grown)), loop).result()
 
         try:
             return await loop.run_in_executor(pool, self.exchange_blocking, request, sent)
@@ -102,30 +106,30 @@ class ChildWatcher:
             pool.shutdown(wait=False)
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
-        """The same for a client without async."""
+        """Do the same for a synchronous client."""
         with self._line() as ask:
-            said, body = ask(*self._asked(request))
-            if "send" in said:
+            header, body = ask(*self._request_frame(request))
+            if "send" in header:
                 try:
-                    answer = send(Grown(int(said["send"]), lambda: False))
+                    answer = send(Grown(int(header["send"]), lambda: False))
                 except BaseException as error:
                     ask(_failed(error), b"")
                     raise
-                said, body = ask(_sent(answer), answer.body)
-            return _given(said, body)
+                header, body = ask(_response_header(answer), answer.body)
+            return _response_or_error(header, body)
 
     def unseen(self, what: str, *, counted: bool = False) -> None:
-        """Something left the process by no client that is known (contract: Watcher)."""
+        """Report traffic that left the process through no known client (contract: Watcher)."""
         with self._line() as ask:
-            _given(*ask({"token": self.token, "unseen": what, "counted": counted}, b""))
+            _response_or_error(*ask({"token": self.token, "unseen": what, "counted": counted}, b""))
 
     def count_socket(self) -> None:
-        """Have a socket counted that Python asks for here."""
+        """Report a socket that Python requested in this process."""
         with self._line() as ask:
             ask({"token": self.token, "socket": True}, b"")
 
     def forked(self) -> None:
-        """Nothing: a child of a child asks the same parent."""
+        """Do nothing. A child of a child asks the same parent."""
 
     @contextmanager
     def _line(self) -> Iterator[Callable[[Said, bytes], tuple[Said, bytes]]]:
@@ -134,22 +138,22 @@ class ChildWatcher:
             try:
                 return line.ask(header, body)
             except OSError:
-                raise Unsent(_GONE) from None
+                raise Unsent(_PARENT_ENDED) from None
 
         with socket.socket(socket.AF_UNIX) as end:
             try:
                 end.connect(self.path)
             except OSError:
-                raise Unsent(_GONE) from None
-            line = _Line(end)
+                raise Unsent(_PARENT_ENDED) from None
+            line = _Connection(end)
             yield ask
 
-    def _asked(self, request: WireRequest) -> tuple[Said, bytes]:
-        asked = {"method": request.method, "url": request.url, "headers": dict(request.headers)}
-        return {"token": self.token, "step": STEP.get(), "model_call": model_call(), **asked}, request.body
+    def _request_frame(self, request: WireRequest) -> tuple[Said, bytes]:
+        fields = {"method": request.method, "url": request.url, "headers": dict(request.headers)}
+        return {"token": self.token, "step": STEP.get(), "model_call": model_call(), **fields}, request.body
 
 
-async def _awaited(sent: Awaitable[WireResponse]) -> WireResponse:
+async def _await_response(sent: Awaitable[WireResponse]) -> WireResponse:
     return await sent
 
 
@@ -157,29 +161,30 @@ def _failed(error: BaseException) -> Said:
     return {"error": f"{type(error).__name__}: {error}"[:2000]}
 
 
-def _sent(answer: WireResponse) -> Said:
+def _response_header(answer: WireResponse) -> Said:
     return {"status": answer.status, "content_type": answer.content_type, "headers": dict(answer.headers)}
 
 
-def _given(said: Said, body: bytes) -> WireResponse | None:
-    if "refused" in said:
-        raise Unsent(str(said["refused"]))
-    if "error" in said:
-        raise NotThere(str(said["error"]))
-    return None if "pass" in said else _response(said, body)
+def _response_or_error(header: Said, body: bytes) -> WireResponse | None:
+    if "refused" in header:
+        raise Unsent(str(header["refused"]))
+    if "error" in header:
+        raise NotThere(str(header["error"]))
+    return None if "pass" in header else _response(header, body)
 
 
-def _response(said: Said, body: bytes) -> WireResponse:
+def _response(header: Said, body: bytes) -> WireResponse:
     return WireResponse(
-        int(said["status"]), str(said["content_type"]), body, {str(k): str(v) for k, v in said["headers"].items()}
+        int(header["status"]), str(header["content_type"]), body, {str(k): str(v) for k, v in header["headers"].items()}
     )
 
 
 class _Listener:
-    """Where the children of this process ask."""
+    """Socket on which the children of this process ask."""
 
     def __init__(self) -> None:
-        import multiprocessing.util  # noqa: F401 - it waits for children at the end; what is registered later ends them
+        # Imported first: its exit handler waits for children, and handlers registered later run before it and end them.
+        import multiprocessing.util  # noqa: F401
 
         self.process = os.getpid()
         self._folder = tempfile.mkdtemp(prefix="ragrounds-")
@@ -188,19 +193,19 @@ class _Listener:
         self._socket.bind(self.path)
         self._socket.listen(128)
         self.ends_with, self._open = os.pipe()
-        """The end that children read, to hear of this process' end."""
+        """End of a pipe that children read, to notice when this process ends."""
         # Its threads belong to no attempt.
         Context().run(threading.Thread(target=self._accept, name="ragrounds-children", daemon=True).start)
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Have the children end."""
+        """Stop listening, which ends the children."""
         if os.getpid() == self.process:
             self.leave()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def leave(self) -> None:
-        """Let go, in a child: it must not hold open what ends with its parent."""
+        """Close the inherited ends in a child. They must not stay open when the parent ends."""
         self._socket.close()
         os.close(self._open)
 
@@ -214,10 +219,10 @@ class _Listener:
 
     def _serve(self, end: socket.socket) -> None:
         with end:
-            line = _Line(end)
+            line = _Connection(end)
             try:
-                said, body = line.heard()
-                line.say(*self._answer(line, said, body))
+                header, body = line.heard()
+                line.say(*self._answer(line, header, body))
             except (
                 OSError,
                 KeyError,
@@ -225,37 +230,40 @@ class _Listener:
                 ValueError,
                 AttributeError,
                 BadFrame,
-            ):  # it ended in the middle, or is no child
+            ):
+                # The child ended in the middle, or the client is not a child.
                 return
 
-    def _answer(self, line: _Line, said: Said, body: bytes) -> tuple[Said, bytes]:
+    def _answer(self, line: _Connection, header: Said, body: bytes) -> tuple[Said, bytes]:
         def send(grown: Grown) -> WireResponse:
-            """Have the child send."""
-            told, answer = line.ask({"send": grown.longest})
-            if "error" in told:
-                raise ConnectionError(str(told["error"]))
+            """Let the child send the request."""
+            reply_header, answer = line.ask({"send": grown.longest})
+            if "error" in reply_header:
+                raise ConnectionError(str(reply_header["error"]))
             grown(len(answer))
-            return _response(told, answer)
+            return _response(reply_header, answer)
 
-        found = _watchers.get(str(said["token"]))
+        watcher = _watchers.get(str(header["token"]))
         try:
-            if "socket" in said:
+            if "socket" in header:
                 count_of_python()
                 return {"pass": True}, b""
-            if found is None:
+            if watcher is None:
                 return ({"refused": "the attempt that it belongs to is over"} if GATE.closed else {"pass": True}), b""
-            if "unseen" in said:
-                found.unseen(str(said["unseen"]), counted=bool(said["counted"]))
+            if "unseen" in header:
+                watcher.unseen(str(header["unseen"]), counted=bool(header["counted"]))
                 return {"pass": True}, b""
-            STEP.set(str(said["step"]))
-            ToldCall(str(said["model_call"]))
-            headers = {str(name): str(value) for name, value in said["headers"].items()}
-            given = found.exchange_blocking(WireRequest(str(said["method"]), str(said["url"]), headers, body), send)
+            STEP.set(str(header["step"]))
+            ToldCall(str(header["model_call"]))
+            headers = {str(name): str(value) for name, value in header["headers"].items()}
+            response = watcher.exchange_blocking(
+                WireRequest(str(header["method"]), str(header["url"]), headers, body), send
+            )
         except Unsent as refused:
             return {"refused": str(refused)}, b""
         except Exception as error:
             return {"error": str(error)[:2000]}, b""
-        return ({"pass": True}, b"") if given is None else (_sent(given), given.body)
+        return ({"pass": True}, b"") if response is None else (_response_header(response), response.body)
 
 
 _listening: list[_Listener] = []
@@ -266,10 +274,13 @@ _forking = threading.local()
 
 
 def way() -> ChildWatcher | None:
-    """The way to the watcher of this context for a child that is made now; ``None``: there is none, or no way."""
-    if isinstance(found := WATCHER.get() or GATE.parent, ChildWatcher):
-        return found
-    if (found := hearer()) is None:
+    """Return a watcher through which a child started now can ask the watcher of this context.
+
+    ``None`` if nothing watches this context, or no socket is available.
+    """
+    if isinstance(watcher := WATCHER.get() or GATE.parent, ChildWatcher):
+        return watcher
+    if (watcher := hearer()) is None:
         return None
     with _starting:
         try:
@@ -277,36 +288,41 @@ def way() -> ChildWatcher | None:
                 _listening.append(_Listener())
         except (OSError, AttributeError):  # no such sockets here, or a path that is too long
             return None
-        if found not in _tokens:
-            _tokens[found] = token = uuid.uuid4().hex
-            _watchers[token] = found
-        return ChildWatcher(_listening[0].path, _tokens[found], found.closed)
+        if watcher not in _tokens:
+            _tokens[watcher] = token = uuid.uuid4().hex
+            _watchers[token] = watcher
+        return ChildWatcher(_listening[0].path, _tokens[watcher], watcher.closed)
 
 
 def watcher_of(child: ChildWatcher) -> Watcher | None:
-    """Return what watches work handed in by an attempt: in the process that listens the attempt's own watcher, in any
-    other the way to it."""
+    """Return the watcher for work submitted by an attempt.
+
+    In the listening process, this is the attempt's own watcher. In any other process, it is the child's watcher.
+    """
     if _listening and _listening[0].process == os.getpid():  # in a pool of threads
         return _watchers.get(child.token)
     return child
 
 
 class Forks:
-    """Forks of attempts that go on at the same time in threads. A lock that another of them holds just then would be
-    held in the child for good: so an attempt forks once each of the others has ended, waits for an answer, or wants to
-    fork as well; those that want to do so one after the other, and go on together."""
+    """Coordination of forks by concurrent attempts in threads.
+
+    A lock that another attempt holds at the time of a fork would stay locked in the child forever. Therefore an attempt
+    forks only when each other attempt has ended, waits for an answer, or wants to fork as well. Those that want to fork
+    do so one after the other, and continue together.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._busy: Counter[Watcher] = Counter()
-        """Attempts that go on → 1, less what each waits for."""
-        self._wanted: dict[object, Watcher] = {}
-        """Forks that are waited with → whose each is."""
+        """Running attempts → 1, minus the number of answers that each waits for."""
+        self._waiting: dict[object, Watcher] = {}
+        """Forks that wait → their attempt's watcher."""
         self._due: set[object] = set()
 
     @contextmanager
     def add(self, watcher: Watcher, count: int) -> Iterator[None]:
-        """An attempt goes on (1), or waits for an answer (-1), until the block ends."""
+        """Mark an attempt as running (1), or as waiting for an answer (-1), until the block ends."""
         self._count(watcher, count)
         try:
             yield
@@ -320,46 +336,46 @@ class Forks:
                 del self._busy[watcher]
             self._changed.notify_all()
 
-    def _is_due(self, one: object) -> bool:
-        wanting = set(self._wanted.values())
-        if all(count <= 0 or watcher in wanting for watcher, count in self._busy.items()):
-            self._due |= self._wanted.keys()
-            self._wanted.clear()
-        return one in self._due
+    def _is_due(self, fork: object) -> bool:
+        waiting_watchers = set(self._waiting.values())
+        if all(count <= 0 or watcher in waiting_watchers for watcher, count in self._busy.items()):
+            self._due |= self._waiting.keys()
+            self._waiting.clear()
+        return fork in self._due
 
     def begin(self) -> object:
-        """Wait until this thread may fork, and hold the others up. ``None``: it need not."""
-        found = WATCHER.get()
-        if found is None or running_loop():
+        """Wait until this thread may fork, and block the other forks. Return ``None`` if it need not wait."""
+        watcher = WATCHER.get()
+        if watcher is None or running_loop():
             return None
-        one = object()
+        fork = object()
         self._changed.acquire()
-        self._wanted[one] = found
-        if not self._changed.wait_for(lambda: self._is_due(one), _LONGEST_WAIT):
-            self._due.add(one)
-            del self._wanted[one]
-        return one
+        self._waiting[fork] = watcher
+        if not self._changed.wait_for(lambda: self._is_due(fork), _MAX_WAIT):
+            self._due.add(fork)
+            del self._waiting[fork]
+        return fork
 
     def end(self, one: object) -> None:
-        """Let the others continue, once all have forked that were to."""
+        """Let the others continue, once all due forks are done."""
         self._due.discard(one)
         self._changed.notify_all()
-        self._changed.wait_for(lambda: not self._due, _LONGEST_WAIT)
+        self._changed.wait_for(lambda: not self._due, _MAX_WAIT)
         self._changed.release()
 
 
-_LONGEST_WAIT = 5.0
-"""Seconds that a fork waits at most: another attempt may wait for a lock that the one which forks holds itself."""
+_MAX_WAIT = 5.0
+"""Maximum seconds that a fork waits. Without it, another attempt could wait for a lock that the forking one holds."""
 FORKS = Forks()
 
 
 def before_fork() -> None:
-    """Remember, in the thread that forks, where the child belongs."""
+    """Remember the watcher for the child, in the forking thread."""
     _forking.way, _forking.turn = way(), FORKS.begin()
 
 
 def after_fork() -> None:
-    """Forget it, in the parent."""
+    """Forget that watcher, in the parent."""
     _forking.way = None
     if (turn := getattr(_forking, "turn", None)) is not None:
         _forking.turn = None
@@ -367,25 +383,25 @@ def after_fork() -> None:
 
 
 def joined() -> bool:
-    """In a forked child: whether it has its own way to its parent. What it inherited of its parent's is let go."""
+    """Return True if this forked child has its own connection to its parent. Everything inherited is closed."""
     global _starting
     _starting = threading.Lock()  # another thread may have held it
     FORKS.__init__()  # type: ignore[misc]
-    found, inherited = getattr(_forking, "way", None), WATCHER.get()
+    watcher, inherited = getattr(_forking, "way", None), WATCHER.get()
     _forking.way = _forking.turn = None
     if inherited is not None:
         inherited.forked()
     listener = _listening.pop() if _listening else None
     if listener is not None:
         listener.leave()
-    WATCHER.set(found)
-    GATE.parent = found
-    if found is None:
+    WATCHER.set(watcher)
+    GATE.parent = watcher
+    if watcher is None:
         return False
-    signal.set_wakeup_fd(-1)  # what the child is sent would wake its parent
-    for number, usual in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    signal.set_wakeup_fd(-1)  # a signal to the child would wake its parent
+    for number, default in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         if getattr(signal.getsignal(number), "__module__", "").partition(".")[0] in ("asyncio", "ragrounds"):
-            signal.signal(number, usual)
+            signal.signal(number, default)
     if listener is not None:
         threading.Thread(target=_end_with, args=(listener.ends_with,), name="ragrounds-parent", daemon=True).start()
     return True
@@ -397,60 +413,62 @@ def _end_with(pipe: int) -> None:
 
 
 def of_programs(module: Any) -> Iterator[Callable[[], None]]:
-    """Have Python programs that are started hear of their parent, and other programs be named: by whoever starts them
-    as `subprocess` does. Gives what undoes it."""
+    """Patch the functions by which `subprocess` starts programs. Yield functions that undo the patches.
+
+    Python programs then know their parent. Other programs are reported by name.
+    """
     import _posixsubprocess
 
-    begin = _posixsubprocess.fork_exec
+    fork_exec = _posixsubprocess.fork_exec
 
-    def begun(argv: Sequence[Any], programs: Sequence[Any], *given: Any) -> int:
-        found = hearer()
-        path = way() if found is not None and _is_python(argv, programs) else None
-        if path is not None:  # the fourth of what follows is the environment
-            given = (*given[:3], _environment(path, given[3]), *given[4:])
-        elif found is not None and (what := program(argv[0])):
-            found.unseen(what)
-        return begin(argv, programs, *given)
+    def start_program(argv: Sequence[Any], programs: Sequence[Any], *arguments: Any) -> int:
+        watcher = hearer()
+        parent = way() if watcher is not None and _is_python(argv, programs) else None
+        if parent is not None:  # the environment is the fourth of these arguments
+            arguments = (*arguments[:3], _environment(parent, arguments[3]), *arguments[4:])
+        elif watcher is not None and (label := program(argv[0])):
+            watcher.unseen(label)
+        return fork_exec(argv, programs, *arguments)
 
     if getattr(module, "_USE_POSIX_SPAWN", False):
         module._USE_POSIX_SPAWN = False  # as its manual says; so every program starts in one way
         yield partial(setattr, module, "_USE_POSIX_SPAWN", True)
-    for place, name in ((_posixsubprocess, "fork_exec"), (module, "_fork_exec")):
-        if hasattr(place, name):  # Python 3.9 has no other name for it
-            setattr(place, name, begun)
-            yield partial(setattr, place, name, begin)
+    for holder, name in ((_posixsubprocess, "fork_exec"), (module, "_fork_exec")):
+        if hasattr(holder, name):  # Python 3.9 has no other name for it
+            setattr(holder, name, start_program)
+            yield partial(setattr, holder, name, fork_exec)
 
 
 _HARMLESS = frozenset("uname lsb_release ldconfig gcc cc file git sw_vers nvidia-smi which hostname arch".split())
-"""Programs that libraries ask about the machine."""
+"""Programs that libraries call to inspect the machine."""
 
 
 def program(path: Any) -> str:
-    """What a program is called that is not recorded; empty: it need not be named."""
+    """Return the label of an unrecorded program. Empty if the program is harmless."""
     name = os.fsdecode(path).replace("\\", "/").rpartition("/")[2]
     return "" if name in _HARMLESS else f"a process: {name[:100]}"
 
 
 def _is_python(argv: Sequence[Any], programs: Sequence[Any]) -> bool:
-    """Whether a program is this interpreter, and will hear of its parent."""
+    """Return True if a program is this interpreter with options that let it find its parent."""
     first, *rest = map(os.fsdecode, argv)
-    found = next((one for one in map(os.fsdecode, programs) if os.access(one, os.X_OK)), first)
-    if os.path.realpath(found) != os.path.realpath(sys.executable):
+    executable = next((candidate for candidate in map(os.fsdecode, programs) if os.access(candidate, os.X_OK)), first)
+    if os.path.realpath(executable) != os.path.realpath(sys.executable):
         return False
-    for one in rest:
-        if not one.startswith("-") or one in ("-c", "-m", "-"):
+    for option in rest:
+        if not option.startswith("-") or option in ("-c", "-m", "-"):
             break
-        if not one.startswith("--") and set(one) & set("EIS"):
+        if not option.startswith("--") and set(option) & set("EIS"):
             return False
     return True
 
 
-def _environment(found: ChildWatcher, given: Sequence[bytes] | None) -> list[bytes]:
-    pairs = [b"%s=%s" % pair for pair in os.environb.items()] if given is None else given
+def _environment(watcher: ChildWatcher, environment: Sequence[bytes] | None) -> list[bytes]:
+    pairs = [b"%s=%s" % pair for pair in os.environb.items()] if environment is None else environment
     variables = dict(pair.partition(b"=")[::2] for pair in pairs)
-    paths = [os.fsencode(_SITE), *variables.get(b"PYTHONPATH", b"").split(os.pathsep.encode())]
+    paths = [os.fsencode(_SITE_FOLDER), *variables.get(b"PYTHONPATH", b"").split(os.pathsep.encode())]
     variables[b"PYTHONPATH"] = os.pathsep.encode().join(dict.fromkeys(filter(None, paths)))
     variables[PLACE.encode()] = "\n".join(
-        (__package__, found.path, found.token, STEP.get(), "closed" if found.closed else "")
+        (__package__, watcher.path, watcher.token, STEP.get(), "closed" if watcher.closed else "")
     ).encode()
     return [b"%s=%s" % pair for pair in variables.items()]

@@ -1,14 +1,15 @@
-"""Clock and chance of a system: what its own files draw is recorded, and given back when it is asked again.
+"""Recorded randomness of a system: clock and random values that its own files use are recorded, and returned in a
+replay.
 
-An own file is compiled with a mark at each place that reads an attribute or an imported name which is called like a
-reading of the clock, a random choice or a new UUID (``….now``, ``….choice``). When the mark is passed, it looks whether
-what was read *is* the standard library's: then what is called records; anything else is what it was. So types stay the
-real ones everywhere (``isinstance``, pydantic, msgspec), names do not matter, a default factory and an import inside a
-function are covered, and libraries keep their clocks and timers, whatever the system imports. Nothing is written
-beside the file: its ``.pyc`` stays Python's own.
+A user's own file is compiled with a mark around every read of an attribute or imported name that is named like a
+reading of the clock, a random choice or a new UUID (``….now``, ``….choice``). At run time, the mark checks that the
+read object *is* the standard library's. Only then is the call recorded; anything else is unchanged. Therefore types
+stay the real ones everywhere (``isinstance``, pydantic, msgspec), names do not matter, and a default factory and an
+import inside a function are covered. Libraries keep their clocks and timers, whatever the system imports. Nothing is
+written next to the file: its ``.pyc`` stays Python's own.
 
-A value is known by its place (file, function, what was called, by which task and how often there), and all of them are
-texts.
+A value is identified by its location (file, function, called name, task, and number of the call there). All values are
+stored as texts.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from weakref import WeakKeyDictionary
 from .reads import READS, is_own
 
 MOST = 10_000
-"""Values of one attempt that are recorded: a loop that waits reads the clock without end."""
+"""Maximum number of recorded values of one attempt. A loop that waits reads the clock endlessly."""
 LONGEST = 500
-"""Characters of a value with its place."""
+"""Maximum number of characters of a value with its location."""
 _MARK = "__ragrounds_drawn__"
 _MENTIONS = re.compile(rb"\b(?:datetime|time|uuid|random)\b")
 
 
 class Values:
-    """What one attempt, or the opening of a system, draws.
+    """Clock and random values of one attempt, or of the loading of a system.
 
-    `known` is what was drawn before, by its place; `told` is told of what is new, in whatever thread draws it. `first`
-    is called once, before the first value is drawn: it may set `known`.
+    `known` holds the recorded values by location. The callback receives each new value, in the thread that requests it.
+    `first` is called once, before the first value is requested. It may set `known`.
     """
 
     def __init__(
@@ -63,55 +64,61 @@ class Values:
         self._lock = threading.RLock()
 
     def value(self, place: str, value: str) -> None:
-        """Take note of a value that was drawn, perhaps in a host."""
+        """Record a value, perhaps from a host."""
         if len(self.known) < MOST and len(place) + len(value) <= LONGEST:
             self.known[place] = value
             self.told(place, value)
 
     def drawn(self, site: str, make: Callable[[], str], read: Callable[[str], Any]) -> Any:
-        """The next value at a site, recorded or made; `read` makes of its text what it is."""
+        """Return the next value at a site, recorded or new. `read` converts its text to the value."""
         with self._lock:
             if (first := self.first) is not None:
                 self.first = None
                 first()
             site = f"{site} {self._task(site)}"
-            place = f"{site}{self._times[site]}"
+            location = f"{site}{self._times[site]}"
             self._times[site] += 1
-            if place in self.known:
+            if location in self.known:
                 try:
-                    return read(self.known[place])
-                except (ValueError, TypeError, OverflowError):  # a store may hold anything
+                    return read(self.known[location])
+                except (ValueError, TypeError, OverflowError):  # a store may contain an invalid text
                     pass
             value = make()
-            self.value(place, value)
+            self.value(location, value)
             return read(value)
 
     def instant(self, site: str) -> dates.datetime:
-        """What the clock shows, with the zone of the machine that recorded it. After a resume it goes on from the last
-        value that was given back, so that what an attempt measures by it remains true."""
+        """Return the time of the clock, in the time zone of the recording machine.
+
+        After a resume, it continues from the last value that was returned, so that time differences within an attempt
+        stay true.
+        """
         real = dates.datetime.now(dates.timezone.utc).astimezone()
         with self._lock:
-            at: dates.datetime = self.drawn(site, lambda: (real + self._ahead).isoformat(), _instant)
-            self._ahead = at - real
-        return at
+            moment: dates.datetime = self.drawn(site, lambda: (real + self._ahead).isoformat(), _parse_instant)
+            self._ahead = moment - real
+        return moment
 
     def generator(self, site: str) -> random.Random:
-        """Where a site's random numbers come from: its seed is what is recorded."""
+        """Return the generator of a site's random numbers. Only its seed is recorded."""
         with self._lock:
-            whose = f"{site} {self._task(f'{site} seed')}"
-            if whose not in self._generators:
+            key = f"{site} {self._task(f'{site} seed')}"
+            if key not in self._generators:
                 seed = self.drawn(f"{site} seed", lambda: str(random.getrandbits(64)), int)
-                self._generators[whose] = random.Random(seed)
-            return self._generators[whose]
+                self._generators[key] = random.Random(seed)
+            return self._generators[key]
 
     def _task(self, site: str) -> str:
-        """Which of the tasks this is that draw at a site. They are told apart by their first draws: those of tasks that
-        run side by side come in the order in which the tasks were begun, and later ones as replies come."""
+        """Return a label of the current task at a site.
+
+        Tasks are distinguished by the order of their first requests. For concurrent tasks, this is the order in which
+        they were started; later requests follow the order of the replies.
+        """
         try:
             task = asyncio.current_task()
         except RuntimeError:
             task = None
-        if task is None:  # in a thread, which may serve many
+        if task is None:  # in a thread, which may serve many tasks
             return ""
         tasks = self._tasks.setdefault(site, WeakKeyDictionary())
         if task not in tasks:
@@ -121,34 +128,34 @@ class Values:
 
 
 VALUES: ContextVar[Values | None] = ContextVar("ragrounds_values", default=None)
-"""Whose clock and chance these are; ``None``: nobody's, they are the real ones."""
+"""Recorded randomness of this context. ``None`` if the real clock and random values are used."""
 DRAWING: set[str] = set()
-"""Own files of this process that may draw: those that were loaded with their marks."""
+"""Users' own files in this process that were loaded with marks."""
 
 
 @contextmanager
 def drawing(values: Values | None) -> Iterator[None]:
-    """Have what the block draws recorded in `values`."""
-    before = VALUES.set(values)
+    """Record the clock and random values of the block in `values`."""
+    token = VALUES.set(values)
     try:
         yield
     finally:
-        VALUES.reset(before)
+        VALUES.reset(token)
 
 
-def _instant(text: str) -> dates.datetime:
-    at = dates.datetime.fromisoformat(text)
-    if at.tzinfo is None:
+def _parse_instant(text: str) -> dates.datetime:
+    moment = dates.datetime.fromisoformat(text)
+    if moment.tzinfo is None:
         raise ValueError(text)
-    return at
+    return moment
 
 
-# Each of these is given the values, the site, what the system called, and with what.
+# Each of these functions gets the values, the site, the function that the system called, and its arguments.
 
 
 def _now(values: Values, site: str, real: Any, tz: dates.tzinfo | None = None) -> dates.datetime:
-    at = values.instant(site)
-    return at.replace(tzinfo=None) if tz is None else at.astimezone(tz)
+    moment = values.instant(site)
+    return moment.replace(tzinfo=None) if tz is None else moment.astimezone(tz)
 
 
 def _utcnow(values: Values, site: str, real: Any) -> dates.datetime:
@@ -164,97 +171,99 @@ def _time(values: Values, site: str, real: Any) -> float:
 
 
 def _time_ns(values: Values, site: str, real: Any) -> int:
-    since = values.instant(site) - dates.datetime.fromtimestamp(0, dates.timezone.utc)
-    return since // dates.timedelta(microseconds=1) * 1000
+    elapsed = values.instant(site) - dates.datetime.fromtimestamp(0, dates.timezone.utc)
+    return elapsed // dates.timedelta(microseconds=1) * 1000
 
 
-def _parts(values: Values, site: str, real: Any, *given: Any) -> Any:
-    """The clock as `time` has it in parts: the functions that take a moment, and read the clock where none is given."""
+def _time_parts(values: Values, site: str, real: Any, *arguments: Any) -> Any:
+    """Replace the functions of `time` that take a moment, and read the clock if it is missing."""
     name = real.__name__
-    moment = given[1:] if name == "strftime" else given
+    moment = arguments[1:] if name == "strftime" else arguments
     if moment and moment[0] is not None:
-        return real(*given)
-    at = values.instant(site)
-    local = time.localtime(at.timestamp())
-    if dates.timedelta(seconds=local.tm_gmtoff) != at.utcoffset():  # recorded in another zone
-        local = at.timetuple()
+        return real(*arguments)
+    now = values.instant(site)
+    local = time.localtime(now.timestamp())
+    if dates.timedelta(seconds=local.tm_gmtoff) != now.utcoffset():  # recorded in another time zone
+        local = now.timetuple()
     if name == "localtime":
         return local
     if name == "gmtime":
-        return time.gmtime(at.timestamp())
-    return real(*given[:1], local) if name == "strftime" else time.asctime(local)
+        return time.gmtime(now.timestamp())
+    return real(*arguments[:1], local) if name == "strftime" else time.asctime(local)
 
 
-def _uuid(values: Values, site: str, real: Any, *given: Any, **named: Any) -> uuid.UUID:
-    if given or named:
-        return real(*given, **named)  # type: ignore[no-any-return]
-    made: uuid.UUID = values.drawn(site, lambda: str(real()), uuid.UUID)
-    return made
+def _uuid(values: Values, site: str, real: Any, *arguments: Any, **keywords: Any) -> uuid.UUID:
+    if arguments or keywords:
+        return real(*arguments, **keywords)  # type: ignore[no-any-return]
+    new_id: uuid.UUID = values.drawn(site, lambda: str(real()), uuid.UUID)
+    return new_id
 
 
-def _chance(values: Values, site: str, real: Any, *given: Any, **named: Any) -> Any:
+def _random_value(values: Values, site: str, real: Any, *arguments: Any, **keywords: Any) -> Any:
     if _SEEDED:
-        return real(*given, **named)
-    return getattr(values.generator(site.rpartition(" ")[0]), real.__name__)(*given, **named)
+        return real(*arguments, **keywords)
+    return getattr(values.generator(site.rpartition(" ")[0]), real.__name__)(*arguments, **keywords)
 
 
 _SEEDED: list[bool] = []
-"""Filled once the system has said by itself what its random numbers begin with."""
+"""Contains True if the system has seeded its random numbers itself."""
 
 
-def _seed(values: Values | None, site: str, real: Any, *given: Any, **named: Any) -> Any:
-    _SEEDED[:] = [True] if any(one is not None for one in (*given, *named.values())) else []
-    return real(*given, **named)
+def _seed(values: Values | None, site: str, real: Any, *arguments: Any, **keywords: Any) -> Any:
+    _SEEDED[:] = [True] if any(argument is not None for argument in (*arguments, *keywords.values())) else []
+    return real(*arguments, **keywords)
 
 
-_INSTANCE = random.random.__self__  # type: ignore[attr-defined]
-_CHANCE = [name for name in dir(random) if getattr(getattr(random, name), "__self__", None) is _INSTANCE]
-_DRAWS: dict[tuple[int, str], Callable[..., Any]] = {
+_GLOBAL_RANDOM = random.random.__self__  # type: ignore[attr-defined]
+_RANDOM_NAMES = [name for name in dir(random) if getattr(getattr(random, name), "__self__", None) is _GLOBAL_RANDOM]
+_REPLACEMENTS: dict[tuple[int, str], Callable[..., Any]] = {
     (id(dates.datetime), "now"): _now,
     (id(dates.datetime), "today"): _now,
     (id(dates.datetime), "utcnow"): _utcnow,
     (id(dates.date), "today"): _date,
     (id(time), "time"): _time,
     (id(time), "time_ns"): _time_ns,
-    **{(id(time), name): _parts for name in ("localtime", "gmtime", "ctime", "asctime", "strftime")},
-    **{(id(_INSTANCE), name): _chance for name in _CHANCE if name != "getstate"},
-    **{(id(_INSTANCE), name): _seed for name in ("seed", "setstate")},
+    **{(id(time), name): _time_parts for name in ("localtime", "gmtime", "ctime", "asctime", "strftime")},
+    **{(id(_GLOBAL_RANDOM), name): _random_value for name in _RANDOM_NAMES if name != "getstate"},
+    **{(id(_GLOBAL_RANDOM), name): _seed for name in ("seed", "setstate")},
     (id(uuid.uuid1), "uuid1"): _uuid,
     (id(uuid.uuid4), "uuid4"): _uuid,
 }
-"""What is recorded: whose it is and its name → how."""
-_NAMES = frozenset(name for _, name in _DRAWS)
+"""Replacements that record: owner's id and function name → replacement."""
+_NAMES = frozenset(name for _, name in _REPLACEMENTS)
 
 
-def _drawn(found: Any, site: str) -> Any:
-    """What an own file has read at a site; where it is a function of the clock or of chance, one that records."""
-    kind = type(found)
+def _drawn(target: Any, site: str) -> Any:
+    """Return the object that a user's own file has read at a site, or a recording version of a clock or random
+    function.
+    """
+    kind = type(target)
     if kind is BuiltinFunctionType or kind is MethodType:
-        owner = found.__self__
+        owner = target.__self__
     elif kind is FunctionType:
-        owner = found
-    else:  # nothing is asked of an object that may do anything when it is
-        return found
-    draw = _DRAWS.get((id(owner), getattr(found, "__name__", "")))
-    if draw is None:
-        return found
-    site = f"{site} {found.__name__}"
+        owner = target
+    else:  # attributes of other objects are not read, because reading them may have side effects
+        return target
+    replacement = _REPLACEMENTS.get((id(owner), getattr(target, "__name__", "")))
+    if replacement is None:
+        return target
+    site = f"{site} {target.__name__}"
 
-    def drawn(*given: Any, **named: Any) -> Any:
+    def record(*arguments: Any, **keywords: Any) -> Any:
         values = VALUES.get()
-        if values is None and draw is not _seed:
-            return found(*given, **named)
-        return draw(values, site, found, *given, **named)
+        if values is None and replacement is not _seed:
+            return target(*arguments, **keywords)
+        return replacement(values, site, target, *arguments, **keywords)
 
-    return drawn
+    return record
 
 
-class _Marked(ast.NodeTransformer):
-    """Puts a mark around what may be a function of the clock or of chance. Annotations and patterns are left alone."""
+class _MarkInserter(ast.NodeTransformer):
+    """Inserts a mark around every possible clock or random function. Annotations and patterns are left unchanged."""
 
     def __init__(self, file: str, names: frozenset[str]) -> None:
         self.count = 0
-        """Marks so far."""
+        """Number of inserted marks."""
         self._names = names
         self._within = [file]
 
@@ -294,26 +303,28 @@ class _Marked(ast.NodeTransformer):
     visit_MatchValue = visit_MatchClass = visit_MatchMapping = visit_TypeAlias  # noqa: N815
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
-    """The names that a file gives to functions of the clock and of chance which it imports."""
+def _imported_names(tree: ast.AST) -> Iterator[str]:
+    """Yield the names under which a file imports clock and random functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            for one in node.names:
-                if one.name in _NAMES:
-                    yield one.asname or one.name
-                elif one.name == "*":
+            for imported in node.names:
+                if imported.name in _NAMES:
+                    yield imported.asname or imported.name
+                elif imported.name == "*":
                     yield from _NAMES
 
 
-def _compiled(path: str, source: bytes) -> CodeType | None:
-    """An own file with its marks; ``None``: it needs none, or Python itself is to say what is wrong with it."""
+def _compile_marked(path: str, source: bytes) -> CodeType | None:
+    """Compile a user's own file with its marks. ``None`` if it needs none, or if Python must report its syntax
+    error.
+    """
     if not _MENTIONS.search(source):
         return None
-    place = Path(path)
-    file = f"{place.parent.name}/{place.name}" if place.stem == "__init__" else place.name
+    file_path = Path(path)
+    file = f"{file_path.parent.name}/{file_path.name}" if file_path.stem == "__init__" else file_path.name
     try:
         tree = ast.parse(source, path)
-        marks = _Marked(file, frozenset(_imported(tree)))
+        marks = _MarkInserter(file, frozenset(_imported_names(tree)))
         marked = marks.visit(tree)
         return compile(marked, path, "exec", dont_inherit=True) if marks.count else None
     except (SyntaxError, ValueError, RecursionError):
@@ -321,23 +332,25 @@ def _compiled(path: str, source: bytes) -> CodeType | None:
 
 
 def install(*, always: bool = False) -> None:
-    """Have own files draw from :data:`VALUES`: those that are imported where a system runs, or `always`."""
+    """Compile users' own files with marks, if they are imported in the context of a system, or `always`."""
     if hasattr(builtins, _MARK):
         return
     loader: Any = importlib.machinery.SourceFileLoader
     before = loader.get_code
 
     def get_code(self: Any, fullname: str) -> Any:
-        # A loader of somebody's own that is made of this one changes the source itself.
+        # A custom loader that inherits from this one changes the source itself.
         if not always and VALUES.get() is None and READS.get() is None:
             return before(self, fullname)
-        marked = _compiled(self.path, self.get_data(self.path)) if type(self) is loader and is_own(self.path) else None
+        marked = (
+            _compile_marked(self.path, self.get_data(self.path)) if type(self) is loader and is_own(self.path) else None
+        )
         if marked is None:
             return before(self, fullname)
         DRAWING.add(self.path)
         return marked
 
-    if hasattr(os, "register_at_fork"):  # in a child nobody is told, and another thread may have held a lock
+    if hasattr(os, "register_at_fork"):  # a child reports no values, and another thread may have held a lock
         os.register_at_fork(after_in_child=lambda: VALUES.set(None))
     setattr(builtins, _MARK, _drawn)
     loader.get_code = get_code

@@ -1,10 +1,11 @@
-"""A process from which nothing leaves: the kernel refuses it, to Python, to code in C, to children. It needs no rights.
+"""Closing of a process: the kernel refuses all network traffic, for Python, code in C and children. No privileges are
+needed.
 
-On Linux a seccomp filter refuses ``socket()`` of every family but AF_UNIX, ``io_uring_setup``, and the calls of other
-ABIs (x86-64 and aarch64). A process beside this one is asked by the kernel for each such socket and refuses it, so that
-what native code tried is known (:func:`natively_told`); where the kernel cannot ask, the filter alone refuses. On macOS
-it is a profile of ``sandbox-exec``'s, which was never tried. Nothing of it can be taken back. Sockets that are open
-already stay; so does what a service of this machine does that is asked over AF_UNIX: systemd-resolved looks a name up.
+On Linux, a seccomp filter refuses ``socket()`` of every family but AF_UNIX, ``io_uring_setup``, and the calls of other
+ABIs (x86-64 and aarch64). For each such socket, the kernel asks a supervisor process, which refuses it. Thereby
+attempts of native code are known (:func:`natively_told`). If the kernel cannot ask, the filter alone refuses. On macOS,
+a profile of ``sandbox-exec`` is used, which was never tested. The closing cannot be undone. Open sockets stay open.
+Services of this machine that are reached over AF_UNIX still work: systemd-resolved resolves names.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from types import FrameType
 
 from .wire import Watcher, hearer
 
-_CALLS = {"x86_64": (0xC000003E, 41, 317), "aarch64": (0xC00000B7, 198, 277)}
-"""Machine → its architecture as the kernel writes it, the numbers of ``socket`` and ``seccomp``."""
+_ARCHITECTURES = {"x86_64": (0xC000003E, 41, 317), "aarch64": (0xC00000B7, 198, 277)}
+"""Machine → its architecture in the kernel's encoding, the numbers of ``socket`` and ``seccomp``."""
 _IO_URING_SETUP = 425
 _X32 = 0x40000000
-"""Calls of the x32 ABI have this bit."""
+"""Bit that marks calls of the x32 ABI."""
 _ALLOW, _ASK, _REFUSE = 0x7FFF0000, 0x7FC00000, 0x00050000 | errno.EACCES
 _NO_NEW_PRIVILEGES, _DEATH_SIGNAL = 38, 1
 _ALL_THREADS, _LISTENER, _NO_THREAD_NUMBER = 1, 8, 16
@@ -37,40 +38,42 @@ _PROFILE = b"""(version 1) (allow default) (deny network*)
 (allow network* (local unix-socket)) (allow network* (remote unix-socket))
 (deny network-outbound (literal "/private/var/run/mDNSResponder"))"""
 
-_heard = mmap.mmap(-1, mmap.PAGESIZE) if hasattr(os, "fork") else None
-"""What this process, its forks and the one beside it count: sockets that were asked for, with the name of the last
-thread that did; then those of Python's."""
-_COUNT, _OF_PYTHON = struct.Struct("=Q16s"), struct.Struct("=Q")
-_PLACE = 32
+_counters = mmap.mmap(-1, mmap.PAGESIZE) if hasattr(os, "fork") else None
+"""Counters shared by this process, its forks and the supervisor: requested sockets with the name of the last requesting
+thread, then the sockets that Python requested.
+"""
+_COUNT, _PYTHON_COUNT = struct.Struct("=Q16s"), struct.Struct("=Q")
+_PYTHON_OFFSET = 32
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 
 
 def close() -> bool:
-    """Let nothing leave this process and its children any more. Gives whether that holds.
+    """Refuse all network traffic of this process and its children. Return True if the refusal works.
 
-    To be called while this is the only thread.
+    Must be called while this is the only thread.
     """
     with contextlib.suppress(OSError, AttributeError):
         if sys.platform.startswith("linux") and struct.calcsize("P") == 8:
-            _filter(*_CALLS.get(platform.machine(), (0, 0, 0)))
+            _filter(*_ARCHITECTURES.get(platform.machine(), (0, 0, 0)))
         elif sys.platform == "darwin":
             system, fault = ctypes.CDLL("/usr/lib/libSystem.dylib"), ctypes.c_char_p()
             system.sandbox_init(_PROFILE, ctypes.c_uint64(0), ctypes.byref(fault))
-    holds = _refused()
-    if _heard is not None:
-        _heard[: _COUNT.size] = bytes(_COUNT.size)  # that was this one
+    holds = _is_refused()
+    if _counters is not None:
+        _counters[: _COUNT.size] = bytes(_COUNT.size)  # reset: the check above was counted
     if holds:
-        sys.addaudithook(_hear)
+        sys.addaudithook(_audit)
     return holds
 
 
 @contextlib.contextmanager
 def natively_told(watcher: Watcher) -> Iterator[None]:
-    """Have what no hook of Python's hears told to an attempt, the only one that goes on: that native code, or a child,
-    asked for a connection.
+    """Report connections that no audit hook of Python sees to an attempt, which must be the only running one.
+
+    These are connections requested by native code or by a child.
 
     Raises:
-        Unsent: it did.
+        Unsent: such a connection was requested.
     """
     before = _native()[0]
     try:
@@ -82,67 +85,81 @@ def natively_told(watcher: Watcher) -> Iterator[None]:
 
 
 def follow(count: Callable[[], None]) -> None:
-    """Be a program that a closed process has started: `count` tells that process of each socket of Python's here, which
-    would be taken for native code's there."""
+    """Initialize a program that a closed process has started.
+
+    `count` reports each socket of Python in this program to that process, which would otherwise attribute it to native
+    code.
+    """
     global _count
     _count = count
-    sys.addaudithook(_hear)
+    sys.addaudithook(_audit)
 
 
 def count_of_python() -> None:
-    """Count a socket that Python asks for."""
-    if _heard is not None:
-        _OF_PYTHON.pack_into(_heard, _PLACE, _OF_PYTHON.unpack_from(_heard, _PLACE)[0] + 1)
+    """Count a socket that Python requests."""
+    if _counters is not None:
+        _PYTHON_COUNT.pack_into(_counters, _PYTHON_OFFSET, _PYTHON_COUNT.unpack_from(_counters, _PYTHON_OFFSET)[0] + 1)
 
 
 _count = count_of_python
 
 
 def _native() -> tuple[int, str]:
-    """How many sockets of the internet were asked for since this was closed, without Python's own, and the name of the
-    thread or program that did last. None: the kernel does not say."""
-    if _heard is None:
+    """Return how many internet sockets were requested since closing, without Python's, and the last requesting thread.
+
+    The count is 0 if the kernel does not report it.
+    """
+    if _counters is None:
         return 0, ""
-    count, name = _COUNT.unpack_from(_heard)
-    return count - _OF_PYTHON.unpack_from(_heard, _PLACE)[0], name.rstrip(b"\0").decode("utf-8", "replace")
+    count, name = _COUNT.unpack_from(_counters)
+    return count - _PYTHON_COUNT.unpack_from(_counters, _PYTHON_OFFSET)[0], name.rstrip(b"\0").decode(
+        "utf-8", "replace"
+    )
 
 
-def _hear(event: str, arguments: tuple[object, ...]) -> None:
-    """Tell of a connection that Python is asked for, by the name that is given: it comes to none, and so to no event of
-    its own."""
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    """Report a connection that Python requests, by host name. The connection is refused, so no other event reports
+    it.
+    """
     if event == "socket.getaddrinfo":
         host, port = arguments[:2]
-        what = f"a connection to {host.decode() if isinstance(host, bytes) else host}:{port}" if host and port else ""
+        purpose = (
+            f"a connection to {host.decode() if isinstance(host, bytes) else host}:{port}" if host and port else ""
+        )
     elif event == "socket.__new__" and arguments[1] in _INTERNET:
         _count()
-        what = _wanted(sys._getframe(1))
+        purpose = _wanted(sys._getframe(1))
     else:
         return
-    if what and (watcher := hearer()) is not None:
-        watcher.unseen(what)
+    if purpose and (watcher := hearer()) is not None:
+        watcher.unseen(purpose)
 
 
-_LOOKING = frozenset({"_filter_supported"})
-"""Functions that make a socket to look what it can do, and never connect it: langchain_openai's, for each new model."""
+_PROBING_FUNCTIONS = frozenset({"_filter_supported"})
+"""Functions that create a socket only to probe its features, and never connect it: langchain_openai's, for each new
+model.
+"""
 
 
 def _wanted(frame: FrameType | None) -> str:
-    """What a new socket is for; empty: a module that is imported, or a client, looks what this machine can do."""
-    what = "a connection by a socket of its own"
+    """Return the purpose of a new socket. Empty if an imported module, or a client, only probes this machine's
+    features.
+    """
+    purpose = "a connection by a socket of its own"
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_code.co_name in _LOOKING:
+        if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_code.co_name in _PROBING_FUNCTIONS:
             return ""
-        if frame.f_code.co_name == "_connect_sock" and "addr_info" in frame.f_locals:  # asyncio's
+        if frame.f_code.co_name == "_connect_sock" and "addr_info" in frame.f_locals:  # a frame of asyncio
             host, port = frame.f_locals["addr_info"][4][:2]
-            what = f"a connection to {host}:{port}"
+            purpose = f"a connection to {host}:{port}"
         frame = frame.f_back
-    return what
+    return purpose
 
 
-def _refused() -> bool:
+def _is_refused() -> bool:
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
-            return one.connect_ex(("127.0.0.1", 9)) in (errno.EACCES, errno.EPERM)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            return probe.connect_ex(("127.0.0.1", 9)) in (errno.EACCES, errno.EPERM)
     except PermissionError:
         return True
 
@@ -153,22 +170,22 @@ def _filter(architecture: int, socket_call: int, seccomp_call: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         return
-    for otherwise, flags in (
+    for default_action, flags in (
         (_ASK, _LISTENER | _ALL_THREADS | _NO_THREAD_NUMBER),
         (_REFUSE, _ALL_THREADS),
     ):
-        program = _program(architecture, socket_call, otherwise)
+        program = _program(architecture, socket_call, default_action)
         code = ctypes.create_string_buffer(program)
-        given = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-        listener = libc.syscall(seccomp_call, 1, flags, given)
+        filter_program = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+        listener = libc.syscall(seccomp_call, 1, flags, filter_program)
         if listener >= 0:
-            if otherwise == _ASK:
-                _stand_beside(libc, listener)
+            if default_action == _ASK:
+                _supervise(libc, listener)
             return
 
 
-def _program(architecture: int, socket_call: int, otherwise: int) -> bytes:
-    """The filter: what is done with a call, by its architecture, number and first argument."""
+def _program(architecture: int, socket_call: int, default_action: int) -> bytes:
+    """Return the filter program: the action for a call, by its architecture, number and first argument."""
 
     def load(offset: int) -> tuple[int, int, int, int]:
         return 0x20, 0, 0, offset
@@ -178,36 +195,36 @@ def _program(architecture: int, socket_call: int, otherwise: int) -> bytes:
 
     steps = (
         load(4),
-        (0x15, 0, 4, architecture),  # another one: refuse
+        (0x15, 0, 4, architecture),  # another architecture: refuse
         load(0),
-        (0x35, 2, 0, _X32),  # of x32: refuse
+        (0x35, 2, 0, _X32),  # x32 ABI: refuse
         (0x15, 1, 0, _IO_URING_SETUP),
-        (0x15, 1, 4, socket_call),  # no socket: allow
+        (0x15, 1, 4, socket_call),  # not `socket`: allow
         leave(_REFUSE),
         load(16),
         (0x15, 1, 0, socket.AF_UNIX),
-        leave(otherwise),
+        leave(default_action),
         leave(_ALLOW),
     )
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def _stand_beside(libc: ctypes.CDLL, listener: int) -> None:
-    """Start the process that refuses, and notes what it refused. It ends with this one."""
-    here = os.getpid()
+def _supervise(libc: ctypes.CDLL, listener: int) -> None:
+    """Start the supervisor process, which refuses sockets and counts them. It ends with this process."""
+    parent = os.getpid()
     if os.fork():
         os.close(listener)
         return
     try:
         libc.prctl(_DEATH_SIGNAL, _KILL, 0, 0, 0)
-        nothing = os.open(os.devnull, os.O_RDWR)
+        devnull = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
-            os.dup2(nothing, number)
+            os.dup2(devnull, number)
         for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-            if int(name) not in (0, 1, 2, listener):  # it holds no socket and no pipe of the other's open
+            if int(name) not in (0, 1, 2, listener):  # do not keep the parent's sockets and pipes open
                 with contextlib.suppress(OSError):
                     os.close(int(name))
-        while os.getppid() == here:
+        while os.getppid() == parent:
             _refuse_next(listener)
     finally:
         os._exit(0)
@@ -216,14 +233,14 @@ def _stand_beside(libc: ctypes.CDLL, listener: int) -> None:
 def _refuse_next(listener: int) -> None:
     import fcntl
 
-    asked = bytearray(80)
-    with contextlib.suppress(OSError):  # who asked is gone
-        fcntl.ioctl(listener, _RECEIVE, asked)
-        number, thread = struct.unpack_from("=QI", asked)
-        family = struct.unpack_from("=Q", asked, 32)[0] & 0xFFFFFFFF
-        if _heard is not None and family in _INTERNET:
+    notification = bytearray(80)
+    with contextlib.suppress(OSError):  # the requesting thread is gone
+        fcntl.ioctl(listener, _RECEIVE, notification)
+        number, thread = struct.unpack_from("=QI", notification)
+        family = struct.unpack_from("=Q", notification, 32)[0] & 0xFFFFFFFF
+        if _counters is not None and family in _INTERNET:
             name = b""
             with contextlib.suppress(OSError), open(f"/proc/{thread}/comm", "rb") as file:  # noqa: PTH123
                 name = file.read(16).rstrip(b"\n")
-            _COUNT.pack_into(_heard, 0, _COUNT.unpack_from(_heard)[0] + 1, name)
+            _COUNT.pack_into(_counters, 0, _COUNT.unpack_from(_counters)[0] + 1, name)
         fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, -errno.EACCES, 0))

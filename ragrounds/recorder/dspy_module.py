@@ -1,8 +1,8 @@
-"""A DSPy module as a system: its inputs are filled by their names, its answer is read from its prediction.
+"""A DSPy module as a system: its inputs are filled by name, its answer is read from its prediction.
 
-DSPy's callbacks tell of inner modules as steps, of calls to language models, and of passages: those that a retriever
-or a tool gave, or that a predictor was given as its context. DSPy's own cache is switched off in this process: what it
-answers would be in no journal, and the journal does its work.
+DSPy's callbacks report inner modules as steps, calls to language models, and passages: those that a retriever or a tool
+returned, or that a predictor received as its context. DSPy's own cache is disabled in this process. Its replies would
+not be journaled, and the journal replaces it.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from .observer import STEP, Given, Observer
 from .passages import passages_of
 from .wire import ToldCall
 
-_GIVEN = ("context", "passages", "documents")
-"""Inputs of a predictor that hold passages."""
+_PASSAGE_INPUTS = ("context", "passages", "documents")
+"""Inputs of a predictor that contain passages."""
 
 
 class ModuleSystem:
-    """A DSPy module (:class:`~.observer.Form`)."""
+    """A DSPy module as a system (:class:`~.observer.Form`)."""
 
     kind = "DSPy module"
     takes_context = False
 
     def __init__(self, made: Any, wiring: Wiring) -> None:
-        """Settle its inputs.
+        """Determine the module's inputs.
 
         Raises:
-            Refused: it is not known what it takes, or the card says what no module takes.
+            Refused: its inputs are unknown, or the card sets something that modules do not take.
         """
         refuse_settings(wiring, self.kind, "config", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
@@ -57,25 +57,25 @@ class ModuleSystem:
             )
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
-        """Run the module, in a thread where it can be, as its users do."""
+        """Run the module, in a thread if possible, as its users do."""
         dspy, module, values = _dspy(), self.made, fed(question)
-        inputs = {key: values[given] for key, given in self.input.items()}
-        told = _callback(seen, inputs)
-        with dspy.context(callbacks=[*(dspy.settings.callbacks or ()), told]):
+        inputs = {key: values[field] for key, field in self.input.items()}
+        callback = _callback(seen, inputs)
+        with dspy.context(callbacks=[*(dspy.settings.callbacks or ()), callback]):
             if type(self.made).__dict__.get("aforward") and not callable(getattr(type(self.made), "forward", None)):
-                said = await module.acall(**inputs)
+                prediction = await module.acall(**inputs)
             else:
-                said = await in_thread(lambda: module(**inputs))
-        outputs = list(cast("Mapping[str, object]", said)) if hasattr(said, "keys") else []
+                prediction = await in_thread(lambda: module(**inputs))
+        outputs = list(cast("Mapping[str, object]", prediction)) if hasattr(prediction, "keys") else []
         last = "" if "answer" in outputs or not outputs else outputs[-1]
-        return read_answer(said, question, self._wiring, seen, output="answer" if "answer" in outputs else last)
+        return read_answer(prediction, question, self._wiring, seen, output="answer" if "answer" in outputs else last)
 
 
 def adapts(made: object, wiring: Wiring) -> ModuleSystem | None:
-    """The system of a DSPy module.
+    """Return the system of a DSPy module, or ``None`` for any other object.
 
     Raises:
-        Refused: what the card says does not fit it.
+        Refused: the card does not fit it.
     """
     if "dspy" not in sys.modules or isinstance(made, type):
         return None
@@ -86,108 +86,108 @@ def adapts(made: object, wiring: Wiring) -> ModuleSystem | None:
     return ModuleSystem(made, wiring)
 
 
-def _inputs(made: object) -> list[str]:
-    """The names of a module's inputs: of its signature, or the arguments of its ``forward``."""
-    fields = at_path(made, "signature.input_fields")
+def _inputs(module: object) -> list[str]:
+    """Return the names of a module's inputs: those of its signature, or the arguments of its ``forward``."""
+    fields = at_path(module, "signature.input_fields")
     if isinstance(fields, Mapping):
         return list(fields)
-    forward = getattr(type(made), "forward", None) or getattr(type(made), "aforward", None)
+    forward = getattr(type(module), "forward", None) or getattr(type(module), "aforward", None)
     stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    taken = list(inspect.signature(forward).parameters.values())[1:] if callable(forward) else []
-    named = [one.name for one in taken if one.kind not in stars]
-    inner = getattr(made, "predict", None)  # of a chain of thought, whose own arguments have no names
-    return named or (_inputs(inner) if inner is not None else [])
+    parameters = list(inspect.signature(forward).parameters.values())[1:] if callable(forward) else []
+    names = [parameter.name for parameter in parameters if parameter.kind not in stars]
+    inner = getattr(module, "predict", None)  # for a chain of thought, whose own arguments have no names
+    return names or (_inputs(inner) if inner is not None else [])
 
 
 def _dspy() -> Any:
-    return import_module("dspy")  # it is not installed where this is type-checked
+    return import_module("dspy")  # DSPy is not installed in the environment of the type checker
 
 
-def _callback(seen: Observer, given: Mapping[str, object]) -> object:
-    """What hears of one attempt, as DSPy takes it."""
+def _callback(seen: Observer, inputs: Mapping[str, object]) -> object:
+    """Return the observer of one attempt in the form of a DSPy callback."""
     base = cast("type", import_module("dspy.utils.callback").BaseCallback)
-    return type("ToldByDspy", (_Told, base), {})(seen, given)
+    return type("ToldByDspy", (_DspyCallbacks, base), {})(seen, inputs)
 
 
-class _Told:
-    """Hears of modules, models and tools in one attempt."""
+class _DspyCallbacks:
+    """Reports modules, models and tools of one attempt."""
 
     def __init__(self, seen: Observer, given: Mapping[str, object]) -> None:
         self._seen = seen
-        self._given = given
+        self._inputs_of_attempt = given
         self._models: dict[str, tuple[str, ToldCall]] = {}
         self._steps: dict[str, tuple[str, Mapping[str, object]]] = {}
         self._around: dict[str, str] = {}
         self._searches = 0
 
     def on_module_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
-        """An inner module begins; the whole module is the attempt itself."""
-        named = _named(inputs)
-        held = next((named[key] for key in _GIVEN if named.get(key)), None)
-        if held and not self._searches:  # a search that DSPy knows nothing of
-            self._found(_query(named) or _query(self._given), held, "context")
-        self._steps[call_id] = ("" if not self._steps else type(instance).__name__, named)
+        """Report that an inner module begins. The whole module is the attempt itself."""
+        keywords = _keyword_arguments(inputs)
+        passages = next((keywords[key] for key in _PASSAGE_INPUTS if keywords.get(key)), None)
+        if passages and not self._searches:  # a search outside DSPy
+            self._report_passages(_query(keywords) or _query(self._inputs_of_attempt), passages, "context")
+        self._steps[call_id] = ("" if not self._steps else type(instance).__name__, keywords)
         if self._steps[call_id][0]:
             self._around[call_id] = STEP.get()
             self._seen.entered(call_id, self._steps[call_id][0])
             STEP.set(call_id)
 
     def on_module_end(self, call_id: str, outputs: object, exception: Exception | None = None) -> None:
-        """A module ended."""
-        node, named = self._steps.get(call_id, ("", {}))
-        if found := at_path(outputs, "passages"):
-            self._found(_query(named) or _query(self._given), found, node or "retriever")
+        """Report that a module ended."""
+        node, keywords = self._steps.get(call_id, ("", {}))
+        if passages := at_path(outputs, "passages"):
+            self._report_passages(_query(keywords) or _query(self._inputs_of_attempt), passages, node or "retriever")
         if node:
             STEP.set(self._around.pop(call_id, ""))
             error = f"{type(exception).__name__}: {exception}" if exception else ""
             self._seen.left(call_id, node, {}, error)
 
     def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
-        """A language model is asked."""
+        """Report that a call of a language model begins."""
         self._models[call_id] = type(instance).__name__, ToldCall(call_id)
         self._seen.model_called(call_id, "", True)
 
     def on_lm_end(self, call_id: str, outputs: object, exception: Exception | None = None) -> None:
-        """It has answered."""
+        """Report that a call of a language model ended."""
         model, call = self._models.pop(call_id, ("LM", None))
         if call is not None:
             call.end()
         self._seen.model_called(call_id, f"a model of class {model}", False)
 
     def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
-        """A tool begins."""
-        self._steps[call_id] = (str(getattr(instance, "name", "tool")), _named(inputs))
+        """Remember that a tool begins."""
+        self._steps[call_id] = (str(getattr(instance, "name", "tool")), _keyword_arguments(inputs))
 
     def on_tool_end(self, call_id: str, outputs: object, exception: Exception | None = None) -> None:
-        """A tool ended; one that gives a list of texts is a search."""
-        name, named = self._steps.get(call_id, ("tool", {}))
-        self._found(_query(named), outputs, name)
+        """Report the passages of a tool that ended. A tool that returns a list of texts is a search."""
+        name, keywords = self._steps.get(call_id, ("tool", {}))
+        self._report_passages(_query(keywords), outputs, name)
 
-    def _found(self, query: str, held: object, tool: str) -> None:
-        """Tell of passages."""
-        if passages := _passages(held):
+    def _report_passages(self, query: str, output: object, tool: str) -> None:
+        """Report passages."""
+        if passages := _passages(output):
             self._searches += 1
             self._seen.found(query, passages, tool)
 
 
-def _named(inputs: Mapping[str, object]) -> Mapping[str, object]:
-    """The arguments of a call by name."""
+def _keyword_arguments(inputs: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the arguments of a call by name."""
     inside = inputs.get("kwargs")
     return inside if isinstance(inside, Mapping) and len(inputs) <= 2 else inputs
 
 
-def _query(named: Mapping[str, object]) -> str:
+def _query(keywords: Mapping[str, object]) -> str:
     usual = ("query", "question", "query_or_queries", "search_query")
-    texts = [named[key] for key in usual if isinstance(named.get(key), str)]
-    return str(next(iter(texts), next((value for value in named.values() if isinstance(value, str)), "")))
+    texts = [keywords[key] for key in usual if isinstance(keywords.get(key), str)]
+    return str(next(iter(texts), next((value for value in keywords.values() if isinstance(value, str)), "")))
 
 
-def _passages(held: object) -> Sequence[Mapping[str, object]]:
-    """A list of texts, or of objects that hold one, as passages."""
-    if not isinstance(held, Sequence) or isinstance(held, str):
+def _passages(hits: object) -> Sequence[Mapping[str, object]]:
+    """Convert a list of texts, or of objects that contain a text, to passages."""
+    if not isinstance(hits, Sequence) or isinstance(hits, str):
         return ()
-    named = ("id", "title")
-    texts = [(one, one if isinstance(one, str) else at_path(one, "long_text") or at_path(one, "text")) for one in held]
+    fields = ("id", "title")
+    texts = [(hit, hit if isinstance(hit, str) else at_path(hit, "long_text") or at_path(hit, "text")) for hit in hits]
     return passages_of(
-        [{"text": text, **{name: at_path(one, name) for name in named}} if text else one for one, text in texts]
+        [{"text": text, **{name: at_path(hit, name) for name in fields}} if text else hit for hit, text in texts]
     )

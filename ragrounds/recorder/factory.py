@@ -1,4 +1,6 @@
-"""Functions that make a system: without arguments, or with a run's configuration, as a LangGraph server calls them."""
+"""Functions that create a system: without arguments, or with a run's configuration, as a LangGraph server calls
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,26 @@ from .errors import Refused, failure
 from .observer import Form, Given, Observer
 
 _CONFIG = ("config", "RunnableConfig")
-"""How the one argument of such a function is called, or its type."""
+"""Names that the only argument of such a function, or its type, may have."""
 
 
 class Made(NamedTuple):
-    """A function that makes a system."""
+    """A function that creates a system."""
 
     make: Callable[..., object]
     name: str
     config: bool
-    """It takes the run's configuration."""
+    """True if it takes the run's configuration."""
     each_time: bool
-    """It is called for each attempt: it takes the configuration, is a coroutine, or gives a context manager."""
+    """True if it is called for each attempt, because it takes the configuration, is a coroutine, or returns a context
+    manager.
+    """
 
     def now(self) -> object:
         """Call it, as a part of opening the system.
 
         Raises:
-            Refused: it raised something.
+            Refused: it raised an exception.
         """
         try:
             return self.make({}) if self.config else self.make()
@@ -41,20 +45,22 @@ class Made(NamedTuple):
 
 
 def makes_systems(found: object) -> bool:
-    """Whether an object is a function or a class that makes a system: it needs no argument, or the run's configuration
-    alone."""
+    """Return True if an object is a function or a class that creates a system.
+
+    It requires no argument, or only the run's configuration.
+    """
     if not callable(found):
         return False
     try:
-        needed = _needed(found)
+        needed = _required_parameters(found)
     except (TypeError, ValueError):
         return False
     return not needed or (len(needed) == 1 and _is_config(needed[0]))
 
 
 def made_by(found: Callable[..., object], name: str) -> Made:
-    """What is known of a function that :func:`makes_systems`."""
-    config = bool(_needed(found))
+    """Describe a function for which :func:`makes_systems` is true."""
+    config = bool(_required_parameters(found))
     wrapped = inspect.unwrap(found)
     each_time = config or any(
         is_such(wrapped)
@@ -63,43 +69,47 @@ def made_by(found: Callable[..., object], name: str) -> Made:
     return Made(found, name, config, each_time)
 
 
-def _needed(found: Callable[..., object]) -> list[inspect.Parameter]:
-    """The arguments that a call must give."""
+def _required_parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
+    """Return the parameters that a call must set."""
     stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    given = inspect.signature(found).parameters.values()
-    return [one for one in given if one.default is one.empty and one.kind not in stars]
+    parameters = inspect.signature(function).parameters.values()
+    return [
+        parameter for parameter in parameters if parameter.default is parameter.empty and parameter.kind not in stars
+    ]
 
 
-def _is_config(one: inspect.Parameter) -> bool:
-    said = one.annotation if isinstance(one.annotation, str) else getattr(one.annotation, "__name__", "")
-    return one.name in _CONFIG or said.rpartition(".")[2] in _CONFIG
+def _is_config(parameter: inspect.Parameter) -> bool:
+    type_name = (
+        parameter.annotation if isinstance(parameter.annotation, str) else getattr(parameter.annotation, "__name__", "")
+    )
+    return parameter.name in _CONFIG or type_name.rpartition(".")[2] in _CONFIG
 
 
 class FactorySystem:
-    """A system that is made anew for each attempt, and closed after it (:class:`~.observer.Form`)."""
+    """A system that is created for each attempt, and closed after it (:class:`~.observer.Form`)."""
 
     kind = "factory"
     takes_context = False
 
     def __init__(self, made: Made, wiring: Wiring, adapted: Callable[[object, Wiring], Form]) -> None:
         self.made = made.make
-        self._made, self._wiring, self._adapted = made, wiring, adapted
+        self._made, self._wiring, self._adapt = made, wiring, adapted
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
-        """Make the system, and have it answer."""
+        """Create the system, and let it answer."""
         config = {"configurable": {"thread_id": seen.thread, **self._wiring.config}}
-        # What it raises is the attempt's failure, as if the system itself had raised it.
-        made = self.made(config) if self._made.config else self.made()
-        async with _entered(made) as system:
-            return await self._adapted(system, self._wiring).answer(question, seen)
+        # An exception here is the attempt's failure, as if the system itself had raised it.
+        output = self.made(config) if self._made.config else self.made()
+        async with _open_system(output) as system:
+            return await self._adapt(system, self._wiring).answer(question, seen)
 
 
 @contextlib.asynccontextmanager
-async def _entered(made: object) -> AsyncIterator[object]:
-    """What a function made, once a coroutine is done or a context is entered."""
+async def _open_system(made: object) -> AsyncIterator[object]:
+    """Await a coroutine or enter a context manager, and yield the resulting system."""
     if inspect.isawaitable(made):
         made = await cast("Awaitable[object]", made)
-    # A compiled graph is none of these; a graph of a context manager is inside it.
+    # A compiled graph is not a context manager; a context manager may contain a graph.
     if isinstance(made, AbstractAsyncContextManager):
         async with made as inside:
             yield inside

@@ -1,6 +1,6 @@
-"""The forms that a system may have: a LangGraph graph, a function and others, one file a form.
+"""Forms that a system may have: a LangGraph graph, a function and others, one file per form.
 
-A file's function ``adapts(made, wiring)`` gives the system that an object is, or ``None`` where it is of another form.
+A file's function ``adapts(made, wiring)`` returns the system of an object, or ``None`` if the object has another form.
 """
 
 from __future__ import annotations
@@ -25,18 +25,22 @@ EXPECTED = (
 
 
 def adapted(found: object, wiring: Wiring) -> Form:
-    """The system that an object is, or that the function makes which it is.
+    """Return the system of an object, or of the result of a function that creates one.
 
     Raises:
-        Refused: it is of no known form, or what the wiring says does not fit it; or it could not be made.
+        Refused: it has no known form, the wiring does not fit it, or it could not be created.
     """
     for adapts in _forms():
         system = adapts(found, wiring)
         if system is not None:
             return system
     if makes_systems(found):
-        made = made_by(cast("Callable[..., object]", found), wiring.name)
-        return FactorySystem(made, wiring, adapted) if made.each_time else adapted(made.now(), wiring)
+        factory_record = made_by(cast("Callable[..., object]", found), wiring.name)
+        return (
+            FactorySystem(factory_record, wiring, adapted)
+            if factory_record.each_time
+            else adapted(factory_record.now(), wiring)
+        )
     from . import function
 
     system = function.adapts(found, wiring)
@@ -46,9 +50,9 @@ def adapted(found: object, wiring: Wiring) -> Form:
 
 
 def _forms() -> Iterator[Callable[[object, Wiring], Form | None]]:
-    """The forms, in the order in which they are tried: the most particular first. A function is the last of all.
+    """Yield the forms in the order in which they are tried: the most specific first. A function is tried last.
 
-    What is of a library's form has loaded that library.
+    An object of a library's form implies that the library is loaded.
     """
     if "langgraph" in sys.modules:
         from . import langgraph_graph
@@ -66,7 +70,7 @@ def _forms() -> Iterator[Callable[[object, Wiring], Form | None]]:
 
 @contextmanager
 def heard(seen: Observer) -> Iterator[None]:
-    """Tell of what the libraries say that a system does in this context, and in what is begun here."""
+    """Report the events that libraries emit for a system in this context, and in tasks that start in it."""
     if seen.changes:
         importlib.import_module(".changed", __package__).listen()
     with told_by_langchain(seen), told_by_llama_index(seen):

@@ -1,7 +1,7 @@
-"""Frames on a socket between us and a host: a header of JSON, and bytes beside it. No objects are sent.
+"""Frames on a socket between ragrounds and a host: a JSON header, and a body of bytes. No objects are sent.
 
-A frame is two lengths (4 bytes each, of header and bytes), the header, the bytes. What a header holds is said in
-:mod:`host`; whoever reads frames checks them, since the other side may be anything.
+A frame consists of two lengths (4 bytes each, of header and body), the header, and the body. The contents of headers
+are described in :mod:`host`. Readers check the frames, since the other side is not trusted.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 LONGEST_HEADER = 64 << 20
-"""Bytes of a header: what a node of a graph wrote, or the passages of a search, as JSON."""
+"""Maximum number of bytes of a header: changes by a graph's node, or the passages of a search, as JSON."""
 LONGEST_BODY = 129 << 20
-"""Bytes beside it: a request, or an answer of vectors, the longest that is read (128 MB)."""
+"""Maximum number of bytes of a body: a request, or the longest accepted response of vectors (128 MB)."""
 _LENGTHS = struct.Struct("!II")
 _READ = 1 << 18
-"""Bytes that are read at once at least."""
+"""Number of bytes of one read."""
 
 
 class BadFrame(Exception):
-    """What came is no frame, or one that is longer than any may be."""
+    """Error: received bytes are not a frame, or a frame is too long."""
 
 
 class RawFrame(NamedTuple):
-    """What came, still to be read."""
+    """A received frame, not yet parsed."""
 
     header: bytes
     body: bytes
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Return the number of bytes."""
         return len(self.header) + len(self.body)
 
 
@@ -42,23 +42,23 @@ _ENCODER = json.JSONEncoder(default=str)
 
 
 def packed(header: Mapping[str, Any], body: bytes = b"") -> bytes:
-    """A frame. What is no JSON becomes its text.
+    """Return a frame. Values that are not JSON become texts.
 
     Raises:
-        BadFrame: it is too long.
+        BadFrame: the frame is too long.
     """
     try:
         text = _ENCODER.encode(header)
-    except (TypeError, ValueError, RecursionError):  # keys that are no texts, lists that hold themselves
+    except (TypeError, ValueError, RecursionError):  # keys that are not texts, lists that contain themselves
         text = json.dumps({key: _plain(value) for key, value in header.items()})
     return framed(text.encode(), body)
 
 
 def framed(header: bytes, body: bytes) -> bytes:
-    """A frame of a header that is JSON already.
+    """Return a frame with a header that is already JSON.
 
     Raises:
-        BadFrame: it is too long.
+        BadFrame: the frame is too long.
     """
     if len(header) > LONGEST_HEADER or len(body) > LONGEST_BODY:
         raise BadFrame(f"{len(header) + len(body):,} bytes are more than can be sent")
@@ -77,49 +77,49 @@ class Reader:
         self._held = bytearray()
 
     def next(self) -> list[RawFrame]:
-        """The frames that have come, at least one; none: the other side has closed the socket.
+        """Return the received frames, at least one. Empty if the other side has closed the socket.
 
         Raises:
-            BadFrame: one is too long.
+            BadFrame: a frame is too long.
         """
-        found: list[RawFrame] = []
+        frames: list[RawFrame] = []
         while True:
-            whole = self._whole()
-            if whole is not None:
-                found.append(whole)
-            elif found:
-                return found
-            elif not self._more():
+            frame = self._next_frame()
+            if frame is not None:
+                frames.append(frame)
+            elif frames:
+                return frames
+            elif not self._receive():
                 return []
 
-    def _whole(self) -> RawFrame | None:
-        """The next frame, where it is there whole."""
-        held = self._held
-        if len(held) < _LENGTHS.size:
+    def _next_frame(self) -> RawFrame | None:
+        """Return the next frame, if it is complete."""
+        pending = self._held
+        if len(pending) < _LENGTHS.size:
             return None
-        header, body = _LENGTHS.unpack_from(held)
+        header, body = _LENGTHS.unpack_from(pending)
         if header > LONGEST_HEADER or body > LONGEST_BODY:
             raise BadFrame(f"a frame of {header + body:,} bytes is more than any may have")
         middle, end = _LENGTHS.size + header, _LENGTHS.size + header + body
-        if len(held) < end:
+        if len(pending) < end:
             return None
-        with memoryview(held) as view:
+        with memoryview(pending) as view:
             frame = RawFrame(bytes(view[_LENGTHS.size : middle]), bytes(view[middle:end]))
-        del held[:end]
+        del pending[:end]
         return frame
 
-    def _more(self) -> bool:
-        """Read what has come."""
+    def _receive(self) -> bool:
+        """Receive more bytes. Return False if the connection has ended."""
         try:
             part = self._source.recv(_READ)
-        except OSError:  # closed here, or gone there
+        except OSError:  # closed on this side, or gone on the other
             return False
         self._held += part
         return bool(part)
 
 
 class Sender:
-    """Sends frames to a socket, from any thread, in the order in which they are given."""
+    """Sends frames to a socket, from any thread, in the order of their arrival."""
 
     def __init__(self, sink: socket.socket) -> None:
         self._sink = sink
@@ -127,17 +127,17 @@ class Sender:
         self._held: list[bytes] = []
 
     def hold(self, frame: bytes) -> None:
-        """Keep a frame until :meth:`send`: frames that are sent together cost as much as one."""
+        """Keep a frame until :meth:`send`. Frames that are sent together cost as much as one."""
         with self._lock:
             self._held.append(frame)
 
     def send(self) -> None:
-        """Send what is held.
+        """Send the held frames.
 
         Raises:
             OSError: the other side is gone.
         """
         with self._lock:
-            held, self._held = self._held, []
-            if held:
-                self._sink.sendall(b"".join(held))
+            frames, self._held = self._held, []
+            if frames:
+                self._sink.sendall(b"".join(frames))

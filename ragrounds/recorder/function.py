@@ -1,5 +1,6 @@
-"""A function of the question as a system: sync or async, of a text, of a record ``ragrounds.base.records.Question``, of
-a dictionary, or of arguments with the usual names."""
+"""A function of the question as a system: sync or async, with a text, a record ``ragrounds.base.records.Question``, a
+dictionary, or arguments with the usual names.
+"""
 
 from __future__ import annotations
 
@@ -18,142 +19,146 @@ from .errors import Refused, nearest
 from .observer import Given, Observer
 
 MOST_THREADS = 256
-"""Functions that are not async and run at the same time, each in a thread: as many attempts as are in flight."""
-_TAKES = (
+"""Maximum number of synchronous functions that run at the same time, each in a thread: as many as attempts in
+flight.
+"""
+_EXPECTED = (
     "A function takes the question's text with its options, or a ragrounds.base.records.Question, or a dictionary; or "
     f"arguments named like the fields: {', '.join(FIELDS)}; or the agent's file says what they get, input = {{ "
     'ARGUMENT = "prompt" }'
 )
 
 
-class _Takes(NamedTuple):
-    """How a function is called."""
+class _CallPlan(NamedTuple):
+    """Plan of how to call a function."""
 
     way: Literal["prompt", "question", "messages", "mapping", "named"]
     named: Mapping[str, str] = types.MappingProxyType({})
-    """Its arguments → the field of the question that each is given."""
+    """Mapping from arguments to the question's fields."""
 
 
 class FunctionSystem:
-    """A function (:class:`~.observer.Form`)."""
+    """A function as a system (:class:`~.observer.Form`)."""
 
     kind = "function"
     takes_context = False
 
-    def __init__(self, made: Callable[..., object], wiring: Wiring, takes: _Takes) -> None:
+    def __init__(self, made: Callable[..., object], wiring: Wiring, takes: _CallPlan) -> None:
         self.made = made
         self._wiring = wiring
-        self._takes = takes
-        called = made if inspect.isroutine(made) else getattr(made, "__call__", made)  # noqa: B004 - of an object
+        self._call_plan = takes
+        called = made if inspect.isroutine(made) else getattr(made, "__call__", made)  # noqa: B004
         self._waits = inspect.iscoroutinefunction(inspect.unwrap(called))
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
-        """Call the function, in a thread where it is not async."""
-        given, named = self._arguments(question)
+        """Call the function, in a thread if it is not async."""
+        arguments, keywords = self._arguments(question)
         if self._waits:
-            said = self.made(*given, **named)
+            output = self.made(*arguments, **keywords)
         else:
-            said = await in_thread(lambda: self.made(*given, **named))
-        if inspect.isawaitable(said):
-            said = await said
-        if isinstance(said, AsyncIterator):  # an answer that is streamed
-            said = "".join([text_of(part) async for part in said])
-        elif isinstance(said, Iterator):
-            parts = said
-            said = await in_thread(lambda: "".join(map(text_of, parts)))
-        return read_answer(said, question, self._wiring, seen)
+            output = await in_thread(lambda: self.made(*arguments, **keywords))
+        if inspect.isawaitable(output):
+            output = await output
+        if isinstance(output, AsyncIterator):  # an answer that is streamed
+            output = "".join([text_of(part) async for part in output])
+        elif isinstance(output, Iterator):
+            parts = output
+            output = await in_thread(lambda: "".join(map(text_of, parts)))
+        return read_answer(output, question, self._wiring, seen)
 
     def _arguments(self, question: Mapping[str, Any]) -> tuple[tuple[object, ...], dict[str, object]]:
         values = fed(question)
-        way = self._takes.way
+        way = self._call_plan.way
         if way == "named":
-            return (), {name: values[given] for name, given in self._takes.named.items()}
-        one: object = values if way == "mapping" else values["prompt" if way == "question" else way]
+            return (), {name: values[field] for name, field in self._call_plan.named.items()}
+        argument: object = values if way == "mapping" else values["prompt" if way == "question" else way]
         if way == "question":
-            one = question.get("item", one)
+            argument = question.get("item", argument)
         if way == "mapping" and self._wiring.input:
-            one = {key: values[given] for key, given in self._wiring.input.items()}
-        return (one,), {}
+            argument = {key: values[field] for key, field in self._wiring.input.items()}
+        return (argument,), {}
 
 
 def adapts(made: object, wiring: Wiring) -> FunctionSystem | None:
-    """The system of a function, or of an object that can be called; ``None``: it cannot.
+    """Return the system of a function, or of a callable object. ``None`` if the object is not callable.
 
     Raises:
-        Refused: it cannot be called with a question, or the card says what no function takes.
+        Refused: it cannot be called with a question, or the card sets something that functions do not take.
     """
     if not callable(made):
         return None
     refuse_settings(wiring, "function", "config", "context", "on_interrupt")
-    return FunctionSystem(made, wiring, _takes(made, wiring))
+    return FunctionSystem(made, wiring, _call_plan(made, wiring))
 
 
-def _takes(made: Callable[..., object], wiring: Wiring) -> _Takes:
-    """How a function is called with a question.
+def _call_plan(function: Callable[..., object], wiring: Wiring) -> _CallPlan:
+    """Plan how to call a function with a question.
 
     Raises:
-        Refused: it takes something else.
+        Refused: the function takes something else.
     """
     name = wiring.name
     check_fields(name, wiring.input.values())
     try:
-        parameters = inspect.signature(made).parameters
-    except (TypeError, ValueError):  # one written in C does not say
-        return _Takes("prompt")
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a function written in C has no signature
+        return _CallPlan("prompt")
     stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    takes = {key: one for key, one in parameters.items() if one.kind not in stars}
-    needed = [key for key, one in takes.items() if one.default is one.empty]
-    types_of = _types(made)
+    takes = {key: parameter for key, parameter in parameters.items() if parameter.kind not in stars}
+    needed = [key for key, parameter in takes.items() if parameter.default is parameter.empty]
+    types_of = _types(function)
     if len(needed) == 1 or (not needed and len(takes) == 1):
-        one = needed[0] if needed else next(iter(takes))
-        way = _way(types_of.get(one, takes[one].annotation))
-        if way == "mapping" and wiring.input and one not in wiring.input:
-            return _Takes("mapping")
-        if not wiring.input and takes[one].kind is not inspect.Parameter.KEYWORD_ONLY:
-            return _Takes(way)
+        only_argument = needed[0] if needed else next(iter(takes))
+        way = _way(types_of.get(only_argument, takes[only_argument].annotation))
+        if way == "mapping" and wiring.input and only_argument not in wiring.input:
+            return _CallPlan("mapping")
+        if not wiring.input and takes[only_argument].kind is not inspect.Parameter.KEYWORD_ONLY:
+            return _CallPlan(way)
         if not wiring.input:
-            return _Takes("named", {one: "prompt"})
-    named = dict(wiring.input) or {key: key for key in needed if key in FIELDS}
-    if "question" in named and not wiring.input and "options" not in named and "options" in takes:
-        named["options"] = "options"
-    if not wiring.input:  # options that are wanted as a dictionary
-        apart = {key for key in named if key == "options" and key in takes}
-        named |= {key: "choices" for key in apart if _way(types_of.get(key, takes[key].annotation)) == "mapping"}
-    for key in named:
+            return _CallPlan("named", {only_argument: "prompt"})
+    fields = dict(wiring.input) or {key: key for key in needed if key in FIELDS}
+    if "question" in fields and not wiring.input and "options" not in fields and "options" in takes:
+        fields["options"] = "options"
+    if not wiring.input:  # options that are requested as a dictionary
+        options_keys = {key for key in fields if key == "options" and key in takes}
+        fields |= {
+            key: "choices" for key in options_keys if _way(types_of.get(key, takes[key].annotation)) == "mapping"
+        }
+    for key in fields:
         if key not in takes:
             raise Refused(f"{name}: it has no argument {key!r}.{nearest(key, takes)} It has: {', '.join(takes)}.")
-    if unknown := [key for key in needed if key not in named]:
-        raise Refused(f"{name} has the arguments {_words(unknown)}, which match no field of a question. {_TAKES}.")
-    if not named:
-        raise Refused(f"{name} takes no question. {_TAKES}.")
-    return _Takes("named", named)
+    if unknown := [key for key in needed if key not in fields]:
+        raise Refused(f"{name} has the arguments {_words(unknown)}, which match no field of a question. {_EXPECTED}.")
+    if not fields:
+        raise Refused(f"{name} takes no question. {_EXPECTED}.")
+    return _CallPlan("named", fields)
 
 
 def _words(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _types(made: Callable[..., object]) -> Mapping[str, object]:
-    """The types of its arguments, where they can be told."""
-    called = made if inspect.isroutine(made) else getattr(made, "__call__", made)  # noqa: B004 - of an object
+def _types(function: Callable[..., object]) -> Mapping[str, object]:
+    """Return the types of its arguments, as far as they can be resolved."""
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     try:
         return typing.get_type_hints(called)
-    except Exception:  # a name of a type that is imported for type checkers alone
+    except Exception:  # a type that is imported for type checkers only
         return {}
 
 
 def _way(annotation: object) -> Literal["prompt", "question", "messages", "mapping"]:
     origin = typing.get_origin(annotation)
     if origin is typing.Union or type(annotation).__name__ == "UnionType":  # `X | Y`, from Python 3.10 on
-        inside = [one for one in typing.get_args(annotation) if one is not type(None)]
+        inside = [argument for argument in typing.get_args(annotation) if argument is not type(None)]
         return "prompt" if str in inside or not inside else _way(inside[0])
-    held = origin or annotation
-    named = isinstance(annotation, str) and annotation.rpartition(".")[2] == "Question"
-    if named or is_class(held, "ragrounds.base.records.Question"):
+    base = origin or annotation
+    is_question_name = isinstance(annotation, str) and annotation.rpartition(".")[2] == "Question"
+    if is_question_name or is_class(base, "ragrounds.base.records.Question"):
         return "question"
-    if isinstance(held, type) and issubclass(held, Mapping):
+    if isinstance(base, type) and issubclass(base, Mapping):
         return "mapping"
-    if isinstance(held, type) and issubclass(held, (list, tuple)):
+    if isinstance(base, type) and issubclass(base, (list, tuple)):
         return "messages"
     return "prompt"
 
@@ -164,14 +169,16 @@ def _threads() -> ThreadPoolExecutor:
 
 
 async def in_thread(work: Callable[[], object]) -> object:
-    """Do something that blocks in a thread, which knows the attempt that it belongs to (context variables).
+    """Run a blocking function in a thread that keeps the context variables, and so belongs to the same attempt.
 
-    As :func:`asyncio.to_thread`, whose threads are four more than the processors: fewer than attempts in flight.
+    :func:`asyncio.to_thread` would not do: it has four threads more than processors, fewer than attempts in flight.
     """
     context = contextvars.copy_context()
 
     def done() -> object:
-        """Do it. A `StopIteration` cannot end what a loop waits for: it would wait for ever."""
+        """Run the function. A `StopIteration` is converted, because an event loop would wait for such a future
+        forever.
+        """
         try:
             return context.run(work)
         except StopIteration as error:

@@ -1,10 +1,10 @@
-"""The recorder in a process of the system's own: calls and events go over a socket to whoever started it.
+"""The recorder in a user's system's own process. Calls and events go over a socket to the process that started it.
 
-Every frame has a header with the name of what it is, in `frame`. From here go: ``opened`` (of a system),
-``exchange`` (a request: may it be sent?), ``sent`` (what its server answered, or how the client failed), ``gone`` (the
-caller has gone away), ``tell`` (an event, held until the next frame), ``answered`` and ``asked`` (of an attempt), and
-``failed`` (of either). From there come: ``open``, ``answer``, ``cancel``, ``end``, and what becomes of a request:
-``send`` it, ``give`` this answer, let it ``pass`` unread, ``fail`` as its client did, or ``refuse`` it.
+The header of every frame has its type in `frame`. The host sends: ``opened`` (a system was loaded), ``exchange`` (a
+request that needs a verdict), ``sent`` (the server's response, or the client's failure), ``gone`` (the caller was
+cancelled), ``tell`` (an event, held until the next frame), ``answered`` and ``asked`` (of an attempt), and ``failed``
+(of loading or of an attempt). The host receives: ``open``, ``answer``, ``cancel``, ``end``, and verdicts on requests:
+``send`` it, ``give`` this answer, let it ``pass`` unrecorded, ``fail`` as its client did, or ``refuse`` it.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ from .wire import (
 )
 
 _FLUSH = 0.25
-"""Seconds after which events are sent that no other frame has followed."""
-_LONGEST_TRACE = 50_000
+"""Seconds after which held events are sent if no other frame has followed."""
+_MAX_TRACE = 50_000
 
 
 class WireVerdict(NamedTuple):
-    """What becomes of a request."""
+    """Verdict on a request: header and body of the frame."""
 
     said: Mapping[str, Any]
     body: bytes
 
 
 class Link:
-    """The line to whoever started this process."""
+    """Connection to the process that started this one."""
 
     def __init__(self, line: socket.socket, *, closed: bool = False, sealed: bool = False) -> None:
         self.closed = closed
-        """Nothing may leave this process: a replay."""
+        """True if this is a replay, in which nothing may leave the process."""
         self.sealed = sealed
-        """The kernel holds everybody in it to that."""
+        """True if the kernel enforces this for all code of the process."""
         self.left = False
-        """This is a copy in a forked child: nothing that it is told goes anywhere."""
+        """True if this is a copy in a forked child, which drops all events."""
         line.set_inheritable(False)
         self._line = line
         self.reader = Reader(line)
@@ -83,40 +83,40 @@ class Link:
         self._waiting: dict[int, Callable[[WireVerdict], None]] = {}
 
     def forked(self) -> None:
-        """Let go of the line, in a forked child, which has its own: it would hold this one open."""
+        """Close the connection in a forked child, which has its own. The copy would keep this connection open."""
         self.left = True
         self._line.close()
         self._sender = Sender(self._line)  # another thread may have held its lock
 
-    def post(self, frame: str, body: bytes = b"", **said: Any) -> None:
-        """Send a frame, behind the events before it: on a loop, once its other tasks have had their turn."""
-        self._sender.hold(packed({"frame": frame, **said}, body))
+    def post(self, frame: str, body: bytes = b"", **fields: Any) -> None:
+        """Send a frame after the held events. On an event loop, other tasks get a turn first."""
+        self._sender.hold(packed({"frame": frame, **fields}, body))
         if (loop := running_loop()) is not None:
             loop.call_soon(self.flush)
         else:
             self.flush()
 
-    def tell(self, attempt: int, what: str, *args: object, **named: object) -> None:
-        """Tell of an event, with the next frame."""
+    def tell(self, attempt: int, what: str, *args: object, **keywords: object) -> None:
+        """Hold an event, to be sent with the next frame."""
         if self.left:
             return
-        said = {
-            "frame": "tell", "attempt": attempt, "what": what, "args": args, "named": named, "step": step_here(),
+        header = {
+            "frame": "tell", "attempt": attempt, "what": what, "args": args, "named": keywords, "step": step_here(),
             "model_call": model_call(), "at": time.perf_counter(),
         }  # fmt: skip
         try:
-            frame = packed(said)
+            frame = packed(header)
         except BadFrame as large:
-            frame = packed({**said, "what": "note", "args": ("too_large", f"{what}: {large}"), "named": {}})
+            frame = packed({**header, "what": "note", "args": ("too_large", f"{what}: {large}"), "named": {}})
         self._sender.hold(frame)
 
     def flush(self) -> None:
-        """Send what is held."""
-        with contextlib.suppress(OSError):  # nobody is there any more: then this process ends
+        """Send the held frames."""
+        with contextlib.suppress(OSError):  # the other side is gone: then this process ends
             self._sender.send()
 
     def ask(self, attempt: int, request: WireRequest, waits: bool, wake: Callable[[WireVerdict], None]) -> int:
-        """Ask what becomes of a request; `wake` is called with every verdict. Gives the number of the question."""
+        """Request a verdict on a request, and return its number. `wake` is called with every verdict."""
         number = next(self._numbers)
         self._waiting[number] = wake
         self.post(
@@ -126,32 +126,32 @@ class Link:
         return number
 
     def forget(self, number: int) -> None:
-        """No verdict of this number is waited for any more."""
+        """Stop waiting for verdicts of this number."""
         self._waiting.pop(number, None)
 
     def settle(self, said: Mapping[str, Any], body: bytes) -> None:
-        """Hand a verdict to who waits for it."""
+        """Pass a verdict to the function that waits for it."""
         wake = self._waiting.get(said["n"])
         if wake is not None:
-            with contextlib.suppress(RuntimeError):  # its loop is closed
+            with contextlib.suppress(RuntimeError):  # the event loop of the caller is closed
                 wake(WireVerdict(said, body))
 
 
 class HostWatcher:
-    """The calls of one attempt, or of what is opened (contract: Watcher)."""
+    """Watcher of the calls of one attempt, or of the loading of a system (contract: Watcher)."""
 
     def __init__(self, link: Link, attempt: int) -> None:
         self.link = link
         self.attempt = attempt
         self.over = False
-        """It was cut off: nothing of it is sent any more."""
+        """True if the attempt was cancelled. Nothing of it is sent any more."""
         self.closed = link.closed
 
     async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
-        """The answer to a call, once it is known what becomes of it (contract: Watcher).
+        """Return the response to a call, after its verdict (contract: Watcher).
 
         Raises:
-            Unsent: it may not be made.
+            Unsent: the call is not allowed.
         """
         if self._is_long(request):
             return None
@@ -159,10 +159,10 @@ class HostWatcher:
         verdicts: asyncio.Queue[WireVerdict] = asyncio.Queue()
 
         def wake(verdict: WireVerdict) -> None:
-            """Hand a verdict over to the loop of the caller."""
+            """Pass a verdict to the caller's event loop."""
             loop.call_soon_threadsafe(verdicts.put_nowait, verdict)
 
-        with FORKS.add(self, -1), _Question(self, request, waits, wake) as question:
+        with FORKS.add(self, -1), _VerdictRequest(self, request, waits, wake) as question:
             verdict = await verdicts.get()
             if verdict.said["frame"] == "send":
                 with question.answered():
@@ -171,12 +171,15 @@ class HostWatcher:
             return question.settled(verdict)
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
-        """The same for a client without async. On an event loop it holds that up, and so waits for no call that has to
-        end there."""
+        """Do the same for a synchronous client.
+
+        On an event loop, this blocks the loop. It then does not wait for an equal call that must finish on the same
+        loop.
+        """
         if self._is_long(request):
             return None
         verdicts: queue.SimpleQueue[WireVerdict] = queue.SimpleQueue()
-        with FORKS.add(self, -1), _Question(self, request, running_loop() is None, verdicts.put) as question:
+        with FORKS.add(self, -1), _VerdictRequest(self, request, running_loop() is None, verdicts.put) as question:
             self.link.flush()
             verdict = verdicts.get()
             if verdict.said["frame"] == "send":
@@ -187,10 +190,10 @@ class HostWatcher:
             return question.settled(verdict)
 
     def unseen(self, what: str, *, counted: bool = False) -> None:
-        """Something left the process by no client that is known (contract: Watcher).
+        """Report traffic that left the process through no known client (contract: Watcher).
 
         Raises:
-            Unsent: nothing may leave it.
+            Unsent: nothing may leave the process.
         """
         self.link.tell(self.attempt, "unseen", what, counted=counted)
         if self.link.closed and not self.link.left:
@@ -198,19 +201,19 @@ class HostWatcher:
             raise Unsent(f"{what} was asked for, and a replay sends nothing")
 
     def forked(self) -> None:
-        """Say nothing from now on (contract: Watcher)."""
+        """Stop reporting, in a forked child (contract: Watcher)."""
         self.link.forked()
 
     def _is_long(self, request: WireRequest) -> bool:
-        """Whether a request is longer than can be looked at: it passes, and is said not to be recorded."""
+        """Return True if a request is too long to be inspected. Such a request passes and is reported as unrecorded."""
         if len(request.body) <= LONGEST_BODY:
             return False
         self.unseen(f"a request of {len(request.body):,} bytes to {request.url.partition('?')[0][:200]}")
         return True
 
 
-class _Question:
-    """What becomes of a request: asked when the block begins, and not waited for any more when it ends."""
+class _VerdictRequest:
+    """Context of one request that needs a verdict: it asks at the start of the block, and stops waiting at its end."""
 
     def __init__(
         self, watcher: HostWatcher, request: WireRequest, waits: bool, wake: Callable[[WireVerdict], None]
@@ -222,7 +225,7 @@ class _Question:
         self._failed: Exception | None = None
         self._number = self._link.ask(watcher.attempt, request, waits, wake)
 
-    def __enter__(self) -> _Question:
+    def __enter__(self) -> _VerdictRequest:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
@@ -232,7 +235,7 @@ class _Question:
 
     @contextlib.contextmanager
     def answered(self) -> Iterator[None]:
-        """While it is sent: say what came of it."""
+        """Report the outcome of the sending in the block."""
         try:
             yield
         except Exception as error:
@@ -248,26 +251,27 @@ class _Question:
             self._link.post("sent", n=self._number, error=_said(failed) or type(failed).__name__, fault=kind)
 
     def settled(self, verdict: WireVerdict) -> WireResponse | None:
-        """The answer, as it was decided.
+        """Return the response according to the verdict.
 
         Raises:
-            Unsent: it may not be sent.
-            Exception: what its client raised.
+            Unsent: the request must not be sent.
+            Exception: the error that its client raised.
         """
-        said, what = verdict.said, verdict.said["frame"]
-        if what == "give":
-            body = self.sent.body if said["own"] and self.sent is not None else verdict.body
-            return WireResponse(said["status"], said["content_type"], body, said["headers"])
-        if what == "pass":
+        header, frame_type = verdict.said, verdict.said["frame"]
+        if frame_type == "give":
+            body = self.sent.body if header["own"] and self.sent is not None else verdict.body
+            return WireResponse(header["status"], header["content_type"], body, header["headers"])
+        if frame_type == "pass":
             return None
-        if what == "fail":
-            raise self._failed or NotThere(said["why"])
-        raise Unsent(said["why"])
+        if frame_type == "fail":
+            raise self._failed or NotThere(header["why"])
+        raise Unsent(header["why"])
 
 
 class HostObserver:
-    """Whoever is told what a system does in one attempt (contract: Observer): every event goes over the line, with its
-    name and what it is told with."""
+    """Observer of one attempt (contract: Observer). Every event is sent over the connection by name, with its
+    arguments.
+    """
 
     context = None
 
@@ -282,17 +286,17 @@ class HostObserver:
         if what.startswith("_"):
             raise AttributeError(what)
 
-        def tell(*args: object, **named: object) -> None:
-            """Tell of it."""
+        def tell(*args: object, **keywords: object) -> None:
+            """Send the event."""
             if self._watcher.over:
                 raise Unsent("the attempt has ended")
-            self._watcher.link.tell(self._watcher.attempt, what, *args, **named)
+            self._watcher.link.tell(self._watcher.attempt, what, *args, **keywords)
 
         return tell
 
 
 class HostLoop:
-    """The systems of this process, on one event loop that lives as long as it does."""
+    """The systems of this process, on one event loop that lives as long as the process."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -305,53 +309,53 @@ class HostLoop:
         self._reads = Reads(alone=True)
 
     def run(self) -> None:
-        """Answer until it is enough."""
+        """Answer questions until the end is requested."""
         asyncio.set_event_loop(self._loop)
-        # Where this process is closed: one attempt after the other, so that what native code tries is one's.
+        # In a closed process, attempts run one after another, so that traffic of native code belongs to one attempt.
         self._turn = asyncio.Lock()
         self._loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS))
         threading.Thread(target=self._read, name="ragrounds-host", daemon=True).start()
         flushing = self._loop.create_task(self._flush())
         while not self._ending:
             self._loop.run_forever()
-            while self._opens:  # outside of the loop: what is imported may run one itself
+            while self._opens:  # outside of the event loop: an imported module may run its own
                 self._open(self._opens.popleft())
                 asyncio.set_event_loop(self._loop)
-        left = [*self._tasks.values(), flushing]
-        for task in left:
+        unfinished = [*self._tasks.values(), flushing]
+        for task in unfinished:
             task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.gather(*unfinished, return_exceptions=True))
         self._link.flush()
 
     def _read(self) -> None:
-        """Read what comes, in a thread; once nobody is there any more, end this process with all its children."""
+        """Read frames in a thread. When the other side is gone, end this process with all its children."""
         try:
             while frames := self._link.reader.next():
                 for frame in frames:
-                    self._heed(frame)
+                    self._handle(frame)
         finally:
             if os.getpgrp() == os.getpid():
                 os.killpg(os.getpgrp(), signal.SIGKILL)
             os._exit(1)
 
-    def _heed(self, frame: RawFrame) -> None:
-        said = json.loads(frame.header)
-        what = said["frame"]
-        if what == "answer":
-            watcher = self._attempts[said["attempt"]] = HostWatcher(self._link, said["attempt"])
-            self._loop.call_soon_threadsafe(self._begin, watcher, said)
-        elif what == "cancel":
-            watcher_of = self._attempts.get(said["attempt"])
-            if watcher_of is not None:
-                watcher_of.over = True
-                self._loop.call_soon_threadsafe(self._cancel, said["attempt"])
-        elif what == "open":
-            self._opens.append(said)
+    def _handle(self, frame: RawFrame) -> None:
+        header = json.loads(frame.header)
+        frame_type = header["frame"]
+        if frame_type == "answer":
+            watcher = self._attempts[header["attempt"]] = HostWatcher(self._link, header["attempt"])
+            self._loop.call_soon_threadsafe(self._begin, watcher, header)
+        elif frame_type == "cancel":
+            cancelled = self._attempts.get(header["attempt"])
+            if cancelled is not None:
+                cancelled.over = True
+                self._loop.call_soon_threadsafe(self._cancel, header["attempt"])
+        elif frame_type == "open":
+            self._opens.append(header)
             self._loop.call_soon_threadsafe(self._loop.stop)
-        elif what == "end":
+        elif frame_type == "end":
             self._loop.call_soon_threadsafe(self._end)
         else:
-            self._link.settle(said, frame.body)
+            self._link.settle(header, frame.body)
 
     def _end(self) -> None:
         self._ending = True
@@ -362,67 +366,67 @@ class HostLoop:
             await asyncio.sleep(_FLUSH)
             self._link.flush()
 
-    # Opening
+    # Loading of systems
 
-    def _open(self, said: Mapping[str, Any]) -> None:
-        """Load a system, and say of what form it is."""
-        id = said["id"]
+    def _open(self, header: Mapping[str, Any]) -> None:
+        """Load a system, and report its form."""
+        id = header["id"]
         try:
             watcher = HostWatcher(self._link, id)
-            with _belonging(watcher), clock.drawing(_values(watcher, said)):
-                form = _formed(said)
+            with _watched_by(watcher), clock.drawing(_values(watcher, header)):
+                form = _load_form(header)
         except BaseException as error:
             self._failed(
-                watcher, error, str(error) if isinstance(error, Refused) else f"{said['target']}: {failure(error)}"
+                watcher, error, str(error) if isinstance(error, Refused) else f"{header['target']}: {failure(error)}"
             )
             return
         if form is not None:
             self._forms[id] = form
-            self._tell_reads(id)
+            self._report_reads(id)
         kind = "" if form is None else form.kind
         self._link.post("opened", attempt=id, kind=kind, sealed=self._link.sealed)
 
     # Attempts
 
-    def _begin(self, watcher: HostWatcher, said: Mapping[str, Any]) -> None:
-        self._tasks[watcher.attempt] = self._loop.create_task(self._attempt(watcher, said))
+    def _begin(self, watcher: HostWatcher, header: Mapping[str, Any]) -> None:
+        self._tasks[watcher.attempt] = self._loop.create_task(self._attempt(watcher, header))
 
     def _cancel(self, attempt: int) -> None:
         if attempt in self._tasks:
             self._tasks[attempt].cancel()
 
-    async def _attempt(self, watcher: HostWatcher, said: Mapping[str, Any]) -> None:
+    async def _attempt(self, watcher: HostWatcher, header: Mapping[str, Any]) -> None:
         WATCHER.set(watcher)
-        clock.VALUES.set(_values(watcher, said))
-        seen = cast("Observer", HostObserver(watcher, said["thread"], said["max_steps"], said["changes"]))
+        clock.VALUES.set(_values(watcher, header))
+        seen = cast("Observer", HostObserver(watcher, header["thread"], header["max_steps"], header["changes"]))
         try:
-            async with contextlib.AsyncExitStack() as held:
+            async with contextlib.AsyncExitStack() as stack:
                 if self._link.closed:
-                    await held.enter_async_context(self._turn)
-                    held.enter_context(natively_told(watcher))
-                held.enter_context(FORKS.add(watcher, 1))
-                held.enter_context(heard(seen))
-                given = await self._forms[said["id"]].answer(said["question"], seen)
-            passages = [dict(one) for one in given.passages]
-            self._tell_reads(watcher.attempt)
+                    await stack.enter_async_context(self._turn)
+                    stack.enter_context(natively_told(watcher))
+                stack.enter_context(FORKS.add(watcher, 1))
+                stack.enter_context(heard(seen))
+                answer = await self._forms[header["id"]].answer(header["question"], seen)
+            passages = [dict(passage) for passage in answer.passages]
+            self._report_reads(watcher.attempt)
             self._link.post(
-                "answered", attempt=watcher.attempt, text=given.text, choice=given.choice, passages=passages
+                "answered", attempt=watcher.attempt, text=answer.text, choice=answer.choice, passages=passages
             )
-        except AskedPerson as asked:
-            self._tell_reads(watcher.attempt)
-            self._link.post("asked", attempt=watcher.attempt, value=str(asked))
+        except AskedPerson as question:
+            self._report_reads(watcher.attempt)
+            self._link.post("asked", attempt=watcher.attempt, value=str(question))
         except BaseException as error:
             if not watcher.over:
-                self._tell_reads(watcher.attempt)
+                self._report_reads(watcher.attempt)
                 self._failed(watcher, error)
         finally:
             self._attempts.pop(watcher.attempt, None)
             self._tasks.pop(watcher.attempt, None)
 
-    def _tell_reads(self, attempt: int) -> None:
-        """Tell what the systems of this process have read since it was told last."""
-        if told := self._reads.take():
-            self._link.tell(attempt, "read", told)
+    def _report_reads(self, attempt: int) -> None:
+        """Report the dependencies that the systems of this process have read since the last report."""
+        if reads := self._reads.take():
+            self._link.tell(attempt, "read", reads)
 
     def _failed(self, watcher: HostWatcher, error: BaseException, refused: str = "") -> None:
         kind = type(error)
@@ -433,7 +437,7 @@ class HostLoop:
 
 
 @contextlib.contextmanager
-def _belonging(watcher: HostWatcher) -> Iterator[None]:
+def _watched_by(watcher: HostWatcher) -> Iterator[None]:
     before = WATCHER.set(watcher)
     try:
         yield
@@ -441,39 +445,45 @@ def _belonging(watcher: HostWatcher) -> Iterator[None]:
         WATCHER.reset(before)
 
 
-def _values(watcher: HostWatcher, said: Mapping[str, Any]) -> clock.Values | None:
-    """What is drawn from clock and chance: given what was before, and told on; ``None``: it is the real one's."""
-    if said["values"] is None:
+def _values(watcher: HostWatcher, header: Mapping[str, Any]) -> clock.Values | None:
+    """Return the recorded clock and random values of a frame, with a reporter of new ones. ``None`` if the real ones
+    are used.
+    """
+    if header["values"] is None:
         return None
-    return clock.Values(said["values"], lambda *drawn: watcher.link.tell(watcher.attempt, "value", *drawn))
+    return clock.Values(header["values"], lambda *draw: watcher.link.tell(watcher.attempt, "value", *draw))
 
 
-def _formed(said: Mapping[str, Any]) -> Form | None:
-    """The form of what is to be opened; ``None``: it uses ragrounds itself, and does not belong here."""
-    sys.path += [folder for folder in said["folders"] if folder not in sys.path]
-    module = said["target"].partition(":")[0]
-    if os.sep not in module:  # a package that is named is the system's own, wherever it is installed
+def _load_form(header: Mapping[str, Any]) -> Form | None:
+    """Load the requested system and return its form. ``None`` if it imports ragrounds itself, and so does not belong in
+    a host.
+    """
+    sys.path += [folder for folder in header["folders"] if folder not in sys.path]
+    module = header["target"].partition(":")[0]
+    if os.sep not in module:  # a package that the user names is the system's own code, wherever it is installed
         NAMED.add(module.partition(".")[0])
-    found = loaded(said["target"], said["wiring"]["name"])
-    person: Any = loaded(said["person"]) if said["person"] else None
-    return None if "ragrounds" in sys.modules else adapted(found, Wiring(**said["wiring"], person=person))
+    target = loaded(header["target"], header["wiring"]["name"])
+    person: Any = loaded(header["person"]) if header["person"] else None
+    return None if "ragrounds" in sys.modules else adapted(target, Wiring(**header["wiring"], person=person))
 
 
 def _said(error: BaseException | None) -> str:
     try:
         return str(error)
-    except Exception:  # of a class that is not well made
+    except Exception:  # a faulty exception class
         return ""
 
 
 def _trace(error: BaseException) -> str:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return text if len(text) <= _LONGEST_TRACE else f"{text[:1000]} … {text[-_LONGEST_TRACE:]}"
+    return text if len(text) <= _MAX_TRACE else f"{text[:1000]} … {text[-_MAX_TRACE:]}"
 
 
 def serve(line: int, lifeline: int, *, closed: bool) -> None:
-    """Be a host: `line` and `lifeline` are inherited, a socket and the reading end of a pipe; where this is `closed`,
-    nothing may leave the process."""
+    """Run a host. `line` and `lifeline` are inherited: a socket and the reading end of a pipe.
+
+    If `closed`, nothing may leave the process.
+    """
     _end_with(lifeline)
     sys.argv[:] = [""]
     if sys.stdout is not None:
@@ -483,13 +493,15 @@ def serve(line: int, lifeline: int, *, closed: bool) -> None:
     clock.install(always=True)
     with installed(closed=closed):
         HostLoop(link).run()
-    # What threads of the system's still ask for, as reports of its libraries, is refused, and nobody need read of it.
+    # Late requests of the system's threads, such as reports of its libraries, are refused. This needs no message.
     threading.excepthook = lambda thread: None if thread.exc_type is Unsent else threading.__excepthook__(thread)
 
 
 def _end_with(lifeline: int) -> None:
-    """Have the kernel end this process and its children once the other end of the pipe is closed, however that comes:
-    a thread that reads would wait for code in C that holds Python up."""
+    """Let the kernel end this process and its children when the other end of the pipe is closed, for whatever reason.
+
+    A thread that reads the pipe would not suffice: code in C can block Python.
+    """
     os.set_inheritable(lifeline, False)
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())

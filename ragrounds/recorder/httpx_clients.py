@@ -1,4 +1,6 @@
-"""httpx and its successor httpx2: their transports, so that every client of theirs is seen, with and without async."""
+"""Patches of the transports of httpx and its successor httpx2, so that all their clients are observed, sync and
+async.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +13,41 @@ from weakref import WeakKeyDictionary, WeakSet
 from .wire import Grown, NotThere, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
 
 OUR_LOOPS: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-"""Loops that no user has: a client that is used on one of them has connections of its own there, since those that it
-keeps would fail on its user's loop afterwards, and those on ours."""
+"""Event loops of ragrounds.
+
+A client that is used on one of them gets separate connections there. Its existing connections would fail on the user's
+loop afterwards, and those of ragrounds' loop fail on the user's.
+"""
 _THERE: WeakKeyDictionary[Any, WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
-"""Transports → loops of ours, and in a forked child any, or the class of one without async → the transport with
-connections of its own."""
+"""Transports → ragrounds' loop (in a forked child any loop, or the class of a sync transport) → the transport with
+separate connections.
+"""
 _forked = False
 
 
 def forked() -> None:
-    """Be a forked child: its parent goes on with the connections that clients keep, and may hold the locks of their
-    pools."""
+    """Use new connections in a forked child. Its parent continues to use the kept ones, and may hold the locks of their
+    pools.
+    """
     global _forked
     _forked = True
     _THERE.clear()
 
 
 def install(library: Any) -> Iterator[Callable[[], None]]:
-    """Watch one of the two libraries, which have the same names. Gives what undoes it."""
+    """Patch one of the two libraries, which have the same names. Yield a function that undoes the patch."""
     sync, asynchronous = library.HTTPTransport, library.AsyncHTTPTransport
     handle, handle_async, close = sync.handle_request, asynchronous.handle_async_request, asynchronous.aclose
 
     def watched(self: object, request: Any) -> Any:
-        found = watcher()
-        if found is None:
+        recorder = watcher()
+        if recorder is None:
             return handle(self, request)
-        asked = _asked(request, request.read())
+        wire_request = _wire_request(request, request.read())
 
         def send(grown: Grown) -> WireResponse:
             with passing():
-                response = handle(_here(self, type(self)), request)
+                response = handle(_transport_for(self, type(self)), request)
                 try:
                     body = b"".join(bounded(response.iter_bytes(), grown))
                     return answered(response.status_code, response.headers.items(), body)
@@ -48,23 +55,23 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
                     response.close()
 
         try:
-            answer = found.exchange_blocking(asked, send)
+            answer = recorder.exchange_blocking(wire_request, send)
         except NotThere as error:
             raise library.ConnectError(str(error), request=request) from None
         if answer is None:
             with passing():
-                return handle(_here(self, type(self)), request)
+                return handle(_transport_for(self, type(self)), request)
         return _response(library, answer)
 
     async def watched_async(self: object, request: Any) -> Any:
-        found = watcher()
-        if found is None:
+        recorder = watcher()
+        if recorder is None:
             return await handle_async(self, request)
-        asked = _asked(request, await request.aread())
+        wire_request = _wire_request(request, await request.aread())
 
         async def send(grown: Grown) -> WireResponse:
             with passing():
-                response = await handle_async(_here(self, asyncio.get_running_loop()), request)
+                response = await handle_async(_transport_for(self, asyncio.get_running_loop()), request)
                 try:
                     body = b"".join([part async for part in bounded_async(response.aiter_bytes(), grown)])
                     return answered(response.status_code, response.headers.items(), body)
@@ -72,20 +79,20 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
                     await response.aclose()
 
         try:
-            answer = await found.exchange(asked, send)
+            answer = await recorder.exchange(wire_request, send)
         except NotThere as error:
             raise library.ConnectError(str(error), request=request) from None
         if answer is None:
             with passing():
-                return await handle_async(_here(self, asyncio.get_running_loop()), request)
+                return await handle_async(_transport_for(self, asyncio.get_running_loop()), request)
         return _response(library, answer)
 
     async def closed(self: Any) -> None:
         await close(self)
-        if there := _THERE.get(self):
-            made = there.pop(asyncio.get_running_loop(), None)
-            if made is not None:
-                await close(made)
+        if copies := _THERE.get(self):
+            copied = copies.pop(asyncio.get_running_loop(), None)
+            if copied is not None:
+                await close(copied)
 
     sync.handle_request = watched
     asynchronous.handle_async_request, asynchronous.aclose = watched_async, closed
@@ -97,21 +104,21 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
     yield undo
 
 
-def _here(transport: Any, place: Any) -> Any:
-    """A transport, with connections of its own on a loop of ours, and in a forked child."""
-    if not (_forked or place in OUR_LOOPS) or not hasattr(transport, "_pool"):
+def _transport_for(transport: Any, loop_or_class: Any) -> Any:
+    """Return a transport, with separate connections on ragrounds' loops and in a forked child."""
+    if not (_forked or loop_or_class in OUR_LOOPS) or not hasattr(transport, "_pool"):
         return transport
-    there = _THERE.setdefault(transport, WeakKeyDictionary())
-    if place not in there:
-        there[place] = made = copy.copy(transport)
-        made._pool = copy.copy(transport._pool)
-        made._pool._connections, made._pool._requests = [], []
-        if (lock := getattr(made._pool, "_optional_thread_lock", None)) is not None:
-            made._pool._optional_thread_lock = type(lock)()
-    return there[place]
+    copies = _THERE.setdefault(transport, WeakKeyDictionary())
+    if loop_or_class not in copies:
+        copies[loop_or_class] = copied = copy.copy(transport)
+        copied._pool = copy.copy(transport._pool)
+        copied._pool._connections, copied._pool._requests = [], []
+        if (lock := getattr(copied._pool, "_optional_thread_lock", None)) is not None:
+            copied._pool._optional_thread_lock = type(lock)()
+    return copies[loop_or_class]
 
 
-def _asked(request: Any, body: bytes) -> WireRequest:
+def _wire_request(request: Any, body: bytes) -> WireRequest:
     headers = {name.lower(): value for name, value in request.headers.items()}
     return WireRequest(request.method, str(request.url), headers, body)
 

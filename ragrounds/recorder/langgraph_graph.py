@@ -1,8 +1,8 @@
 """A LangGraph graph as a system: a `StateGraph`, a compiled graph, or an ``@entrypoint`` of the functional API.
 
-Its question is mapped in, its answer out, its steps are told. It runs on a thread of its own for each attempt, kept in
-memory: where the graph was compiled with a checkpointer, that one is left alone, so that an evaluation writes nothing
-into anybody's database.
+The question is mapped to its input, the answer is read from its output, and its steps are reported. Each attempt runs
+on a separate thread (in LangGraph's sense), kept in memory. A checkpointer with which the graph was compiled is not
+used, so that an evaluation writes nothing into a user's database.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from .errors import AskedPerson, Refused, failure, nearest
 from .observer import Given, Observer
 
 MOST_ANSWERS = 50
-"""Times that one attempt is answered where it asks a person: a graph that asks for ever is ended."""
+"""Maximum number of answers to a graph that asks a person in one attempt. A graph that asks endlessly is ended."""
 _STARTED, _ENDED = "__start__", "__end__"
 _UNNAMED = "?"
-"""The id of a question that has none: before LangGraph 0.4 a graph asks one at a time."""
+"""Id of a request without an id: before LangGraph 0.4, a graph makes one request at a time."""
 _STOPPED = "it stops there to be looked at"
-"""What a graph asks that was compiled to stop before or after a node."""
+"""Request of a graph that was compiled to stop before or after a node."""
 
 
 class GraphSystem:
-    """A compiled graph, ready to run (:class:`~.observer.Form`)."""
+    """A compiled graph as a system (:class:`~.observer.Form`)."""
 
     kind = "LangGraph graph"
 
     def __init__(self, graph: Any, wiring: Wiring) -> None:
-        """Settle the graph's keys.
+        """Determine the graph's keys.
 
         Raises:
-            Refused: a key is not in the graph's state, no key can be guessed, or what the wiring sets has no effect.
+            Refused: a key is not in the graph's state, no key can be guessed, or a setting of the wiring has no effect.
         """
         from langgraph.channels import LastValue
 
@@ -59,57 +59,61 @@ class GraphSystem:
         self.takes_context = is_class(schema, "ragrounds.base.contracts.Context")
         self.input: Mapping[str, str] = wiring.input
         self._outputs: list[str] = [wiring.output] if wiring.output else []
-        """The keys that hold the answer: the first that holds anything does."""
-        self._whole = ""
-        """What the input is where it is no mapping: a field of the question."""
+        """Keys that may contain the answer. The first non-empty one is used."""
+        self._input_field = ""
+        """Field of the question that is the whole input, if the input is not a mapping."""
         if builder is None:
-            self._settle_function(getattr(graph, "channels", {}).get(_STARTED))
+            self._resolve_function_keys(getattr(graph, "channels", {}).get(_STARTED))
         else:
-            self._settle_state(builder, [key for key in channels if not key.startswith(("__", "branch:"))])
+            self._resolve_state_keys(builder, [key for key in channels if not key.startswith(("__", "branch:"))])
         check_fields(wiring.name, self.input.values())
         self._check_settings(schema)
-        # The last write is the answer: no reducer adds to what stood there.
+        # For these keys the last write is the answer, because no reducer combines it with earlier values.
         read = [*self._outputs, *([wiring.choice.partition(".")[0]] if wiring.choice else [])]
-        self._settled = bool(read) and all(isinstance(channels.get(key), LastValue) for key in read)
-        # Reading the options through the context ends an attempt's searching: see there.
+        self._reads_updates = bool(read) and all(isinstance(channels.get(key), LastValue) for key in read)
+        # Reading the options through the context ends the searches of an attempt: see `Context.question`.
         self._shows_options = bool(SHOWING & set(self.input.values()))
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
         self._tasks = _tasks_mode()
-        self._keeps = bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt) or wiring.served
-        self._answer_person = _person(wiring)
-        self._contexts = "context" in inspect.signature(graph.astream).parameters  # from LangGraph 0.6 on
+        self._needs_checkpointer = (
+            bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt) or wiring.served
+        )
+        self._answer_person = _person_function(wiring)
+        self._takes_context_argument = "context" in inspect.signature(graph.astream).parameters  # from LangGraph 0.6 on
 
-    def _settle_state(self, builder: object, keys: list[str]) -> None:
-        """The keys of a graph with a state."""
-        name, own = self._wiring.name, self._wiring
-        # Before LangGraph 0.5 the schemas are called by the second names.
-        taken = _keys_of(getattr(builder, "input_schema", None) or getattr(builder, "input", None)) or keys
-        given = _keys_of(getattr(builder, "output_schema", None) or getattr(builder, "output", None)) or keys
-        self.input = own.input or guessed([key for key in taken if key in keys or not keys], self.takes_context)
-        if not self.input and len(taken) == 1 and not self.takes_context:
-            self.input = {taken[0]: "prompt"}
+    def _resolve_state_keys(self, builder: object, keys: list[str]) -> None:
+        """Determine the keys of a graph with a state."""
+        name, wiring = self._wiring.name, self._wiring
+        # Before LangGraph 0.5, the schemas have the second names.
+        input_keys = _keys_of(getattr(builder, "input_schema", None) or getattr(builder, "input", None)) or keys
+        output_keys = _keys_of(getattr(builder, "output_schema", None) or getattr(builder, "output", None)) or keys
+        self.input = wiring.input or guessed([key for key in input_keys if key in keys or not keys], self.takes_context)
+        if not self.input and len(input_keys) == 1 and not self.takes_context:
+            self.input = {input_keys[0]: "prompt"}
         if not self.input and not self.takes_context:
             raise Refused(
                 f"{name}: which key takes the question? Set it in the decorator or the agent's file: input = {{ "
-                f'{taken[0] if taken else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
+                f'{input_keys[0] if input_keys else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
             )
         if not self._outputs:
-            self._outputs = [key for key in ANSWERS if key in given] or (given if len(given) == 1 else [])
-            self._outputs = self._outputs or ([own.choice] if own.choice else [])
+            self._outputs = [key for key in ANSWERS if key in output_keys] or (
+                output_keys if len(output_keys) == 1 else []
+            )
+            self._outputs = self._outputs or ([wiring.choice] if wiring.choice else [])
         if not self._outputs:
             raise Refused(
                 f'{name}: which key holds the answer? Set output = "KEY" in the decorator or the agent\'s file. The '
-                f"state has: {', '.join(given)}."
+                f"state has: {', '.join(output_keys)}."
             )
-        for path in filter(None, (*self.input, *self._outputs, own.choice)):
+        for path in filter(None, (*self.input, *self._outputs, wiring.choice)):
             key = path.partition(".")[0]
             if keys and key not in keys:
                 raise Refused(f"{name}: the state has no key {key!r}.{nearest(key, keys)} It has: {', '.join(keys)}.")
 
-    def _settle_function(self, started: object) -> None:
-        """What a function of the functional API takes, by its type."""
-        held = getattr(started, "typ", None)
-        keys = _keys_of(held)
+    def _resolve_function_keys(self, start_channel: object) -> None:
+        """Determine the input of a function of the functional API, by its type."""
+        kind = getattr(start_channel, "typ", None)
+        keys = _keys_of(kind)
         if self.input or (keys and (guess := guessed(keys))):
             self.input = self.input or guess
             return
@@ -118,70 +122,70 @@ class GraphSystem:
                 f"{self._wiring.name}: which key takes the question? Set it in the agent's file: input = {{ "
                 f'{keys[0]} = "prompt" }}. It takes: {", ".join(keys)}.'
             )
-        held = typing.get_origin(held) or held
-        if is_class(held, "ragrounds.base.records.Question"):
-            self._whole = "item"
-        elif isinstance(held, type) and issubclass(held, dict):
+        kind = typing.get_origin(kind) or kind
+        if is_class(kind, "ragrounds.base.records.Question"):
+            self._input_field = "item"
+        elif isinstance(kind, type) and issubclass(kind, dict):
             self.input = {"question": "prompt"}
         else:
-            self._whole = "messages" if isinstance(held, type) and issubclass(held, (list, tuple)) else "prompt"
+            self._input_field = "messages" if isinstance(kind, type) and issubclass(kind, (list, tuple)) else "prompt"
 
     def _check_settings(self, schema: object) -> None:
-        """Hold what is set to what the graph takes.
+        """Check that the graph takes all settings.
 
         Raises:
-            Refused: something is set that has no effect.
+            Refused: a setting has no effect.
         """
         name, context = self._wiring.name, self._wiring.context
         if self.takes_context and (context or self._wiring.config):
             raise Refused(f"{name} takes ragrounds' own context: context and config have no effect.")
         if schema is None and context:
             raise Refused(f"{name} has no context_schema: context has no effect on it. Is it meant as config?")
-        known = _keys_of(schema)
+        fields = _keys_of(schema)
         for key in context:
-            if known and key not in known:
-                there = ", ".join(known)
-                raise Refused(f"{name}: its context has no {key!r}.{nearest(key, known)} It has: {there}.")
+            if fields and key not in fields:
+                listing = ", ".join(fields)
+                raise Refused(f"{name}: its context has no {key!r}.{nearest(key, fields)} It has: {listing}.")
         if isinstance(schema, type) and not self.takes_context and not issubclass(schema, dict):
             try:
                 schema(**context)
             except Exception as error:
-                said = f"{name}: its context cannot be made: {failure(error)}."
-                raise Refused(f"{said} Set it with --context KEY=VALUE, or [context] in its file.") from error
+                message = f"{name}: its context cannot be made: {failure(error)}."
+                raise Refused(f"{message} Set it with --context KEY=VALUE, or [context] in its file.") from error
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Run the graph on a question.
 
         Raises:
-            AskedPerson: it was interrupted, and nobody was named to answer; or it asks for ever.
+            AskedPerson: it was interrupted, and no answer is configured; or it asks endlessly.
         """
         graph, config = self._graph, self._config(seen)
-        if self._keeps:
+        if self._needs_checkpointer:
             from langgraph.checkpoint import memory
 
             saver = getattr(memory, "InMemorySaver", None) or memory.MemorySaver
-            kept: dict[str, object] = {"checkpointer": saver()}
+            overrides: dict[str, object] = {"checkpointer": saver()}
             if self._wiring.served and getattr(graph, "store", None) is None:
                 from langgraph.store.memory import InMemoryStore
 
-                kept["store"] = InMemoryStore()
-            graph = graph.copy(kept)
-        if self.takes_context and self._shows_options:  # reading it there ends the attempt's searching
+                overrides["store"] = InMemoryStore()
+            graph = graph.copy(overrides)
+        if self.takes_context and self._shows_options:  # reading it there ends the attempt's searches
             question = {**question, "item": seen.context.question}
-        given = self._given(question)
+        graph_input = self._graph_input(question)
         for turn in range(MOST_ANSWERS + 1):
-            state, asked = await self._streamed(graph, given, config, seen)
-            if not asked:
-                held = [key for key in self._outputs if at_path(state, key)] or self._outputs or [""]
-                return read_answer(state, question, self._wiring, seen, held[0])
+            state, requests = await self._stream(graph, graph_input, config, seen)
+            if not requests:
+                answer_keys = [key for key in self._outputs if at_path(state, key)] or self._outputs or [""]
+                return read_answer(state, question, self._wiring, seen, answer_keys[0])
             if self._answer_person is None or turn == MOST_ANSWERS:
-                raise AskedPerson(_shown(asked[0][1]))
-            given = self._resumed(asked, self._answer_person, seen)
+                raise AskedPerson(_as_text(requests[0][1]))
+            graph_input = self._resume_command(requests, self._answer_person, seen)
         raise AssertionError("unreachable")
 
     def _config(self, seen: Observer) -> dict[str, object]:
-        own = getattr(self._graph, "config", None) or {}
-        steps = self._wiring.config.get("recursion_limit", own.get("recursion_limit", seen.max_steps))
+        graph_config = getattr(self._graph, "config", None) or {}
+        steps = self._wiring.config.get("recursion_limit", graph_config.get("recursion_limit", seen.max_steps))
         configurable = {key: value for key, value in self._wiring.config.items() if key != "recursion_limit"}
         return {
             "recursion_limit": steps,
@@ -189,66 +193,78 @@ class GraphSystem:
             "configurable": {**configurable, "thread_id": seen.thread},
         }
 
-    def _given(self, question: Mapping[str, Any]) -> object:
-        """The graph's input for a question."""
-        if self._whole == "item":
+    def _graph_input(self, question: Mapping[str, Any]) -> object:
+        """Return the graph's input for a question."""
+        if self._input_field == "item":
             return question["item"]
         values = {key: as_messages(value) for key, value in fed(question).items()}
-        return values[self._whole] if self._whole else {key: values[given] for key, given in self.input.items()}
+        return (
+            values[self._input_field]
+            if self._input_field
+            else {key: values[field] for key, field in self.input.items()}
+        )
 
-    def _resumed(
-        self, asked: Sequence[tuple[str, object]], answer: Callable[[object], object], seen: Observer
+    def _resume_command(
+        self, requests: Sequence[tuple[str, object]], answer: Callable[[object], object], seen: Observer
     ) -> object:
-        """What goes on with the graph: an answer to each thing that was asked; nothing where it only stopped."""
+        """Return the input that resumes the graph: an answer to each request. ``None`` if the graph only stopped."""
         from langgraph.types import Command
 
         answers = {}
-        for id, value in asked:
+        for id, value in requests:
             if id:
                 answers[id] = answer(value)
-                seen.note("person", f"asked: {_shown(value)}\nanswered: {_shown(answers[id])}")
+                seen.note("person", f"asked: {_as_text(value)}\nanswered: {_as_text(answers[id])}")
         return Command(resume=answers.get(_UNNAMED, answers)) if answers else None
 
-    async def _streamed(
-        self, graph: Any, given: object, config: object, seen: Observer
+    async def _stream(
+        self, graph: Any, graph_input: object, config: object, seen: Observer
     ) -> tuple[object, list[tuple[str, object]]]:
-        """Run until the graph ends or asks; give its last state, and what it asked a person, each with its id."""
-        modes = [self._tasks, *([] if self._settled else ["values"]), *(["updates"] if self._stops else [])]
+        """Run until the graph ends or asks. Return its last state, and its requests to a person, each with its id."""
+        modes = [self._tasks, *([] if self._reads_updates else ["values"]), *(["updates"] if self._stops else [])]
         state: object = {}
-        written: dict[str, object] = {}
-        asked: dict[str, object] = {}
+        updates: dict[str, object] = {}
+        requests: dict[str, object] = {}
         nests = self._wiring.nests
-        # Fields that have defaults get them, as on a LangGraph server: without a context they would not.
-        options = {"context": seen.context if self.takes_context else self._wiring.context} if self._contexts else {}
-        stream = graph.astream(given, config, stream_mode=modes, subgraphs=nests, **options)
+        # With a context, fields that have defaults get them, as on a LangGraph server.
+        options = (
+            {"context": seen.context if self.takes_context else self._wiring.context}
+            if self._takes_context_argument
+            else {}
+        )
+        stream = graph.astream(graph_input, config, stream_mode=modes, subgraphs=nests, **options)
         async for streamed in stream:
             space, mode, event = streamed if nests else ((), *streamed)
-            if mode == "updates":  # asked for only where the graph may stop at a node
+            if mode == "updates":  # requested only if the graph may stop at a node
                 if event.get("__interrupt__") == ():
-                    asked.setdefault("", _STOPPED)
+                    requests.setdefault("", _STOPPED)
             elif mode == "values":
                 state = event if not space else state
             elif mode == "debug" and event["type"] not in ("task", "task_result"):
                 continue
             elif "result" in (event := event["payload"] if mode == "debug" else event):
-                # A question of a graph inside is told by each graph around it too, with the same id.
-                asked |= {str(one.get("id", _UNNAMED)): one.get("value") for one in event.get("interrupts") or ()}
-                result = held if isinstance(held := event["result"], dict) else _written(held)
-                # What a graph of our context writes holds our records, and goes no further than this process.
+                # A request of a nested graph is reported by each enclosing graph too, with the same id.
+                requests |= {
+                    str(request.get("id", _UNNAMED)): request.get("value") for request in event.get("interrupts") or ()
+                }
+                result = (
+                    task_result if isinstance(task_result := event["result"], dict) else _result_of_pairs(task_result)
+                )
+                # The result of a graph with ragrounds' context contains ragrounds' records, and stays in this process.
                 wrote = result if self.takes_context else plain(result)
                 seen.left(event["id"], event["name"], cast("Mapping[str, object]", wrote), str(event["error"] or ""))
                 if not space:
-                    written |= result
+                    updates |= result
             else:
                 seen.entered(event["id"], event["name"], space[-1].rpartition(":")[2] if space else "")
-        return written if self._settled else state, list(asked.items())
+        return updates if self._reads_updates else state, list(requests.items())
 
 
 def adapts(made: object, wiring: Wiring) -> GraphSystem | None:
-    """The system of a `StateGraph`, a compiled graph or an ``@entrypoint``.
+    """Return the system of a `StateGraph`, a compiled graph or an ``@entrypoint``, or ``None`` for any other object.
 
     Raises:
-        Refused: what the wiring says does not fit it, or it cannot be compiled.
+        Refused: the wiring does not fit it, or it cannot be compiled.
     """
     from langgraph.graph import StateGraph
     from langgraph.pregel import Pregel
@@ -262,17 +278,19 @@ def adapts(made: object, wiring: Wiring) -> GraphSystem | None:
 
 
 def as_messages(value: object) -> object:
-    """A list of messages as LangChain's own; anything else as it is. Reducers take both, code that reads a message's
-    content takes these."""
+    """Convert a list of messages to LangChain's classes, and return anything else unchanged.
+
+    Reducers accept both forms, but code that reads a message's content needs these classes.
+    """
     if not isinstance(value, list):
         return value
     from langchain_core.messages import HumanMessage
 
-    return [HumanMessage(str(each["content"])) for each in value]
+    return [HumanMessage(str(message["content"])) for message in value]
 
 
 def _keys_of(schema: object) -> list[str]:
-    """The fields of a schema: a typed dictionary, a dataclass, a pydantic model."""
+    """Return the fields of a schema: a typed dictionary, a dataclass, a pydantic model."""
     fields = getattr(schema, "model_fields", None) or getattr(schema, "__annotations__", None)
     if not isinstance(schema, type) or not fields or schema.__module__ == "builtins":
         return []
@@ -280,51 +298,53 @@ def _keys_of(schema: object) -> list[str]:
         return list(fields)
     try:
         return list(typing.get_type_hints(schema))
-    except Exception:  # a name of a type that is imported for type checkers alone
+    except Exception:  # a type that is imported for type checkers only
         return list(fields)
 
 
 def _tasks_mode() -> str:
-    """The stream mode that tells of tasks: before LangGraph 0.6, what a debugger is told."""
+    """Return the stream mode that reports tasks. Before LangGraph 0.6, this is the mode for debuggers."""
     from langgraph import types
 
     return "tasks" if "tasks" in typing.get_args(getattr(types, "StreamMode", None)) else "debug"
 
 
-def _written(result: object) -> dict[str, object]:
-    """What a task wrote, before LangGraph 0.6: it is told as pairs."""
+def _result_of_pairs(result: object) -> dict[str, object]:
+    """Convert a task's result to a mapping. Before LangGraph 0.6, it is a list of pairs."""
     pairs = result if isinstance(result, (list, tuple)) else ()
-    return {str(one[0]): one[1] for one in pairs if isinstance(one, (list, tuple)) and len(one) == 2}
+    return {str(pair[0]): pair[1] for pair in pairs if isinstance(pair, (list, tuple)) and len(pair) == 2}
 
 
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _person(wiring: Wiring) -> Callable[[object], object] | None:
-    """Who answers for a person: the same value each time (JSON, or else a text), or a function of what was asked;
-    ``None``: nobody."""
-    said = wiring.on_interrupt
-    if not said:
+def _person_function(wiring: Wiring) -> Callable[[object], object] | None:
+    """Return the function that answers for a person, or ``None``.
+
+    It returns the same value each time (JSON, or else a text), or is a function of the request.
+    """
+    setting = wiring.on_interrupt
+    if not setting:
         return None
     if wiring.person is None:
         try:
-            value = json.loads(said)
+            value = json.loads(setting)
         except ValueError:
-            value = said
-        return lambda asked: value
+            value = setting
+        return lambda request: value
     if not callable(wiring.person):
-        raise Refused(f"{said} is {type(wiring.person).__name__}; expected a function.")
-    if not _takes_one(wiring.person):
-        raise Refused(f"{said}: expected a function of one argument, which is what the graph asked.")
+        raise Refused(f"{setting} is {type(wiring.person).__name__}; expected a function.")
+    if not _takes_one_argument(wiring.person):
+        raise Refused(f"{setting}: expected a function of one argument, which is what the graph asked.")
     return wiring.person
 
 
-def _takes_one(function: Callable[..., object]) -> bool:
+def _takes_one_argument(function: Callable[..., object]) -> bool:
     try:
         inspect.signature(function).bind(None)
     except TypeError:
         return False
-    except ValueError:  # one written in C does not say
+    except ValueError:  # a function written in C has no signature
         return True
     return True

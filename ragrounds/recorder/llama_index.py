@@ -1,6 +1,6 @@
 """LlamaIndex's query engines and chat engines as systems.
 
-Its passages, steps and models' calls are told of by :mod:`~.llama_index_events`.
+:mod:`~.llama_index_events` reports their passages, steps and model calls.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .passages import passages_of
 
 
 class EngineSystem:
-    """A query engine or a chat engine (:class:`~.observer.Form`)."""
+    """A query engine or a chat engine as a system (:class:`~.observer.Form`)."""
 
     takes_context = False
 
     def __init__(self, made: Any, wiring: Wiring, *, chats: bool) -> None:
-        """Settle what it is asked with.
+        """Determine the engine's input.
 
         Raises:
-            Refused: the card says what no engine takes.
+            Refused: the card sets something that engines do not take.
         """
         self.kind = "LlamaIndex chat engine" if chats else "LlamaIndex query engine"
         refuse_settings(wiring, self.kind, "config", "context", "on_interrupt")
@@ -43,25 +43,25 @@ class EngineSystem:
         self._chats = chats
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
-        """Ask the engine, in a thread, as its users do."""
-        engine, asked = self.made, str(fed(question)[self._given])
+        """Call the engine, in a thread, as its users do."""
+        engine, query = self.made, str(fed(question)[self._given])
         async with self._turn:
             if self._chats:
-                said = await in_thread(lambda: engine.chat(asked, chat_history=[]))
+                output = await in_thread(lambda: engine.chat(query, chat_history=[]))
             else:
                 try:
-                    said = await in_thread(lambda: engine.query(asked))
-                except NotImplementedError:  # an engine that is async alone
-                    said = await engine.aquery(asked)
-        said = await in_thread(lambda: _whole(said))
-        return _answered(said, question, self._wiring, seen)
+                    output = await in_thread(lambda: engine.query(query))
+                except NotImplementedError:  # an engine that is only async
+                    output = await engine.aquery(query)
+        output = await in_thread(lambda: _complete_response(output))
+        return _read_with_passages(output, question, self._wiring, seen)
 
 
 def adapts(made: object, wiring: Wiring) -> EngineSystem | None:
-    """The system of LlamaIndex's query engines and chat engines.
+    """Return the system of a LlamaIndex query engine or chat engine, or ``None`` for any other object.
 
     Raises:
-        Refused: what the card says does not fit it.
+        Refused: the card does not fit it.
     """
     if isinstance(made, type):
         return None
@@ -75,24 +75,24 @@ def adapts(made: object, wiring: Wiring) -> EngineSystem | None:
     return None
 
 
-def _whole(said: object) -> object:
-    """A response, once a streamed one has come to its end."""
-    whole = getattr(said, "get_response", None)
-    if callable(whole) and hasattr(said, "response_gen"):
-        return whole()
-    parts = getattr(said, "response_gen", None)
-    if parts is not None and not getattr(said, "response", ""):
+def _complete_response(response: object) -> object:
+    """Return a response, after reading a streamed one to its end."""
+    get_response = getattr(response, "get_response", None)
+    if callable(get_response) and hasattr(response, "response_gen"):
+        return get_response()
+    parts = getattr(response, "response_gen", None)
+    if parts is not None and not getattr(response, "response", ""):
         return "".join(map(str, parts))
-    return said
+    return response
 
 
-def _answered(said: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer) -> Given:
-    """The answer, with the passages that it was made from."""
-    answer = read_answer(said, question, wiring, seen)
-    nodes = getattr(said, "source_nodes", None)
+def _read_with_passages(response: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer) -> Given:
+    """Return the answer, with the passages on which it is based."""
+    answer = read_answer(response, question, wiring, seen)
+    nodes = getattr(response, "source_nodes", None)
     if isinstance(nodes, list) and nodes:
         answer = answer._replace(passages=passages_of(nodes))
         watch = watched()
-        if watch is not None and not watch.searches:  # an engine with a search of its own kind
-            seen.found(question["text"], answer.passages, type(said).__name__)
+        if watch is not None and not watch.searches:  # an engine with a custom search
+            seen.found(question["text"], answer.passages, type(response).__name__)
     return answer

@@ -1,8 +1,7 @@
-"""What LlamaIndex tells of itself while a system runs that uses it: its searches with their passages, its steps, and
-the calls of its models, of which one without a call at the wire is not recorded.
+"""Events that LlamaIndex emits while a system uses it: searches with passages, steps, and model calls.
 
-It is told by LlamaIndex's own instrumentation, in whatever thread and task the system works; a context variable says
-which attempt it is.
+A model call without an HTTP call is not recorded. The events come from LlamaIndex's own instrumentation, in any thread
+and task of the system. A context variable identifies the attempt.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from .passages import passages_of
 from .wire import MODEL_CALL, ToldCall, model_call
 
 _STEPS = frozenset("retrieve aretrieve synthesize asynthesize postprocess_nodes apostprocess_nodes call acall".split())
-"""Methods of LlamaIndex's parts that are a step of an attempt."""
+"""Methods of LlamaIndex's components that count as a step of an attempt."""
 _UUID = 37
-"""Characters behind a span's name: a dash and a UUID."""
-_LONGEST = 2000
+"""Number of characters after a span's name: a dash and a UUID."""
+_MAX_SHOWN = 2000
 
 
 class EngineWatch:
@@ -32,7 +31,7 @@ class EngineWatch:
     def __init__(self, seen: Observer) -> None:
         self.seen = seen
         self.searches = 0
-        """Searches that were told of."""
+        """Number of reported searches."""
 
 
 _WATCH: ContextVar[EngineWatch | None] = ContextVar("llama_index_watch", default=None)
@@ -40,7 +39,7 @@ _WATCH: ContextVar[EngineWatch | None] = ContextVar("llama_index_watch", default
 
 @contextlib.contextmanager
 def told_by_llama_index(seen: Observer) -> Iterator[None]:
-    """Tell of what LlamaIndex does in this context, and in what is begun here."""
+    """Report the events of LlamaIndex in this context, and in tasks that start in it."""
     _listen()
     token = _WATCH.set(EngineWatch(seen))
     try:
@@ -55,12 +54,14 @@ def _listen() -> None:
 
 
 def watched() -> EngineWatch | None:
-    """The attempt that runs here; ``None``: none does."""
+    """Return the attempt that runs in this context, or ``None``."""
     return _WATCH.get()
 
 
 def _add_handlers(module: ModuleType) -> None:
-    """Have LlamaIndex tell of its events and spans, for the rest of the process; outside of attempts nobody listens."""
+    """Register handlers of LlamaIndex's events and spans for the rest of the process. Outside of attempts they do
+    nothing.
+    """
     from llama_index_instrumentation import get_dispatcher
     from llama_index_instrumentation.base import BaseEvent
     from llama_index_instrumentation.event_handlers import BaseEventHandler
@@ -68,24 +69,24 @@ def _add_handlers(module: ModuleType) -> None:
     from llama_index_instrumentation.span_handlers import BaseSpanHandler
 
     class Events(BaseEventHandler):
-        """Hears of searches and of calls to models."""
+        """Handler of searches and of model calls."""
 
         @classmethod
         def class_name(cls) -> str:
-            """Its name."""
+            """Return the handler's name."""
             return "RagroundsEvents"
 
         def handle(self, event: BaseEvent, **_: object) -> None:
-            """Take an event."""
+            """Handle an event."""
             if (watch := _WATCH.get()) is not None:
-                _heard(event, watch)
+                _handle_event(event, watch)
 
     class Spans(BaseSpanHandler[BaseSpan]):
-        """Hears of steps."""
+        """Handler of steps."""
 
         @classmethod
         def class_name(cls) -> str:
-            """Its name."""
+            """Return the handler's name."""
             return "RagroundsSpans"
 
         def new_span(
@@ -97,19 +98,19 @@ def _add_handlers(module: ModuleType) -> None:
             tags: object = None,
             **_: object,
         ) -> None:
-            """A span began."""
+            """Report that a span began."""
             _entered(id_, parent_span_id or "")
 
         def prepare_to_exit_span(
             self, id_: str, bound_args: object, instance: object = None, result: object = None, **_: object
         ) -> None:
-            """A span ended."""
+            """Report that a span ended."""
             _left(id_, result)
 
         def prepare_to_drop_span(
             self, id_: str, bound_args: object, instance: object = None, err: BaseException | None = None, **_: object
         ) -> None:
-            """A span ended by an error."""
+            """Report that a span ended with an error."""
             _left(id_, None, f"{type(err).__name__}: {err}" if err else "it was dropped")
 
     root = get_dispatcher("root")
@@ -123,27 +124,31 @@ _BEGINS = frozenset(
 _ENDS = frozenset({"LLMChatEndEvent", "LLMCompletionEndEvent", "EmbeddingEndEvent", "SparseEmbeddingEndEvent"})
 
 
-def _heard(event: object, watch: EngineWatch) -> None:
+def _handle_event(event: object, watch: EngineWatch) -> None:
     kind, span = type(event).__name__, str(getattr(event, "span_id", None) or "")
     owner = _owner(span)
     if kind == "RetrievalEndEvent":
-        asked, nodes = getattr(event, "str_or_query_bundle", ""), getattr(event, "nodes", ())
+        query_or_bundle, nodes = getattr(event, "str_or_query_bundle", ""), getattr(event, "nodes", ())
         watch.searches += 1
-        query = asked if isinstance(asked, str) else str(getattr(asked, "query_str", asked))
+        query = (
+            query_or_bundle
+            if isinstance(query_or_bundle, str)
+            else str(getattr(query_or_bundle, "query_str", query_or_bundle))
+        )
         found(watch.seen, query, passages_of(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
-    elif kind in _BEGINS and not model_call():  # what a call asks of itself is a part of it
+    elif kind in _BEGINS and not model_call():  # a nested call is a part of the outer call
         token = ToldCall(span or uuid.uuid4().hex).token
         watch.seen.model_called(token, "", True)
     elif (kind in _ENDS or kind == "ExceptionEvent") and span and model_call() == span:
         MODEL_CALL.get().end()  # type: ignore[union-attr]
-        what = "an embedder" if "Embedding" in kind else "a model"
-        watch.seen.model_called(span, f"{what} of class {owner or 'unknown'}", False)
+        kind_of_model = "an embedder" if "Embedding" in kind else "a model"
+        watch.seen.model_called(span, f"{kind_of_model} of class {owner or 'unknown'}", False)
 
 
 _nodes: dict[str, str] = {}
-"""Steps that are open → what each is called."""
+"""Open steps → their names."""
 _before: dict[str, tuple[Observer, str]] = {}
-"""Steps that are open → whose they are, and the step around each."""
+"""Open steps → their observer, and the enclosing step of each."""
 
 
 def _entered(span: str, parent: str) -> None:
@@ -167,13 +172,13 @@ def _left(span: str, result: object, error: str = "") -> None:
     if STEP.get() == span:
         STEP.set(around)
     wrote: dict[str, object] = {}
-    if isinstance(said := getattr(result, "response", None), str):
-        wrote["response"] = said[:_LONGEST]
+    if isinstance(response := getattr(result, "response", None), str):
+        wrote["response"] = response[:_MAX_SHOWN]
     elif result is not None and type(result).__name__.endswith("Event"):
         wrote["event"] = type(result).__name__
     seen.left(span, node, wrote, error)
 
 
 def _owner(span: str) -> str:
-    """The class whose method a span is of."""
+    """Return the class whose method a span belongs to."""
     return span[:-_UUID].rpartition(".")[0]

@@ -1,5 +1,6 @@
-"""Acting on a library when the system loads it, which may be in the middle of an answer: who does not use it does not
-load it."""
+"""Hooks that run when the system loads a library, perhaps in the middle of an answer. An unused library is not
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +10,31 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_ACTS: dict[str, list[Callable[[ModuleType], None]]] = {}
-"""Module → what is called when it is loaded."""
+_HOOKS: dict[str, list[Callable[[ModuleType], None]]] = {}
+"""Module → functions that are called when it is loaded."""
 
 
 def when_loaded(name: str, act: Callable[[ModuleType], None]) -> None:
-    """Call `act` with the module of this name: now where it is loaded, and once each time that it is from now on."""
-    acts = _ACTS.setdefault(name, [])
+    """Call `act` with the module of this name: now if it is loaded, and each time that it is loaded from now on."""
+    acts = _HOOKS.setdefault(name, [])
     if act not in acts:
         acts.append(act)
-    if _ARRIVALS not in sys.meta_path:
-        sys.meta_path.insert(0, _ARRIVALS)
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
     if name in sys.modules:
         act(sys.modules[name])
 
 
-class _Arrivals:
-    """A finder that finds modules as they are found without it, and hears when they have run."""
+class _HookingFinder:
+    """A finder that delegates to the other finders, and hooks the loading of modules."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Where a module is, by who else finds modules."""
-        if name not in _ACTS:
+        """Find a module by the other finders."""
+        if name not in _HOOKS:
             return None
         for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)  # what Python 3.11 still takes has none
+            # Old finders, which Python 3.11 still accepts, have no `find_spec`.
+            find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find is not None and finder is not self else None
             if spec is not None:
                 if spec.loader is not None:
@@ -42,15 +44,16 @@ class _Arrivals:
 
 
 def _hear(loader: Any) -> None:
+    """Let a loader run the hooks of a module after it has loaded the module."""
     load = loader.exec_module
 
     def loaded(module: ModuleType) -> None:
         loader.exec_module = load
         load(module)
-        for act in _ACTS.get(module.__name__, ()):
+        for act in _HOOKS.get(module.__name__, ()):
             act(module)
 
     loader.exec_module = loaded
 
 
-_ARRIVALS = _Arrivals()
+_FINDER = _HookingFinder()

@@ -1,5 +1,7 @@
-"""What a system is asked, what it gives back, and whom it tells what it does meanwhile: plain values, so that they pass
-a call and a socket alike."""
+"""Interface between a system and its observer: the question, the answer, and reported events.
+
+All are plain values, so that they can be passed by a call or over a socket.
+"""
 
 from __future__ import annotations
 
@@ -12,55 +14,64 @@ from typing import Any, NamedTuple, Protocol
 from .wire import WATCHER, WireRequest, WireResponse
 
 PROVIDER = "ragrounds"
-"""What LangChain is told of who provides the models of an attempt's context: their calls are recorded there already."""
+"""Name of the provider of the attempt context's models in LangChain. Calls of these models are already recorded."""
 STEP: ContextVar[str] = ContextVar("step", default="")
-"""The step (its `task`, as :meth:`Observer.entered` got it) that this code runs in, where it is no LangGraph graph:
-calls made there are told of as made in that step. It may be a path of LangGraph's, as :func:`step_here` gives it."""
+"""Step in which this code runs, if it is not in a LangGraph graph: its `task`, as passed to :meth:`Observer.entered`.
+
+Calls in this context are reported as made in that step. It may be a path of LangGraph, as :func:`step_here` returns it.
+"""
 
 AGO: ContextVar[float] = ContextVar("ago", default=0.0)
-"""Seconds since what is told of in this context: events of another process come some together."""
+"""Seconds since the event that is reported in this context. Events of another process arrive in batches."""
 
 
 class Given(NamedTuple):
-    """What a system answered."""
+    """Answer of a system."""
 
     text: str
     choice: str = ""
-    """The letter of an option; empty: it is read from the text."""
+    """Letter of an option. If empty, it is read from the text."""
     passages: Sequence[Mapping[str, object]] = ()
-    """What the answer was made from, best first, each with `id`, `document`, `title`, `text`, `score`, `rank`."""
+    """Passages on which the answer is based, best first, each with `id`, `document`, `title`, `text`, `score`,
+    `rank`.
+    """
 
 
 class Observer(Protocol):
-    """Who is told what a system does in one attempt; from whatever thread.
+    """Receiver of a system's events in one attempt, from any thread.
 
-    Its calls over HTTP need no telling: they are recorded where they leave the process. What it is told are texts,
-    numbers, lists and dictionaries. It gives nothing back; it may raise :class:`~.wire.Unsent` where the attempt is
-    over.
+    HTTP calls of the system are not reported: they are recorded where they leave the process. Arguments are texts,
+    numbers, lists and dictionaries. Methods return nothing. They may raise :class:`~.wire.Unsent` if the attempt has
+    ended.
     """
 
     @property
     def thread(self) -> str:
-        """A thread id of this attempt alone, for systems that keep conversations."""
+        """Return a thread id that is unique to this attempt, for systems that keep conversations."""
 
     @property
     def max_steps(self) -> int:
-        """Steps after which a graph is ended."""
+        """Return the number of steps after which a graph is ended."""
 
     @property
     def changes(self) -> bool:
-        """Whether what its searches find is changed: see :func:`found`."""
+        """Return True if the results of its searches are changed: see :func:`found`."""
 
     @property
     def context(self) -> Any:
-        """What a graph gets as its runtime context that takes the evaluation's own; only in its own process."""
+        """Return the runtime context for a graph that takes the evaluation's context. Only in the evaluation's
+        process.
+        """
 
     def entered(self, task: str, node: str, inside: str = "") -> None:
-        """A step (a node, a part of a workflow) began: `task` is its own id, `inside` that of the step in which it
-        runs; empty: the step of this context, if any."""
+        """Report that a step (a node, a part of a workflow) began.
+
+        `task` is its id, and `inside` the id of the enclosing step. If `inside` is empty, it is the step of this
+        context, if any.
+        """
 
     def left(self, task: str, node: str, changes: Mapping[str, object], error: str = "") -> None:
-        """A step ended; `changes` is what it wrote."""
+        """Report that a step ended. `changes` is what it wrote."""
 
     def found(
         self,
@@ -71,20 +82,25 @@ class Observer(Protocol):
         node: str = "",
         seconds: float = 0.0,
     ) -> None:
-        """A search inside the system's own process returned these passages (as :attr:`Given.passages`), best first;
-        `tool` names what searched."""
+        """Report that a search in the system's process returned these passages (as :attr:`Given.passages`), best first.
+
+        `tool` names the searcher.
+        """
 
     def handed_on(self, query: str) -> None:
-        """A tool that was asked this handed on what was told of already: its result is no search of its own."""
+        """Report that a tool called with this query passed on known results. Its output is not a new search."""
 
     def model_called(self, token: str, what: str, begun: bool) -> None:
-        """A model call of the system's began (`begun`), or ended; `token` is its own id, and stands in
-        :data:`~.wire.MODEL_CALL` meanwhile. Where no call at the wire stood behind it, it is not recorded, and `what`
-        names it as in :meth:`unseen`."""
+        """Report that a model call of the system began (`begun`), or ended.
+
+        `token` is its id, and is in :data:`~.wire.MODEL_CALL` meanwhile. A call without an HTTP call is not recorded,
+        and `what` describes it as in :meth:`unseen`.
+        """
 
     def model_started(self, token: str, provider: str, model: str, kind: str) -> None:
-        """A model call began of which more is known: who provides the model, its name and its class. It ends by
-        :meth:`model_ended`."""
+        """Report that a model call with more details began: provider, model name and class. :meth:`model_ended` ends
+        it.
+        """
 
     def model_ended(
         self,
@@ -96,68 +112,72 @@ class Observer(Protocol):
         cached: bool = False,
         error: str = "",
     ) -> None:
-        """That call ended: with a reply of this text, by the model of this name, which used these tokens (LangChain's
-        ``usage_metadata``; ``None``: it does not say); from the system's own cache; or by an error of this class."""
+        """Report that this call ended.
+
+        It ended with a reply of this text, by the model of this name, with these tokens (LangChain's
+        ``usage_metadata``; ``None`` if unknown); from the system's own cache; or with an error of this class.
+        """
 
     def unseen(self, what: str) -> None:
-        """Something was asked that no boundary sees, so that it cannot be replayed; `what` names it: ``a model of
-        class FakeListChatModel``."""
+        """Report a call that cannot be recorded, and so not replayed. `what` describes it: ``a model of class
+        FakeListChatModel``.
+        """
 
     def note(self, what: str, text: str) -> None:
-        """Leave a remark in the trace."""
+        """Add a remark to the trace."""
 
 
 class Form(Protocol):
-    """A system in the form that it has, ready to answer many questions at the same time."""
+    """A system in its form, ready to answer many questions at the same time."""
 
     @property
     def kind(self) -> str:
-        """What it is, in a word or two for tables: ``LangGraph graph``, ``function``."""
+        """Return a short description for tables: ``LangGraph graph``, ``function``."""
 
     @property
     def takes_context(self) -> bool:
-        """Whether it asks models and searches through :attr:`Observer.context` alone."""
+        """Return True if it calls models and searches only through :attr:`Observer.context`."""
 
     @property
     def made(self) -> object:
-        """The object itself."""
+        """Return the wrapped object."""
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
-        """Answer one question. It may raise anything.
+        """Answer one question. Any exception may be raised.
 
         Args:
-            question: `id`, `text`, `options` (letter → text) and `language`; and `item`, the evaluation's own record
-                of it, only in its own process.
-            seen: is told what happens meanwhile.
+            question: `id`, `text`, `options` (letter → text) and `language`; and `item`, the evaluation's own record of
+                it, only in the evaluation's process.
+            seen: observer of the attempt.
 
         Raises:
-            ragrounds.recorder.errors.AskedPerson: it stopped to ask a person, and nobody was named to answer.
+            ragrounds.recorder.errors.AskedPerson: it stopped to ask a person, and no answer is configured.
         """
 
 
 FOUND = "FOUND"
-"""The method of the request that asks what a search is to give in place of what it found. Nothing is sent."""
+"""Method of the request for the replacement of a search's results. Nothing is sent."""
 GOING: ContextVar[list[Any] | None] = ContextVar("going", default=None)
-"""Where a search that goes on here, and that can be changed, takes what it found and what it is to give."""
+"""List to which a changeable search in this context appends its results and their replacement."""
 
 
 def found(seen: Observer, query: str, passages: Sequence[Mapping[str, object]], tool: str, **more: Any) -> None:
-    """Tell of a search (:meth:`Observer.found`), and have it changed where that is wanted and can be done."""
-    going, watcher = GOING.get(), WATCHER.get()
-    if not seen.changes or going is None or watcher is None:
+    """Report a search (:meth:`Observer.found`), and replace its results if that is requested and possible."""
+    changes, watcher = GOING.get(), WATCHER.get()
+    if not seen.changes or changes is None or watcher is None:
         seen.found(query, passages, tool, **more)
         return
-    told = json.dumps({"query": query, "passages": passages, "tool": tool, **more}).encode()
-    answer = watcher.exchange_blocking(WireRequest(FOUND, tool, {}, told), lambda grown: WireResponse(500, "", b""))
+    body = json.dumps({"query": query, "passages": passages, "tool": tool, **more}).encode()
+    answer = watcher.exchange_blocking(WireRequest(FOUND, tool, {}, body), lambda grown: WireResponse(500, "", b""))
     if answer is not None and answer.body:
-        going.append((passages, json.loads(answer.body)))
+        changes.append((passages, json.loads(answer.body)))
 
 
 def step_here() -> str:
-    """The step that this code runs in, for :data:`STEP`: in a node of LangGraph's its path, ``NODE:TASK|NODE:TASK``."""
+    """Return the current step, for :data:`STEP`. In a LangGraph node, it is the path ``NODE:TASK|NODE:TASK``."""
     module = sys.modules.get("langchain_core.runnables.config")
-    known = getattr(module, "var_child_runnable_config", None)
-    config = known.get() if known is not None else None
+    config_variable = getattr(module, "var_child_runnable_config", None)
+    config = config_variable.get() if config_variable is not None else None
     if not config:
         return STEP.get()
     return str((config.get("metadata") or {}).get("langgraph_checkpoint_ns", ""))

@@ -1,11 +1,11 @@
-"""What a system reads while it is opened and while it answers: files, folders, databases, variables, its own modules.
+"""Recording of a system's dependencies: files, folders, databases, variables and its own modules.
 
-An audit hook hears which files are opened, and whether to read or to write; ``os.environ`` says which variables are
-asked for. What libraries read of themselves is left out, and whatever the system ever wrote. Files that code in C opens
-are not heard. Only what happens in the context of a system counts (:data:`READS`): every other open costs a look at
-its event's name.
+An audit hook reports every opened file, and whether it is opened to read or to write. A patched ``os.environ`` reports
+the requested variables. Reads of libraries for themselves are left out, and so are files that the system ever wrote.
+Files opened by code in C are not noticed. Only reads in the context of a system count (:data:`READS`). Any other open
+costs one comparison of its event's name.
 """
-# In an audit hook each microsecond is paid at every open of the process: no pathlib.
+# The audit hook runs at every open of the process, so it must be fast and does not use pathlib.
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from urllib.parse import unquote
 _SECRET = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH|COOKIE|DSN)(?:_(?:ID|FILE|PATH))?(?:_|$)"
 )
-_OF_THE_MACHINE = frozenset(
+_MACHINE_VARIABLES = frozenset(
     "HOME PATH PWD OLDPWD USER LOGNAME SHELL TERM LANG TMPDIR TEMP TMP HOSTNAME PYTHONPATH VIRTUAL_ENV DISPLAY SHLVL "
     "COLUMNS LINES EDITOR PAGER TZ LANGUAGE XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME CUDA_VISIBLE_DEVICES".split()
 )
-"""Variables that say where a process runs."""
-_ASKED_ALWAYS = frozenset({"LANGCHAIN_TRACING", "LANGCHAIN_HANDLER"})
-"""Variables that LangChain asks for at each call, whatever the system does."""
-_OF_MODELS = re.compile(
+"""Variables that describe the machine and the session."""
+_ALWAYS_REQUESTED = frozenset({"LANGCHAIN_TRACING", "LANGCHAIN_HANDLER"})
+"""Variables that LangChain requests at each call, independently of the system."""
+_MODEL_VARIABLE = re.compile(
     r"(?!LANGSMITH|LANGCHAIN|LANGFUSE|OTEL|PHOENIX|WANDB|SENTRY)(?:\w+_)?"
     r"(?:BASE_URL|API_BASE|ENDPOINT|API_URL|API_VERSION|MODEL|MODEL_NAME|DEPLOYMENT|DEPLOYMENT_NAME|OLLAMA_HOST)"
 )
-"""Variables that count where a library reads them, too: which model it asks, and where."""
+"""Variables that count even if a library reads them: name and address of the model."""
 _LIBRARIES = frozenset({"site-packages", "dist-packages", "node_modules"})
 _TOOLS = frozenset({"__pycache__", ".git", ".venv", ".cache", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
-_OF_CODE = (".pyc", ".pyo", ".so", ".pyd", ".dylib", ".dll")
-_SYSTEM = ("/proc/", "/dev/", "/sys/", "/etc/", "/run/", "/usr/", "/lib/", "/lib64/", "/System/", "/Library/")
+_CODE_SUFFIXES = (".pyc", ".pyo", ".so", ".pyd", ".dylib", ".dll")
+_SYSTEM_FOLDERS = ("/proc/", "/dev/", "/sys/", "/etc/", "/run/", "/usr/", "/lib/", "/lib64/", "/System/", "/Library/")
 _STDLIB = os.path.dirname(os.__file__)
 _STDLIB_ZIP = "{}{}python{}{}.zip".format(os.path.dirname(_STDLIB), os.sep, *sys.version_info)
-"""The standard library as an archive: Python looks for it, whether it is there or not."""
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
+"""The standard library as an archive. Python looks for it even if it does not exist."""
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 _ROWS_WRITTEN = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
 
 READS: ContextVar[Reads | None] = ContextVar("ragrounds_reads", default=None)
-"""What hears the reads of the system that runs in this context; ``None``: nothing does."""
+"""Recorder of the reads of the system in this context. ``None`` if reads are not recorded."""
 LEFT_OUT: set[str] = {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}
-"""Folders of ours: what is read there is never a system's."""
+"""Folders of ragrounds. Reads in them are never a system's."""
 NAMED: set[str] = set()
-"""Installed packages that are systems' own."""
+"""Installed packages that are a system's own code."""
 _FALLBACK: list[Reads] = []
-"""Hears what runs in no context, where a process has nothing but a system."""
+"""Recorder of reads outside any context, in a process that contains only a system."""
 _hooking = threading.local()
 _hooked = False
 
 
 def leave_out(folder: str) -> None:
-    """Have nothing heard of a folder of ours."""
+    """Exclude a folder of ragrounds from recording."""
     folder = os.path.abspath(folder)
     if folder not in LEFT_OUT:
         LEFT_OUT.add(folder)
@@ -69,25 +69,25 @@ def leave_out(folder: str) -> None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable is called as keys are: its value is never kept, and does not count."""
+    """Return True if a variable is named like a key. Its value is never stored, and does not count."""
     return _SECRET.search(name.upper()) is not None
 
 
 class Reads:
-    """What one system has read since it was opened.
+    """Dependencies that one system has read since it was opened.
 
     Args:
-        alone: the process has nothing but this system, so that what is read in no context is its own, too.
+        alone: the process contains only this system, so that reads outside any context are its own, too.
     """
 
     def __init__(self, *, alone: bool = False) -> None:
         self._lock = threading.Lock()
         self._files: dict[str, tuple[int, int]] = {}
-        """Path → size and time of change (nanoseconds) when it was opened last; -1: it was not there."""
+        """Path → size and modification time (nanoseconds) at the last opening. -1 if the file did not exist."""
         self._folders: set[str] = set()
         self._variables: dict[str, str | None] = {}
         self._set: set[str] = set()
-        """Variables that it sets itself: their cause is read, too."""
+        """Variables that the system sets itself. They are left out, because their origin is recorded, too."""
         self._written: set[str] = set()
         self._imported: set[str] = set()
         self._loaded = 0
@@ -98,16 +98,19 @@ class Reads:
         _install()
 
     def take(self) -> dict[str, dict[str, Any]]:
-        """What is new since this was asked last, as plain JSON: ``files`` (path → size, time), ``folders`` whose names
-        were listed, ``written`` files, ``variables``, ``modules`` of somebody's own that the process has (name → file),
-        those of them that were ``imported`` by this system, and ``path``, where modules are looked for."""
+        """Return the dependencies that are new since the last call, as plain JSON.
+
+        The keys are ``files`` (path → size, time), ``folders`` whose names were listed, ``written`` files,
+        ``variables``, loaded ``modules`` of users' own code (name → file), those of them that were ``imported`` by this
+        system, and ``path``, where modules are searched.
+        """
         if not self._new and self._loaded == len(sys.modules):
             return {}
         with self._lock:
             self._new, self._loaded = False, len(sys.modules)
             modules = _own_modules()
-            variables = {**self._variables, **_of_settings(modules)}
-            now: dict[str, dict[str, Any]] = {
+            variables = {**self._variables, **_settings_variables(modules)}
+            current: dict[str, dict[str, Any]] = {
                 "files": {path: list(mark) for path, mark in self._files.copy().items()},
                 "folders": dict.fromkeys(self._folders.copy(), 1),
                 "written": dict.fromkeys(self._written.copy(), 1),
@@ -116,21 +119,21 @@ class Reads:
                 "imported": {name: 1 for name, file in modules.items() if file in self._imported},
                 "path": dict.fromkeys(sys.path, 1),
             }
-            before, self._told = self._told, now
-        new = {
-            kind: {key: one for key, one in held.items() if before.get(kind, {}).get(key, ...) != one}
-            for kind, held in now.items()
+            before, self._told = self._told, current
+        changes = {
+            kind: {key: value for key, value in entries.items() if before.get(kind, {}).get(key, ...) != value}
+            for kind, entries in current.items()
         }
-        return {kind: held for kind, held in new.items() if held}
+        return {kind: entries for kind, entries in changes.items() if entries}
 
     def opened(self, path: object, flags: int) -> None:
-        """A file is opened."""
-        name = _plain(path)
-        if name.endswith((".py", ".pyc")):  # as an import does, by whatever name it is asked for
+        """Record that a file is opened."""
+        name = _absolute(path)
+        if name.endswith((".py", ".pyc")):  # as an import does, under any module name
             self._imports(name)
         if not name or not is_data(name):
             return
-        if flags & _WRITES:
+        if flags & _WRITE_FLAGS:
             self.wrote(name)
         elif name not in self._written:
             mark = _mark(name)
@@ -138,21 +141,21 @@ class Reads:
             self._files[name] = mark
 
     def wrote(self, path: object) -> None:
-        """A file is written."""
-        name = _plain(path)
+        """Record that a file is written."""
+        name = _absolute(path)
         if name and name not in self._written:
             self._written.add(name)
             self._new = True
 
     def listed(self, path: object) -> None:
-        """The names in a folder are asked for."""
-        name = _plain("." if path is None else path)
+        """Record that the names in a folder are listed."""
+        name = _absolute("." if path is None else path)
         if name and name not in self._folders and is_data(name) and not _importing():
             self._folders.add(name)
             self._new = True
 
     def _imports(self, file: str) -> None:
-        """A source, or what it was compiled to, is opened."""
+        """Record that a source file, or its compiled form, is opened."""
         folder, name = os.path.split(file)
         if name.endswith(".pyc"):
             folder, name = os.path.dirname(folder), f"{name.partition('.')[0]}.py"
@@ -162,42 +165,42 @@ class Reads:
             self._files[source] = _mark(source)
 
     def asks(self, name: str, value: str | None) -> None:
-        """A variable is asked for."""
-        if name in self._variables or name in _OF_THE_MACHINE or is_secret_name(name):
+        """Record that a variable is requested."""
+        if name in self._variables or name in _MACHINE_VARIABLES or is_secret_name(name):
             return
-        asker = _asker()
-        if asker and (is_own(asker) or _OF_MODELS.fullmatch(name)):
+        file = _requesting_file()
+        if file and (is_own(file) or _MODEL_VARIABLE.fullmatch(name)):
             self._variables[name] = value
             self._new = True
 
     def sets(self, name: str) -> None:
-        """It sets a variable itself."""
+        """Record that the system sets a variable itself."""
         self._set.add(name)
 
 
 @lru_cache(maxsize=8192)
 def is_data(path: str) -> bool:
-    """Whether a path is no library's, no tool's and none of the machine's own."""
+    """Return True if a path belongs neither to a library, nor to a tool, nor to the machine."""
     parts = path.split(os.sep)
-    if _LIBRARIES.intersection(parts) or _TOOLS.intersection(parts) or path.endswith(_OF_CODE):
+    if _LIBRARIES.intersection(parts) or _TOOLS.intersection(parts) or path.endswith(_CODE_SUFFIXES):
         return False
     home = os.path.join(os.path.expanduser("~"), ".")
-    inside = (*_SYSTEM, home, *(f"{place}{os.sep}" for place in (*LEFT_OUT, _STDLIB)))
+    inside = (*_SYSTEM_FOLDERS, home, *(f"{folder}{os.sep}" for folder in (*LEFT_OUT, _STDLIB)))
     return not path.startswith((*inside, _STDLIB_ZIP)) and parts[-1] not in (".netrc", "_netrc", "pyvenv.cfg")
 
 
 @lru_cache(maxsize=4096)
 def is_own(file: str) -> bool:
-    """Whether a source is of somebody's own: none of an installed package, of Python or of ours."""
+    """Return True if a source file is a user's own: not part of an installed package, of Python or of ragrounds."""
     return (
         not file.startswith("<frozen")
         and not _LIBRARIES.intersection(file.split(os.sep))
-        and (not file.startswith(tuple(f"{place}{os.sep}" for place in (_STDLIB, *LEFT_OUT))))
+        and (not file.startswith(tuple(f"{folder}{os.sep}" for folder in (_STDLIB, *LEFT_OUT))))
     )
 
 
-def _plain(path: object) -> str:
-    """A path from the root; empty: it is none, such as a number."""
+def _absolute(path: object) -> str:
+    """Return the absolute path, or an empty text if the argument is not a path, such as a number."""
     if isinstance(path, int):
         return ""
     try:
@@ -208,29 +211,29 @@ def _plain(path: object) -> str:
 
 def _mark(path: str) -> tuple[int, int]:
     try:
-        held = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return -1, -1
-    return held.st_size, held.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def _own_modules() -> dict[str, str]:
-    found = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
+    modules = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
     return {
         name: file
-        for name, file in found
+        for name, file in modules
         if isinstance(file, str) and file.endswith(".py") and name != "__main__" and (is_own(file) or _is_named(name))
     }
 
 
 def _is_named(module: str) -> bool:
-    """Whether a module is of a package that was named as a system's own, wherever it is installed."""
-    return any(module == one or module.startswith(f"{one}.") for one in NAMED)
+    """Return True if a module is in a package that was named as a system's own, wherever it is installed."""
+    return any(module == package or module.startswith(f"{package}.") for package in NAMED)
 
 
-def _of_settings(modules: dict[str, str]) -> dict[str, str | None]:
-    """The variables of classes of settings (pydantic), which a library reads for them."""
-    found: dict[str, str | None] = {}
+def _settings_variables(modules: dict[str, str]) -> dict[str, str | None]:
+    """Return the variables of settings classes (pydantic), which a library reads for them."""
+    variables: dict[str, str | None] = {}
     for name in modules:
         for kind in list(vars(sys.modules[name]).values()) if name in sys.modules else ():
             if not isinstance(kind, type) or kind.__module__ != name:
@@ -238,24 +241,26 @@ def _of_settings(modules: dict[str, str]) -> dict[str, str | None]:
             if any(base.__name__ == "BaseSettings" for base in kind.__mro__[1:]):
                 prefix = str(dict(getattr(kind, "model_config", None) or {}).get("env_prefix") or "")
                 names = [f"{prefix}{field}".upper() for field in dict(getattr(kind, "model_fields", None) or {})]
-                found.update({one: os.environ.get(one) for one in names if not is_secret_name(one)})
-    return found
+                variables.update(
+                    {variable: os.environ.get(variable) for variable in names if not is_secret_name(variable)}
+                )
+    return variables
 
 
-_PASSED = frozenset({os.__file__, "<frozen os>", __file__, "<frozen _collections_abc>"})
+_SKIPPED_FILES = frozenset({os.__file__, "<frozen os>", __file__, "<frozen _collections_abc>"})
 
 
-def _asker() -> str:
-    """The file of the code that asks for a variable; empty: it copies all of them."""
+def _requesting_file() -> str:
+    """Return the file of the code that requests a variable. Empty if that code copies all variables."""
     frame: FrameType | None = sys._getframe(3)
     if frame is not None:
-        # A copy is a call or a merge; one variable is asked for by a subscript.
-        doing = opcode.opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
-        if doing.startswith(("CALL", "DICT_")) and frame.f_code.co_name != "__contains__":
+        # A copy is a call or a merge. A single variable is requested by a subscript.
+        operation = opcode.opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
+        if operation.startswith(("CALL", "DICT_")) and frame.f_code.co_name != "__contains__":
             return ""
     while frame is not None:
         file = frame.f_code.co_filename
-        if file not in _PASSED and not file.endswith("_collections_abc.py"):
+        if file not in _SKIPPED_FILES and not file.endswith("_collections_abc.py"):
             return file
         if frame.f_code.co_name in ("__iter__", "copy"):
             return ""
@@ -264,13 +269,13 @@ def _asker() -> str:
 
 
 def _importing() -> bool:
-    """Whether a folder is listed to find modules or packages in it."""
+    """Return True if a folder is listed to find modules or packages in it."""
     frame: FrameType | None = sys._getframe(4)
     return frame is not None and "importlib" in frame.f_code.co_filename
 
 
-def _of_database(path: object) -> str:
-    """The file of a database, of an address of SQLite's too; empty: it is in memory."""
+def _database_file(path: object) -> str:
+    """Return the file of a database, also from an SQLite URI. Empty if the database is in memory."""
     text = "" if isinstance(path, int) else os.fsdecode(path)  # type: ignore[arg-type]
     if text.startswith("file:"):
         text = "" if "mode=memory" in text else unquote(text[5:].partition("?")[0])
@@ -278,46 +283,46 @@ def _of_database(path: object) -> str:
 
 
 def _heard() -> Reads | None:
-    found = READS.get()
-    return found if found is not None or not _FALLBACK else _FALLBACK[0]
+    reads = READS.get()
+    return reads if reads is not None or not _FALLBACK else _FALLBACK[0]
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event not in _EVENTS:
         return
-    found = _heard()
-    if found is None or getattr(_hooking, "now", False):
+    reads = _heard()
+    if reads is None or getattr(_hooking, "now", False):
         return
     _hooking.now = True
     try:
-        _EVENTS[event](found, arguments)
-    except Exception:  # noqa: S110 - what is heard must not hurt who is heard
+        _EVENTS[event](reads, arguments)
+    except Exception:  # noqa: S110 - recording must not disturb the recorded system
         pass
     finally:
         _hooking.now = False
 
 
-def _connects(found: Reads, arguments: tuple[Any, ...]) -> None:
-    if path := _of_database(arguments[0]):
-        found.opened(path, 0 if os.path.exists(path) else _WRITES)
+def _connects(reads: Reads, arguments: tuple[Any, ...]) -> None:
+    if path := _database_file(arguments[0]):
+        reads.opened(path, 0 if os.path.exists(path) else _WRITE_FLAGS)
 
 
-def _renames(found: Reads, arguments: tuple[Any, ...]) -> None:
-    found.wrote(arguments[1])
+def _renames(reads: Reads, arguments: tuple[Any, ...]) -> None:
+    reads.wrote(arguments[1])
 
 
 _EVENTS: dict[str, Callable[[Reads, tuple[Any, ...]], None]] = {
-    "open": lambda found, given: found.opened(given[0], given[2] if isinstance(given[2], int) else 0),
-    "os.listdir": lambda found, given: found.listed(given[0]),
-    "os.scandir": lambda found, given: found.listed(given[0]),
+    "open": lambda reads, arguments: reads.opened(arguments[0], arguments[2] if isinstance(arguments[2], int) else 0),
+    "os.listdir": lambda reads, arguments: reads.listed(arguments[0]),
+    "os.scandir": lambda reads, arguments: reads.listed(arguments[0]),
     "os.rename": _renames,
-    "os.truncate": lambda found, given: found.wrote(given[0]),
+    "os.truncate": lambda reads, arguments: reads.wrote(arguments[0]),
     "sqlite3.connect": _connects,
 }
 
 
 def _install() -> None:
-    """Hear from now on: nothing takes an audit hook away again."""
+    """Start recording. An audit hook cannot be removed again."""
     global _hooked
     if _hooked:
         return
@@ -326,38 +331,38 @@ def _install() -> None:
     environ: Any = type(os.environ)
     get, put, connect = environ.__getitem__, environ.__setitem__, sqlite3.connect
 
-    def asked(self: Any, name: Any) -> Any:
-        if name in _ASKED_ALWAYS or (found := _heard()) is None:
+    def get_recorded(self: Any, name: Any) -> Any:
+        if name in _ALWAYS_REQUESTED or (reads := _heard()) is None:
             return get(self, name)
         if isinstance(name, str):
             try:
                 value = get(self, name)
             except KeyError:
-                found.asks(name, None)
+                reads.asks(name, None)
                 raise
-            found.asks(name, value)
+            reads.asks(name, value)
             return value
         return get(self, name)
 
-    def is_set(self: Any, name: Any, value: Any) -> None:
-        found = _heard()
-        if found is not None and isinstance(name, str):
-            found.sets(name)
+    def set_recorded(self: Any, name: Any, value: Any) -> None:
+        reads = _heard()
+        if reads is not None and isinstance(name, str):
+            reads.sets(name)
         put(self, name, value)
 
-    def connected(*given: Any, **named: Any) -> Any:
-        made, found = connect(*given, **named), _heard()
-        path = _of_database(given[0] if given else named.get("database", ""))
-        if found is not None and path and is_data(_plain(path)):
+    def connect_recorded(*arguments: Any, **keywords: Any) -> Any:
+        connection, reads = connect(*arguments, **keywords), _heard()
+        path = _database_file(arguments[0] if arguments else keywords.get("database", ""))
+        if reads is not None and path and is_data(_absolute(path)):
 
-            def allowed(action: int, table: str | None, _: object, database: str | None, __: object) -> int:
+            def authorize(action: int, table: str | None, _: object, database: str | None, __: object) -> int:
                 if action in _ROWS_WRITTEN and database == "main" and not str(table).startswith("sqlite_"):
-                    found.wrote(path)
+                    reads.wrote(path)
                 return sqlite3.SQLITE_OK
 
-            made.set_authorizer(allowed)
-        return made
+            connection.set_authorizer(authorize)
+        return connection
 
-    environ.__getitem__, environ.__setitem__ = asked, is_set
-    sqlite3.connect = connected
-    sqlite3.dbapi2.connect = connected
+    environ.__getitem__, environ.__setitem__ = get_recorded, set_recorded
+    sqlite3.connect = connect_recorded
+    sqlite3.dbapi2.connect = connect_recorded

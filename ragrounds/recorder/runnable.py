@@ -1,5 +1,6 @@
-"""A LangChain runnable as a system: a chain (LCEL), an agent executor, a chat model, a graph with a configuration bound
-to it."""
+"""A LangChain runnable as a system: a chain (LCEL), an agent executor, a chat model, a graph with a bound
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class RunnableSystem:
-    """A runnable (:class:`~.observer.Form`)."""
+    """A runnable as a system (:class:`~.observer.Form`)."""
 
     kind = "LangChain runnable"
     takes_context = False
 
     def __init__(self, made: Runnable[Any, object], wiring: Wiring) -> None:
-        """Settle what it is given.
+        """Determine the input of the runnable.
 
         Raises:
-            Refused: no key of its input is known, or the card says what no runnable takes.
+            Refused: no key of its input is known, or the card sets something that runnables do not take.
         """
         refuse_settings(wiring, "runnable", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
         self.made = made
         self._wiring = wiring
-        keys, way = _taken(made)
+        keys, way = _input_keys(made)
         self.input = wiring.input or guessed(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         self._way = "mapping" if self.input else way
         if keys and not self.input:
@@ -42,20 +43,20 @@ class RunnableSystem:
             )
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
-        """Invoke it with the question."""
+        """Invoke the runnable with the question."""
         values = {key: as_messages(value) for key, value in fed(question).items()}
-        given = {key: values[field] for key, field in self.input.items()} if self.input else values[self._way]
+        input_value = {key: values[field] for key, field in self.input.items()} if self.input else values[self._way]
         config = {
             "callbacks": handlers(),
             "recursion_limit": seen.max_steps,
             "configurable": {"thread_id": seen.thread, "session_id": seen.thread, **self._wiring.config},
         }
-        said = await self.made.ainvoke(given, cast("RunnableConfig", config))
-        return read_answer(said, question, self._wiring, seen)
+        output = await self.made.ainvoke(input_value, cast("RunnableConfig", config))
+        return read_answer(output, question, self._wiring, seen)
 
 
 def adapts(made: object, wiring: Wiring) -> RunnableSystem | None:
-    """The system of a runnable.
+    """Return the system of a runnable, or ``None`` for any other object.
 
     Raises:
         Refused: as :class:`RunnableSystem`.
@@ -65,17 +66,17 @@ def adapts(made: object, wiring: Wiring) -> RunnableSystem | None:
     return RunnableSystem(made, wiring) if isinstance(made, Runnable) else None
 
 
-def _taken(made: Runnable[Any, object]) -> tuple[list[str], str]:
-    """The keys of a runnable's input, where it takes a mapping, and else what it takes: ``prompt`` or ``messages``."""
+def _input_keys(runnable: Runnable[Any, object]) -> tuple[list[str], str]:
+    """Return the keys of a runnable's input mapping, or no keys and the input's form: ``prompt`` or ``messages``."""
     from langchain_core.language_models import BaseLanguageModel
 
-    if isinstance(made, BaseLanguageModel):
+    if isinstance(runnable, BaseLanguageModel):
         return [], "messages"
     try:
-        schema = made.get_input_jsonschema()
-    except Exception:  # of a function without types: it does not say
+        schema = runnable.get_input_jsonschema()
+    except Exception:  # a function without types has no schema
         return [], "prompt"
     properties = schema.get("properties")
-    if isinstance(properties, dict) and list(properties) != ["root"]:  # the root of a value that is no mapping
+    if isinstance(properties, dict) and list(properties) != ["root"]:  # the root of a value that is not a mapping
         return list(properties), "prompt"
     return [], "messages" if schema.get("type") == "array" else "prompt"

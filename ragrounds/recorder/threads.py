@@ -1,4 +1,4 @@
-"""Context that follows into threads: a thread that a system starts belongs to the attempt that started it."""
+"""Propagation of context variables to threads: a thread that a system starts belongs to the attempt that started it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from concurrent.futures import thread as pool
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from typing import ParamSpec  # Python 3.9 has none
+    from typing import ParamSpec  # missing in Python 3.9
 
     P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def install() -> Callable[[], None]:
-    """Have threads begin in the context of who starts them, and the work of pools in that of who hands it in.
+    """Let threads start in the context of their starter, and work of pools in the context of its submitter.
 
-    The threads of pools themselves begin without any: they work for many. Gives what undoes it.
+    The threads of pools themselves start without a context, because they serve many. Return a function that undoes the
+    patches.
     """
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 

@@ -1,4 +1,4 @@
-"""Bodies of answers, unpacked in small steps, so that no more of one is ever in memory than it may have."""
+"""Decompression of response bodies in small steps, so that memory never exceeds the allowed size."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import zlib
 from collections.abc import Iterator
 
 _STEP = 1 << 18
-"""Bytes that are unpacked before the limit is looked at."""
+"""Number of bytes that are decompressed between two checks of the limit."""
 
 
 class BadReply(Exception):
-    """A reply that is not read: `kind` is ``too_large``, or ``malformed`` where it is packed in a way nobody asked for
-    or its packing is damaged."""
+    """Error of a reply that is not read.
+
+    `kind` is ``too_large``, or ``malformed`` if its compression was not requested or is damaged.
+    """
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -20,7 +22,7 @@ class BadReply(Exception):
 
 
 class Unpacker:
-    """Unpacks a body part by part, never more than `size` bytes in all."""
+    """Decompresses a body part by part, never more than `size` bytes in total."""
 
     def __init__(self, encoding: str, size: int) -> None:
         self._names = [name for name in (part.strip().lower() for part in encoding.split(",")) if name != "identity"]
@@ -32,7 +34,7 @@ class Unpacker:
             raise BadReply("malformed", f"packed as {encoding[:60]!a}, which was not asked for")
 
     def feed(self, part: bytes) -> Iterator[bytes]:
-        """The next part, unpacked, in pieces.
+        """Yield the next part, decompressed, in pieces.
 
         Raises:
             BadReply: it is too large, or damaged.
@@ -56,12 +58,12 @@ class Unpacker:
             yield piece
             part = self._inflate.unconsumed_tail
             if self._inflate.eof:
-                # Several packed parts may follow each other; what else stands behind one is padding.
+                # Several compressed parts may follow each other. Any other bytes after one are padding.
                 part = self._inflate.unused_data if self._inflate.unused_data[:2] == b"\x1f\x8b" else b""
                 self._inflate = None if part else _Done()
 
     def finish(self) -> None:
-        """Say that there is no more.
+        """Check that the body is complete.
 
         Raises:
             BadReply: something is missing.
@@ -70,17 +72,17 @@ class Unpacker:
             raise BadReply("malformed", "its packing ends too soon")
 
     def _window(self, part: bytes) -> int:
-        # Half of all servers send "deflate" without the header that it should have.
+        # Half of all servers send "deflate" without the required header.
         return _WINDOWS[self._names[0]] if self._names[0] != "deflate" or part[0] & 15 == 8 else -15
 
 
 class _Done:
-    """Stands for a packed part that is over."""
+    """Placeholder for a compressed part that has ended."""
 
     eof, unused_data, unconsumed_tail = True, b"", b""
 
     def decompress(self, part: bytes, size: int) -> bytes:
-        """Nothing: it is over."""
+        """Return nothing, because the part has ended."""
         return b""
 
 
@@ -88,5 +90,5 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 def too_large(size: int, how: str) -> BadReply:
-    """The fault of a reply that has more than `size` bytes."""
+    """Return the error for a reply that has more than `size` bytes."""
     return BadReply("too_large", f"the reply has more than {size:,} bytes {how}; the rest was not read")

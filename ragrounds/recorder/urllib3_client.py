@@ -1,4 +1,4 @@
-"""urllib3, and with it requests and whatever else is built on it: the method of its pools that sends a request."""
+"""Patch of the urllib3 method that sends a request. It covers requests and other libraries built on urllib3."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 
 
-_own: WeakSet[HTTPConnectionPool] | None = None
-"""In a forked child: pools that have connections of their own; others have those that its parent goes on with."""
+_renewed_pools: WeakSet[HTTPConnectionPool] | None = None
+"""Pools with new connections, in a forked child. Other pools still have connections that the parent uses."""
 
 
 def forked() -> None:
-    """Be a forked child."""
-    global _own
-    _own = WeakSet()
+    """Use new connections in a forked child."""
+    global _renewed_pools
+    _renewed_pools = WeakSet()
 
 
-def _empty(pool: HTTPConnectionPool) -> None:
-    """Have a pool forget the connections of the parent's."""
-    if _own is not None and pool not in _own and pool.pool is not None:
-        _own.add(pool)
+def _renew_connections(pool: HTTPConnectionPool) -> None:
+    """Drop the parent's connections from a pool."""
+    if _renewed_pools is not None and pool not in _renewed_pools and pool.pool is not None:
+        _renewed_pools.add(pool)
         pool.pool = type(pool.pool)(pool.pool.maxsize)
         while not pool.pool.full():
             pool.pool.put(None)
 
 
 def install(library: Any) -> Iterator[Callable[[], None]]:
-    """Watch urllib3's pools. Gives what undoes it."""
+    """Patch urllib3's pools. Yield a function that undoes the patch."""
     import urllib3
 
     urlopen = urllib3.HTTPConnectionPool.urlopen
@@ -44,17 +44,17 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
         url: str,
         body: object = None,
         headers: dict[str, str] | None = None,
-        *given: object,
-        **named: object,
+        *arguments: object,
+        **keywords: object,
     ) -> BaseHTTPResponse:
         def original(**changed: object) -> BaseHTTPResponse:
-            _empty(self)
-            return urlopen(self, method, url, body, headers, *given, **{**named, **changed})  # type: ignore[arg-type]
+            _renew_connections(self)
+            return urlopen(self, method, url, body, headers, *arguments, **{**keywords, **changed})  # type: ignore[arg-type]
 
-        found = watcher()
-        if found is None:
+        recorder = watcher()
+        if recorder is None:
             return original()
-        place = (
+        absolute_url = (
             url if "://" in url else f"{self.scheme}://{self.host}:{self.port or _PORTS[self.scheme or 'http']}{url}"
         )
 
@@ -66,8 +66,8 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
                 return answered(response.status, response.headers.items(), body)
 
         sent = body.encode() if isinstance(body, str) else body if isinstance(body, bytes) else b""
-        asked = {name.lower(): str(value) for name, value in dict(headers or {}).items()}
-        answer = found.exchange_blocking(WireRequest(method, place, asked, sent), send)
+        lower_case_headers = {name.lower(): str(value) for name, value in dict(headers or {}).items()}
+        answer = recorder.exchange_blocking(WireRequest(method, absolute_url, lower_case_headers, sent), send)
         if answer is None:
             with passing():
                 return original()
@@ -76,7 +76,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
             headers={**answer.headers, "content-type": answer.content_type},
             status=answer.status,
             version=11,
-            preload_content=bool(named.get("preload_content", True)),
+            preload_content=bool(keywords.get("preload_content", True)),
             request_method=method,
             request_url=url,
         )

@@ -1,9 +1,9 @@
-"""Watching the HTTP clients of this process, and what leaves it by other means.
+"""Observation of the HTTP clients of this process, and of traffic by other means.
 
-The clients of httpx, httpx2, aiohttp, urllib3 (which is requests', too) and DSPy are replaced once, at class level, for
-as long as a system is watched; :mod:`threads` carries the context of a call into threads. What opens a connection or
-starts a program by other means is seen by an audit hook, and cannot be recorded. Forked children, and Python programs,
-ask by :mod:`children`.
+The clients of httpx, httpx2, aiohttp, urllib3 (also used by requests) and DSPy are patched once, at class level, while
+a system is watched. :mod:`threads` carries the context of a call into threads. An audit hook notices connections and
+programs that are started by other means; these cannot be recorded. Forked children, and Python programs, ask through
+:mod:`children`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _hooked = False
 
 @contextmanager
 def installed(*, closed: bool = False) -> Iterator[None]:
-    """Have the clients of this process watched until the block ends; blocks may overlap.
+    """Watch the clients of this process until the block ends. Blocks may overlap.
 
-    `closed`: of what belongs to no attempt, nothing leaves the process either.
+    If `closed`, calls that belong to no attempt are refused, too.
     """
     global _users
     keep_watching()
@@ -51,7 +51,7 @@ def installed(*, closed: bool = False) -> Iterator[None]:
 
 
 def keep_watching() -> None:
-    """Have the clients watched for good: a thread of an attempt that was cut off goes on, and is to be refused."""
+    """Watch the clients permanently. A thread of a cancelled attempt continues, and its calls must be refused."""
     global _users, _hooked
     with _lock:
         _users += 1
@@ -61,7 +61,7 @@ def keep_watching() -> None:
                 when_loaded(name, install)
         if not _hooked:
             _hooked = True
-            sys.addaudithook(_audit)  # nothing takes one away again
+            sys.addaudithook(_audit)  # an audit hook cannot be removed
             if hasattr(os, "register_at_fork"):
                 os.register_at_fork(
                     before=_before_fork, after_in_parent=children.after_fork, after_in_child=_after_fork
@@ -69,13 +69,15 @@ def keep_watching() -> None:
 
 
 def watched() -> None:
-    """Have the clients watched for good, where they are not yet."""
+    """Watch the clients permanently, if they are not watched yet."""
     if not _users:
         keep_watching()
 
 
 def follow(path: str, token: str, step: str, closed: str) -> None:
-    """Be a program that a system started: what it asks for belongs to the attempt of this token, behind this path."""
+    """Initialize a program that a system started. Its calls belong to the attempt of this token, via the parent's
+    socket path.
+    """
     GATE.parent = parent = children.ChildWatcher(path, token, bool(closed))
     if closed:
         closing.follow(parent.count_socket)
@@ -89,8 +91,11 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    """Have a forked child ask its parent. One that has no way there sends by itself what it sends: that it was started
-    is known as not recorded. Where nothing may leave this process, nothing leaves such a child either."""
+    """Let a forked child ask its parent.
+
+    A child without a connection to it sends its calls itself; its start was reported as unrecorded. If nothing may
+    leave this process, nothing leaves such a child either.
+    """
     global _lock, _users
     _lock = threading.RLock()  # another thread may have held it
     httpx_clients.forked()
@@ -102,94 +107,100 @@ def _after_fork() -> None:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    if _users and event in _EVENTS and (what := _EVENTS[event](arguments)):
-        _tell(what)
+    if _users and event in _EVENTS and (label := _EVENTS[event](arguments)):
+        _tell(label)
 
 
-def _tell(what: str, *, counted: bool = False) -> None:
-    if (found := hearer()) is not None:
-        found.unseen(what, counted=counted)
+def _tell(label: str, *, counted: bool = False) -> None:
+    if (watcher := hearer()) is not None:
+        watcher.unseen(label, counted=counted)
 
 
 def _connected(arguments: tuple[object, ...]) -> str:
     address = arguments[1] if len(arguments) > 1 else ""
     if not isinstance(address, tuple) or len(address) < 2:
-        return ""  # a socket of this machine's file system
+        return ""  # a Unix socket
     return f"a connection to {address[0]}:{address[1]}"
 
 
-def _of_http_client(module: Any) -> Iterator[Callable[[], None]]:
-    """Have each request of http.client told of, which is one with the connection that it opens, all addresses that this
-    is tried at, and the parts that it is sent in. Gives what undoes it."""
+def _patch_http_client(module: Any) -> Iterator[Callable[[], None]]:
+    """Patch http.client to report each request. Yield functions that undo the patch.
+
+    A request is one report, together with the connection that it opens, all addresses that are tried, and its parts.
+    """
     kind = module.HTTPConnection
     putrequest, connect = kind.putrequest, kind.connect
 
-    def asked(self: Any, *given: Any, **named: Any) -> None:
+    def report_request(self: Any, *arguments: Any, **keywords: Any) -> None:
         _tell(f"a request to {self.host} by http.client")
-        putrequest(self, *given, **named)
+        putrequest(self, *arguments, **keywords)
 
     def connected(self: Any) -> None:
         _tell(f"a request to {self.host} by http.client", counted=True)
         with passing():
             connect(self)
 
-    kind.putrequest, kind.connect = asked, connected
+    kind.putrequest, kind.connect = report_request, connected
     yield partial(setattr, kind, "putrequest", putrequest)
     yield partial(setattr, kind, "connect", connect)
 
 
 class Carried:
-    """Work that another process does, as a part of the attempt that handed it in."""
+    """Work that another process does, as a part of the attempt that submitted it."""
 
     def __init__(self, work: Callable[..., Any], path: children.ChildWatcher, whole: bool) -> None:
-        self._work, self._way, self._whole = work, path, whole
+        self._work, self._path, self._is_process = work, path, whole
 
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        """Do it."""
-        watcher = children.watcher_of(self._way)
-        if watcher is self._way:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the work."""
+        watcher = children.watcher_of(self._path)
+        if watcher is self._path:
             watched()
-        before = WATCHER.set(watcher)
+        token = WATCHER.set(watcher)
         try:
-            return self._work(*given, **named)
+            return self._work(*arguments, **keywords)
         except Unsent as refused:
-            if self._whole:
+            if self._is_process:
                 raise SystemExit(1) from None
-            raise RuntimeError(f"a call was refused: {refused}") from None  # pools pass on no other kind
+            raise RuntimeError(f"a call was refused: {refused}") from None  # pools pass on only an Exception
         finally:
-            WATCHER.reset(before)
+            WATCHER.reset(token)
 
 
-def _carried(work: Any, whole: bool = False) -> Any:
-    found = children.way() if callable(work) and not isinstance(work, Carried) and _reads_variables() else None
-    return work if found is None else Carried(work, found, whole)
+def _carry(work: Any, is_process: bool = False) -> Any:
+    parent = children.way() if callable(work) and not isinstance(work, Carried) and _reads_variables() else None
+    return work if parent is None else Carried(work, parent, is_process)
 
 
 def _reads_variables() -> bool:
-    """Whether programs that this interpreter starts like itself hear of their parent."""
+    """Return True if programs that this interpreter starts like itself can find their parent."""
     return not (sys.flags.ignore_environment or sys.flags.no_site)
 
 
-def _of_processes(module: Any) -> Iterator[Callable[[], None]]:
-    """Have a process of multiprocessing belong to who starts it. Gives what undoes it."""
+def _patch_processes(module: Any) -> Iterator[Callable[[], None]]:
+    """Patch processes of multiprocessing to belong to their starter's attempt. Yield functions that undo the patch."""
     start = module.BaseProcess.start
 
     def started(self: Any) -> None:
-        self._target = _carried(self._target, whole=True)
+        self._target = _carry(self._target, is_process=True)
         start(self)
 
     module.BaseProcess.start = started
     yield partial(setattr, module.BaseProcess, "start", start)
 
 
-def _of_pools(module: Any) -> Iterator[Callable[[], None]]:
-    """Have the work of a pool of processes belong to who hands it in. Gives what undoes it."""
+def _patch_pools(module: Any) -> Iterator[Callable[[], None]]:
+    """Patch pools of processes, so that work belongs to its submitter's attempt. Yield functions that undo the
+    patch.
+    """
 
     def handed_in(method: Callable[..., Any]) -> Callable[..., Any]:
-        def handing(self: Any, *given: Any, **named: Any) -> Any:
-            if given:
-                return method(self, _carried(given[0]), *given[1:], **named)
-            return method(self, **{name: _carried(one) if name == "func" else one for name, one in named.items()})
+        def handing(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            if arguments:
+                return method(self, _carry(arguments[0]), *arguments[1:], **keywords)
+            return method(
+                self, **{name: _carry(argument) if name == "func" else argument for name, argument in keywords.items()}
+            )
 
         return handing
 
@@ -215,15 +226,17 @@ _LIBRARIES: dict[str, Callable[[ModuleType], None]] = {
         ("aiohttp", aiohttp_client.install),
         ("urllib3", urllib3_client.install),
         (lm15_client.PLACE, lm15_client.install),
-        ("http.client", _of_http_client),
+        ("http.client", _patch_http_client),
         ("subprocess", children.of_programs),
-        ("multiprocessing.process", _of_processes),
-        ("multiprocessing.pool", _of_pools),
-        ("concurrent.futures.process", _of_pools),
+        ("multiprocessing.process", _patch_processes),
+        ("multiprocessing.pool", _patch_pools),
+        ("concurrent.futures.process", _patch_pools),
     )
 }
-"""What is replaced in which module, once it is loaded: nobody has to wait for those that are not used. Each function
-gives what undoes it."""
+"""Patches by module, applied when the module is loaded, so that unused modules need not be imported.
+
+Each patch yields functions that undo it.
+"""
 
 
 def _started(arguments: tuple[Any, ...]) -> str:
@@ -231,10 +244,10 @@ def _started(arguments: tuple[Any, ...]) -> str:
 
 
 def _forked(arguments: tuple[object, ...]) -> str:
-    return "" if children.way() else "a forked process"  # it asks by itself
+    return "" if children.way() else "a forked process"  # the child itself asks
 
 
-def _commanded(arguments: tuple[object, ...]) -> str:
+def _shell_command(arguments: tuple[object, ...]) -> str:
     return "a command of the shell"
 
 
@@ -244,5 +257,5 @@ _EVENTS: dict[str, Callable[[tuple[object, ...]], str]] = {
     "os.exec": _started,
     "os.fork": _forked,
     "os.forkpty": _forked,
-    "os.system": _commanded,
+    "os.system": _shell_command,
 }

@@ -1,7 +1,7 @@
-"""The wire: every HTTP call that leaves this process while a foreign system answers, whichever client makes it.
+"""Observation of every HTTP call that leaves this process while a foreign system answers, by any client.
 
-A context variable says which attempt a call belongs to; calls outside of any attempt, and those of our own transport,
-go their way as before.
+A context variable identifies the attempt of a call. Calls outside of any attempt, and those of ragrounds' own
+transport, are not affected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from .unpacking import too_large
 
 PACKED = frozenset({"content-encoding", "transfer-encoding", "content-length", "set-cookie", "connection"})
-"""Headers that are not true of an unpacked body any more, or that concern the connection."""
+"""Headers that are wrong for an unpacked body, or that concern the connection."""
 
 
 class WireRequest(NamedTuple):
@@ -24,44 +24,45 @@ class WireRequest(NamedTuple):
     method: str
     url: str
     headers: Mapping[str, str]
-    """With names in lower case."""
+    """Headers with names in lower case."""
     body: bytes
 
 
 class WireResponse(NamedTuple):
-    """An answer, whole and unpacked."""
+    """A complete, unpacked response."""
 
     status: int
     content_type: str
     body: bytes
     headers: Mapping[str, str] = {}
-    """What else a client may want to read; names in lower case."""
+    """Other headers that a client may read, with names in lower case."""
 
 
 class Unsent(BaseException):
-    """A call that may not leave the process: a cap is reached, a replay does not hold it, the attempt has ended.
+    """Signal that a call must not leave the process: a cap is reached, a replay lacks the call, or the attempt has
+    ended.
 
-    It is no `Exception`, so that no client tries again and no system takes it for an answer.
+    It is not an `Exception`, so that no client retries and no system treats it as an answer.
     """
 
 
 class NotThere(ConnectionError):
-    """Nothing is sent there, and that is no matter: a client raises what it raises where a server is gone."""
+    """A call that is harmless but not sent. The client raises the same error as for an unreachable server."""
 
 
 class Grown:
-    """Is told of the bytes of an answer that were read so far."""
+    """Checks the size of a response while it is read."""
 
     def __init__(self, longest: int, over: Callable[[], bool]) -> None:
         self.longest = longest
-        """Bytes that are read at most."""
+        """Maximum number of bytes that are read."""
         self._over = over
 
     def __call__(self, size: int) -> None:
-        """Look at the bytes that were read so far.
+        """Check the number of bytes read so far.
 
         Raises:
-            BadReply: they are more than are read.
+            BadReply: the response is too large.
             Unsent: the attempt has ended.
         """
         if size > self.longest:
@@ -71,84 +72,89 @@ class Grown:
 
 
 Send = Callable[[Grown], Awaitable[WireResponse]]
-"""Sends a request, and reads its answer whole."""
+"""Function that sends a request, and reads the complete response."""
 BlockingSend = Callable[[Grown], WireResponse]
 
 
 class Watcher(Protocol):
-    """Whoever decides what becomes of the calls of one attempt."""
+    """Decides how each call of one attempt is answered."""
 
     @property
     def closed(self) -> bool:
-        """Whether nothing may leave the process: this is a replay."""
+        """Return True if nothing may leave the process, because this is a replay."""
 
     async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
-        """The answer to a call, recorded or sent; ``None``: it is none of ours, and is to go its way unread.
+        """Return the response to a call, recorded or sent. ``None`` if the call is not recorded and must be sent
+        unchanged.
 
-        `waits`: it may wait until other calls of the attempt have ended; who asks does not hold these up.
+        If `waits`, the call may wait until other calls of the attempt have ended, because the caller does not block
+        them.
         """
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
-        """The same for a client without async."""
+        """Do the same for a synchronous client."""
 
     def unseen(self, what: str, *, counted: bool = False) -> None:
-        """Something left the process by no client that is known; `counted`: it is a part of what was told already.
+        """Report traffic that left the process through no known client. `counted` if it is part of an earlier report.
 
         Raises:
-            Unsent: nothing may leave it.
+            Unsent: nothing may leave the process.
         """
 
     def forked(self) -> None:
-        """This is a copy in a forked child, which asks elsewhere: say nothing from now on, and wait for no lock."""
+        """Stop reporting, and wait for no lock. This is a copy in a forked child, which asks its parent."""
 
 
 WATCHER: ContextVar[Watcher | None] = ContextVar("ragrounds_watcher", default=None)
-"""Whose calls these are."""
+"""Watcher of the calls in this context."""
 PASSING: ContextVar[bool] = ContextVar("ragrounds_passing", default=False)
-"""A call that was let through is on its way: what it opens is no news."""
+"""True while a permitted call is sent. Its connections are not reported again."""
 
 OWN_TRAFFIC: ContextVar[bool] = ContextVar("ragrounds_own_traffic", default=False)
-"""Whether a request of ours is on its way: it is journaled by whoever makes it, and is no call of a foreign system."""
+"""True while a request of ragrounds is sent. It is journaled by its caller, and is not a call of a foreign system."""
 
 
 class ToldCall:
-    """A model call that a callback has told of. Its end may be told in another context than its begin was, as
-    LangChain's of coroutines is: so a context holds the call, and the call knows whether it goes on."""
+    """A model call that a callback has reported.
+
+    Its end may be reported in another context than its begin, as LangChain does for coroutines. Therefore a context
+    refers to the call, and the call records whether it is running.
+    """
 
     def __init__(self, token: str) -> None:
-        """Have it go on in this context; `token` names it, empty: it is none."""
+        """Register the call as running in this context. `token` identifies it; an empty token means no call."""
         self.token = token
         MODEL_CALL.set(self)
 
     def end(self) -> None:
-        """It goes on in no context any more."""
+        """Mark the call as ended in all contexts."""
         self.token = ""
 
 
 MODEL_CALL: ContextVar[ToldCall | None] = ContextVar("ragrounds_model_call", default=None)
-"""The last model call that a callback has told of in this context."""
+"""The last model call that a callback has reported in this context."""
 
 
 def model_call() -> str:
-    """The token of the model call that is going on in this context; empty: none is."""
+    """Return the token of the running model call in this context, or an empty text."""
     last = MODEL_CALL.get()
     return last.token if last is not None else ""
 
 
 class Gate:
-    """What becomes of calls that belong to no attempt of this process."""
+    """Rules for calls that belong to no attempt of this process."""
 
     closed = 0
-    """How many systems are running that nothing may leave."""
+    """Number of running systems whose traffic is refused."""
     parent: Watcher | None = None
-    """In a child of a process with a system: whom it asks."""
+    """Watcher that asks the parent, in a child of a process with a system."""
 
 
 GATE = Gate()
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread."""
+    """Return the event loop that runs in this thread, or ``None``."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -156,35 +162,39 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def hearer() -> Watcher | None:
-    """Who is told of what leaves by other ways in this context; ``None``: nobody, or it is our own or was let
-    through."""
+    """Return the watcher that records traffic outside known clients in this context.
+
+    ``None`` if nothing watches, or the traffic is ragrounds' own or permitted.
+    """
     return None if PASSING.get() or OWN_TRAFFIC.get() else WATCHER.get() or GATE.parent
 
 
 def watcher() -> Watcher | None:
-    """Who watches the calls of this context; ``None``: nobody, or they are our own or were let through.
+    """Return the watcher of the calls in this context.
+
+    ``None`` if nothing watches, or the calls are ragrounds' own or permitted.
 
     Raises:
         Unsent: the call belongs to no attempt, and this is a replay.
     """
-    found = hearer()
-    if found is None and GATE.closed and not PASSING.get() and not OWN_TRAFFIC.get():
+    current = hearer()
+    if current is None and GATE.closed and not PASSING.get() and not OWN_TRAFFIC.get():
         raise Unsent("a call that belongs to no attempt, in a replay: nothing was sent")
-    return found
+    return current
 
 
 @contextmanager
 def passing() -> Iterator[None]:
-    """Let what follows in this context through."""
-    before = PASSING.set(True)
+    """Permit the calls of this context."""
+    token = PASSING.set(True)
     try:
         yield
     finally:
-        PASSING.reset(before)
+        PASSING.reset(token)
 
 
 def bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
-    """The parts of an answer, each once `grown` was told of it."""
+    """Yield the parts of a response, and check the size before each."""
     size = 0
     for part in parts:
         size += len(part)
@@ -193,7 +203,7 @@ def bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
 
 
 async def bounded_async(parts: AsyncIterable[bytes], grown: Grown) -> AsyncIterator[bytes]:
-    """The same of parts that are waited for."""
+    """Do the same for asynchronous parts."""
     size = 0
     async for part in parts:
         size += len(part)
@@ -202,7 +212,7 @@ async def bounded_async(parts: AsyncIterable[bytes], grown: Grown) -> AsyncItera
 
 
 def answered(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> WireResponse:
-    """An answer that was read whole, without the headers that are not true of it any more."""
-    named = {name.lower(): value for name, value in headers}
-    kept = {name: value for name, value in named.items() if name not in PACKED}
-    return WireResponse(status, kept.get("content-type", ""), body, kept)
+    """Return a complete response, without the headers that are wrong for an unpacked body."""
+    lower_case = {name.lower(): value for name, value in headers}
+    remaining = {name: value for name, value in lower_case.items() if name not in PACKED}
+    return WireResponse(status, remaining.get("content-type", ""), body, remaining)

@@ -1,5 +1,6 @@
-"""Systems that are not ours: where they stand, what they are made of, and how each is opened in the form it has
-(:mod:`ragrounds.recorder.forms`)."""
+"""Systems of users: their import paths, their source code, and how each is opened in its form
+(:mod:`ragrounds.recorder.forms`).
+"""
 
 from __future__ import annotations
 
@@ -26,24 +27,28 @@ if TYPE_CHECKING:
     from ragrounds.graphs.catalogue import Graph
 
 _OPENED: dict[tuple[int, int, bytes], tuple[object, System]] = {}
-"""Systems that are open: what stands at the place (held, so that its id stays its own) and the card → the system."""
+"""Open systems: the object at an import path and the card → the system. The object is kept, so that its id is not
+reused.
+"""
 
 
 def is_foreign(card: Card) -> bool:
-    """Whether an agent is a system of somebody's own, and no graph of ours."""
+    """Return True if an agent is a user's system, not a built-in graph."""
     return card.endpoint is not None or place.is_place(card.graph)
 
 
 def code_of(card: Card) -> str:
-    """The digest of what an agent does: of its graph, of its system's code, or of what its endpoint is sent and how its
-    replies are read."""
+    """Return the digest of an agent's behaviour.
+
+    It covers the graph, the system's code, or the requests to an endpoint and the reading of its replies.
+    """
     if card.endpoint is not None:
         return card.endpoint.digest()
     return reads_of_system(card).code if is_foreign(card) else catalogue.digest(card.graph)
 
 
 def reads_of_system(card: Card) -> SystemReads:
-    """What the system of an agent reads. It is opened for it.
+    """Open an agent's system, and return its dependencies.
 
     Raises:
         UserError: it cannot be opened.
@@ -52,33 +57,33 @@ def reads_of_system(card: Card) -> SystemReads:
 
 
 def reads_of_systems(cards: Iterable[Card]) -> SystemReads | None:
-    """What the systems among some agents read; ``None``: no agent is somebody's own system.
+    """Return the dependencies of the users' systems among some agents, or ``None`` if there are no such systems.
 
     Raises:
-        UserError: one cannot be opened, or they stand in several places, whose files have the same names.
+        UserError: a system cannot be opened, or the systems are in several folders, whose files have the same names.
     """
-    own = [card for card in cards if is_foreign(card)]
-    if len(own) < 2:
-        return reads_of_system(own[0]) if own else None
-    heard = {id(one): one for one in (_heard(card) for card in own if card.endpoint is None)}
-    if len(heard) > 1:
-        raise UserError(f"{' and '.join(card.graph for card in own)} stand in several places: one agent holds one.")
-    source = own_source(own[0])
-    for card in own[1:]:
+    foreign = [card for card in cards if is_foreign(card)]
+    if len(foreign) < 2:
+        return reads_of_system(foreign[0]) if foreign else None
+    records = {id(record): record for record in (_heard(card) for card in foreign if card.endpoint is None)}
+    if len(records) > 1:
+        raise UserError(f"{' and '.join(card.graph for card in foreign)} stand in several places: one agent holds one.")
+    source = own_source(foreign[0])
+    for card in foreign[1:]:
         source = source.joined(own_source(card))
-    return SystemReads(source, next(iter(heard.values()), Heard()))
+    return SystemReads(source, next(iter(records.values()), Heard()))
 
 
 def _heard(card: Card) -> Heard:
-    """What is heard of an agent's system: in its host, or here."""
+    """Return the recorded dependencies of an agent's system, in its host or in this process."""
     return getattr(open_system(card), "heard", None) or place.heard_at(card.graph)
 
 
 def own_source(card: Card) -> OwnSource:
-    """Where the source of an agent's system begins: its file or module, and the code that its card names.
+    """Return the entry points of an agent's source: its file or module, and the code that its card names.
 
     Raises:
-        UserError: there is no such file.
+        UserError: a file does not exist.
     """
     headers = card.endpoint.headers.values() if card.endpoint is not None else ()
     source = OwnSource(variables=dict.fromkeys(headers, ""), data=tuple(map(Path, card.reads)))
@@ -89,16 +94,16 @@ def own_source(card: Card) -> OwnSource:
 
 
 def prompts_of(card: Card) -> tuple[str, ...]:
-    """Name the prompts that an agent's graph may render through the context."""
+    """Return the names of the prompts that an agent's graph may render through the context."""
     if card.endpoint is not None:
         return ()
-    if is_foreign(card):  # through the context of this process alone
+    if is_foreign(card):  # the context exists only in this process
         return place.prompts(card.graph) if reason_here(card) else ()
     return catalogue.prompts_of(card.graph, tools=bool(card.tools))
 
 
 def asks_our_models(card: Card) -> bool:
-    """Whether an agent asks the models that `--model` names.
+    """Return True if an agent calls the models that `--model` sets.
 
     Raises:
         UserError: the system cannot be opened.
@@ -107,8 +112,9 @@ def asks_our_models(card: Card) -> bool:
 
 
 def takes_context(card: Card) -> bool:
-    """Whether everything that an agent asks goes through the attempt's context: of every built-in graph, and of a
-    system of one's own that takes it.
+    """Return True if all calls of an agent go through the attempt's context.
+
+    This holds for every built-in graph, and for a user's system that takes the context.
 
     Raises:
         UserError: the system cannot be opened.
@@ -117,7 +123,7 @@ def takes_context(card: Card) -> bool:
 
 
 def is_sealed(card: Card) -> bool:
-    """Whether the kernel lets nothing leave an agent's system where this is a replay.
+    """Return True if the kernel refuses all traffic of an agent's system in a replay.
 
     Raises:
         UserError: the system cannot be opened.
@@ -125,17 +131,17 @@ def is_sealed(card: Card) -> bool:
     from ragrounds.agents.systems.hosts import HostedSystem
 
     system = open_system(card)
-    if isinstance(system, HostedSystem) and not system.sealed:  # it was opened before, for a run that is none
+    if isinstance(system, HostedSystem) and not system.sealed:  # it was opened before, outside of a replay
         with watched(card.graph):
             system.open()
     return isinstance(system, HostedSystem) and system.sealed
 
 
 def open_system(card: Card) -> System:
-    """Open the system of an agent; once, as long as its code and its card are the same.
+    """Open the system of an agent. It is opened once, while its code and its card are the same.
 
     Raises:
-        UserError: it does not load, building it fails, it is of no known form, or what the card says does not fit it.
+        UserError: it does not load, building it fails, it has no known form, or the card does not fit it.
     """
     if card.endpoint is not None:
         from ragrounds.agents.systems.endpoint import EndpointSystem
@@ -144,29 +150,29 @@ def open_system(card: Card) -> System:
     in_host = hosted(card)
     if in_host is not None:
         return in_host
-    found = place.named_object(card.graph)
+    target = place.named_object(card.graph)
     person = place.named_object(card.on_interrupt) if is_import_path(card.on_interrupt) else None
-    key = (id(found), id(person), msgspec.json.encode(card, order="deterministic"))
+    key = (id(target), id(person), msgspec.json.encode(card, order="deterministic"))
     if key not in _OPENED:
         wiring = Wiring(**wiring_of(card), person=cast("Callable[[object], object] | None", person))
         with watched(card.graph), place.heard_at(card.graph).listening():
-            _OPENED[key] = ((found, person), adapted(found, wiring))
+            _OPENED[key] = ((target, person), adapted(target, wiring))
     return _OPENED[key][1]
 
 
 def drawable(name: str) -> Graph:
-    """The graph that stands at a place, to be drawn.
+    """Return the graph at an import path, for a diagram.
 
     Raises:
-        UserError: it does not load, or what is there is no graph.
+        UserError: it does not load, or the object is not a graph.
     """
-    made = place.named_object(name)
-    if not hasattr(made, "get_graph") and not hasattr(made, "compile") and makes_systems(made):
-        maker = made_by(cast("Callable[..., object]", made), name)
+    graph = place.named_object(name)
+    if not hasattr(graph, "get_graph") and not hasattr(graph, "compile") and makes_systems(graph):
+        maker = made_by(cast("Callable[..., object]", graph), name)
         if maker.each_time:
             raise UserError(f"{name} builds its graph for each attempt, so there is none to draw yet.")
         with refusals():
-            made = maker.now()
-    if not hasattr(made, "get_graph") and not hasattr(made, "compile"):
-        raise UserError(f"{name} gave {type(made).__name__}, which has no graph to draw.")
-    return cast("Graph", made)
+            graph = maker.now()
+    if not hasattr(graph, "get_graph") and not hasattr(graph, "compile"):
+        raise UserError(f"{name} gave {type(graph).__name__}, which has no graph to draw.")
+    return cast("Graph", graph)

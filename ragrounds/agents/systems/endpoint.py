@@ -1,8 +1,8 @@
-"""An address as a system: an OpenAI-compatible agent, or any JSON endpoint, by an agent's file.
+"""An endpoint as a system: an OpenAI-compatible agent, or any JSON endpoint, configured in an agent's file.
 
-A question is one call, made by our own transport: in the journal before it is used, replayed with the server down,
-capped before it is sent, tried again as a model's call is. What the journal keeps is the whole reply, so that another
-field map reads it anew and nobody is asked again.
+A question is one call by ragrounds' own transport. It is journaled before it is used, replayed without the server,
+capped before it is sent, and retried as a model's call is. The journal stores the whole reply, so that another field
+map can read it again without a new call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ragrounds.recorder.answers import at_path, fed
 
 
 class EndpointSystem:
-    """An address that answers questions (contract: :class:`ragrounds.base.contracts.System`)."""
+    """An endpoint that answers questions (contract: :class:`ragrounds.base.contracts.System`)."""
 
     kind = "HTTP endpoint"
     takes_context = True
@@ -50,14 +50,14 @@ class EndpointSystem:
         self.endpoint = endpoint
         self.spec = endpoint.spec
         self._rates = Rates(endpoint.rpm)
-        self._places = asyncio.Semaphore(endpoint.concurrency) if endpoint.concurrency else contextlib.nullcontext()
+        self._slots = asyncio.Semaphore(endpoint.concurrency) if endpoint.concurrency else contextlib.nullcontext()
         self._transport: Transport | None = None
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
-        """Ask the address.
+        """Send the question to the endpoint.
 
         Raises:
-            CallFailed: no reply after all retries, or none that the field map can read.
+            CallFailed: no reply after all retries, or no reply that the field map can read.
         """
         values = {
             **fed(asked(question)),
@@ -65,13 +65,16 @@ class EndpointSystem:
             "id": question.id,
             **seen.context.parameters,
         }
-        # The id of the attempt is another every time: it is sent, and is no part of the call's key.
+        # The id of the attempt differs every time. It is sent, but is not part of the call's key.
         body = self._body({**values, "thread": "{thread}"})
         sent = self._body({**values, "thread": seen.thread})
         request = EndpointRequest(
-            messages=_shown(self.endpoint.form, body), form=self.endpoint.form, address=self._address, body=body
+            messages=_trace_messages(self.endpoint.form, body),
+            form=self.endpoint.form,
+            address=self._address,
+            body=body,
         )
-        reply = await seen.ask(_Asked(self, sent), request, EndpointReply)
+        reply = await seen.ask(_EndpointServer(self, sent), request, EndpointReply)
         return self._read(reply, question, seen)
 
     async def close(self) -> None:
@@ -81,16 +84,18 @@ class EndpointSystem:
             self._transport = None
 
     def price(self, reply: EndpointReply) -> float | None:
-        """Dollars of a reply: as the server counts them, or by the price in the agent's file."""
+        """Return the price of a reply in US dollars: as the server reports it, or from the price in the agent's
+        file.
+        """
         if reply.cost is not None:
             return reply.cost
         return None if self.endpoint.price is None else self.endpoint.price.of(reply.usage, reply.busy)
 
     def transport(self) -> Transport:
-        """The connections, opened at the first call: a replay needs no key.
+        """Return the connections, opened at the first call. A replay therefore needs no key.
 
         Raises:
-            StopRun: an environment variable that is to hold a key is not set.
+            StopRun: an environment variable for a key is not set.
         """
         if self._transport is None:
             card = self.endpoint
@@ -110,13 +115,13 @@ class EndpointSystem:
 
         Raises:
             CallFailed: no reply after all tries, or the request is wrong.
-            StopRun: every further call would fail alike.
+            StopRun: every further call would fail in the same way.
         """
         policy = RetryPolicy(tries=self.endpoint.tries, seconds=self.endpoint.patience)
         return await with_retries(lambda: self._try(body), policy, faults)
 
     async def _try(self, body: Mapping[str, object]) -> EndpointReply:
-        async with self._places, traffic_of(self.endpoint.place).call(self._rates):
+        async with self._slots, traffic_of(self.endpoint.place).call(self._rates):
             transport = self.transport()
             stream = CompletionStream()
             is_openai = self.endpoint.form == "openai"
@@ -125,62 +130,62 @@ class EndpointSystem:
             if answered.status >= 400:
                 return check_answered(answered, self.endpoint, transport.redact)
             reply = _chat_reply(answered, stream) if is_openai else _json_reply(answered)
-            return self._kept(_accounted(reply, self.endpoint.usage))
+            return self._kept(_with_usage(reply, self.endpoint.usage))
 
     def _kept(self, reply: EndpointReply) -> EndpointReply:
-        """A reply as it is recorded: without keys, with the answer as its text where that can be read."""
+        """Return a reply as it is recorded: without keys, with the answer as its text if that can be read."""
         reply = clean(reply, self.transport().redact)
-        said = self._said(reply)
-        return reply if said is None else replace(reply, text=said)
+        answer_text = self._said(reply)
+        return reply if answer_text is None else replace(reply, text=answer_text)
 
     @property
     def _path(self) -> str:
-        """Where the answer's text is to be; empty: where chat completions have it."""
+        """Return the path of the answer's text. Empty for the location in chat completions."""
         return self.endpoint.answer or ("answer" if self.endpoint.form == "json" else "")
 
     def _said(self, reply: EndpointReply) -> str | None:
-        """The text of the answer; ``None``: there is none where it is to be."""
+        """Return the text of the answer, or ``None`` if the path contains none."""
         if not self._path:
             return reply.text
-        held = at_path(read_json(reply.raw) if reply.raw else None, self._path)
-        said = read_content(held)
-        return None if said is None else wellformed(said.text)
+        answer_value = at_path(read_json(reply.raw) if reply.raw else None, self._path)
+        content = read_content(answer_value)
+        return None if content is None else wellformed(content.text)
 
     @property
     def _address(self) -> str:
         return self.endpoint.alias or self.endpoint.url
 
     def _body(self, values: Mapping[str, object]) -> dict[str, object]:
-        """What is sent for a question."""
+        """Return the request body for a question."""
         card = self.endpoint
-        given = filled(card.request, values)
-        own = dict(given) if isinstance(given, Mapping) else {}
+        request_fields = filled(card.request, values)
+        extra_fields = dict(request_fields) if isinstance(request_fields, Mapping) else {}
         if card.form == "openai":
-            body = {"model": card.model, "messages": values["messages"], **own}
+            body = {"model": card.model, "messages": values["messages"], **extra_fields}
             return body | ({"stream": True, "stream_options": {"include_usage": True}} if card.stream else {})
-        return own or {"question": values["prompt"]}
+        return extra_fields or {"question": values["prompt"]}
 
     def _read(self, reply: EndpointReply, question: Question, seen: Observation) -> Answer:
-        """What a reply says, by the field map.
+        """Read the answer from a reply by the field map.
 
         Raises:
-            CallFailed: the answer is not where it is to be.
+            CallFailed: the path of the answer contains nothing.
         """
         card, text = self.endpoint, self._said(reply)
-        whole = read_json(reply.raw) if reply.raw else None
+        reply_value = read_json(reply.raw) if reply.raw else None
         if text is None:
-            raise CallFailed("malformed", f"the reply has nothing at {self._path!r}: it is {keys_of(whole)}")
-        choice, note = letter_of(at_path(whole, card.choice), question) if card.choice else ("", "")
+            raise CallFailed("malformed", f"the reply has nothing at {self._path!r}: it is {keys_of(reply_value)}")
+        choice, note = letter_of(at_path(reply_value, card.choice), question) if card.choice else ("", "")
         if note:
             seen.note("choice", note)
-        passages = passages_of(whole, card.passages, self._address) if card.passages else ()
+        passages = passages_of(reply_value, card.passages, self._address) if card.passages else ()
         if card.passages:
             seen.searched(question.text, passages, self.spec)
         return Answer(text=text, choice=choice, passages=passages)
 
 
-class _Asked:
-    """An address with what one attempt sends there (contract: :class:`ragrounds.base.contracts.Server`)."""
+class _EndpointServer:
+    """An endpoint with the body of one attempt (contract: :class:`ragrounds.base.contracts.Server`)."""
 
     def __init__(self, system: EndpointSystem, body: Mapping[str, object]) -> None:
         self._system = system
@@ -188,23 +193,23 @@ class _Asked:
         self.spec = system.spec
 
     async def complete(self, request: Request, faults: list[Fault]) -> EndpointReply:
-        """Send it."""
+        """Send the body."""
         return await self._system.complete(self._body, faults)
 
     def price(self, reply: EndpointReply) -> float | None:
-        """Dollars of the reply."""
+        """Return the price of the reply in US dollars."""
         return self._system.price(reply)
 
 
-def _shown(form: str, body: Mapping[str, object]) -> tuple[Message, ...]:
-    """A request as a trace shows it: its chat messages, or the body itself."""
+def _trace_messages(form: str, body: Mapping[str, object]) -> tuple[Message, ...]:
+    """Return a request as a trace shows it: its chat messages, or the body itself."""
     messages = body.get("messages")
     roles: dict[object, Literal["system", "user", "assistant"]] = {
         "system": "system", "user": "user", "assistant": "assistant",
     }  # fmt: skip
     turns = messages if form == "openai" and isinstance(messages, list) else []
-    if turns and all(isinstance(one, Mapping) and one.get("role") in roles for one in turns):
-        return tuple(Message(roles[one["role"]], str(one.get("content", ""))) for one in turns)
+    if turns and all(isinstance(turn, Mapping) and turn.get("role") in roles for turn in turns):
+        return tuple(Message(roles[turn["role"]], str(turn.get("content", ""))) for turn in turns)
     return (Message("user", as_json(body)),)
 
 
@@ -212,15 +217,15 @@ def _chat_reply(answered: HttpAnswer, stream: CompletionStream) -> EndpointReply
     if stream.begun:
         return EndpointReply(**msgspec.structs.asdict(stream.reply()))
     kind = answered.headers.get("content-type", "")
-    said = msgspec.structs.asdict(read_reply(answered.body, kind))
-    return EndpointReply(**said, raw=_as_text(answered))
+    fields = msgspec.structs.asdict(read_reply(answered.body, kind))
+    return EndpointReply(**fields, raw=_as_text(answered))
 
 
 def _json_reply(answered: HttpAnswer) -> EndpointReply:
-    """A reply of any JSON endpoint; one that is no JSON is a text.
+    """Read a reply of any JSON endpoint. A reply that is not JSON is a text.
 
     Raises:
-        Transient: it says that it is JSON, and is none.
+        Transient: the reply is declared as JSON, but is not.
     """
     raw = _as_text(answered)
     try:
@@ -236,8 +241,8 @@ def _as_text(answered: HttpAnswer) -> str:
     return wellformed(text_of(answered.body, answered.headers.get("content-type", "")))
 
 
-def _accounted(reply: EndpointReply, where: UsageMap | None) -> EndpointReply:
-    """The reply with the tokens and dollars that it tells of itself."""
+def _with_usage(reply: EndpointReply, where: UsageMap | None) -> EndpointReply:
+    """Return the reply with its reported tokens and US dollars."""
     if where is None or not reply.raw:
         return reply
     value, note = read_json(reply.raw), ""

@@ -1,6 +1,6 @@
-"""What an agent's file says of an address that answers questions: where it is, what it is sent, what its reply means.
+"""Configuration of an endpoint in an agent's file: its address, its requests, and the meaning of its replies.
 
-Nothing here sends anything. A key never stands in the file: it names environment variables.
+Nothing here sends requests. The file never contains a key: it names environment variables.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from ragrounds.models.prices import Price
 from ragrounds.recorder.answers import FIELDS
 
 GIVEN = (*FIELDS, "choices", "id", "thread")
-"""What a request can hold beside the agent's parameters: all that a graph can be given, the options as an object, the
-question's id, and an id of the attempt alone."""
+"""Fields that a request can contain, in addition to the agent's parameters.
+
+These are all fields of a graph's input, the options as an object, the question's id, and an id of the attempt.
+"""
 Form = Literal["openai", "json"]
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_UNSET = ("timeout", "tries", "patience", "concurrency", "rpm", "price", "key", "headers")
-"""What changes no reply."""
+_NOT_IN_IDENTITY = ("timeout", "tries", "patience", "concurrency", "rpm", "price", "key", "headers")
+"""Fields that do not change replies."""
 
 
 class PassageMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where a reply tells what it answered from. The paths but `list` begin at one item of the list."""
+    """Paths of the passages in a reply. All paths except `list` are relative to an entry of the list."""
 
     list: str
     text: str = "text"
@@ -42,16 +44,16 @@ class PassageMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class UsageMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where a reply tells what it cost; empty: it does not."""
+    """Paths of the usage in a reply. Empty if the reply does not contain it."""
 
     input: str = ""
     output: str = ""
     cached: str = ""
     reasoning: str = ""
     cost: str = ""
-    """Dollars, as the server counts them: they come before any price."""
+    """Path of the cost in US dollars, as the server reports it. It takes precedence over any price."""
     model: str = ""
-    """The name of the model that answered."""
+    """Path of the name of the model that answered."""
 
 
 class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -60,79 +62,84 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     url: str
     form: Form
     model: str = ""
-    """``openai``: the name that is asked for. ``json``: what its prices are listed under."""
+    """``openai``: requested model. ``json``: name under which its prices are listed."""
     alias: str = ""
-    """Stands for the address in every identity, so that the server may move."""
+    """Name that replaces the address in every identity, so that the server can move."""
     key: str = ""
-    """The environment variable whose value is sent as ``Authorization: Bearer …``."""
+    """Environment variable whose value is sent as ``Authorization: Bearer …``."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Header → the environment variable that holds its value."""
+    """Header → environment variable that contains its value."""
     request: dict[str, object] = field(default_factory=dict)
-    """``json``: the body. ``openai``: what is sent beside the model and the messages. Texts may hold ``{prompt}`` and
-    others of :data:`GIVEN`, and the agent's parameters."""
+    """``json``: the body. ``openai``: fields in addition to the model and the messages. Texts may contain ``{prompt}``
+    and others of :data:`GIVEN`, and the agent's parameters.
+    """
     answer: str = ""
-    """The path of the answer's text; ``.`` is the whole reply."""
+    """Path of the answer's text. ``.`` is the whole reply."""
     choice: str = ""
-    """The path of the letter."""
+    """Path of the letter."""
     passages: PassageMap | None = None
     usage: UsageMap | None = None
     stream: bool = False
-    """``openai``: have the answer sent as it is written, for servers behind something that cuts silent connections."""
+    """``openai``: True to stream the answer, for servers behind a proxy that cuts silent connections."""
     timeout: float = 600.0
-    """Seconds that a whole reply may take."""
+    """Maximum number of seconds of a whole reply."""
     tries: int = 6
     patience: float = 300.0
-    """Seconds after which a failed call is not tried again."""
+    """Seconds after which a failed call is not retried."""
     concurrency: int | None = None
-    """Calls at once, at most, of one process."""
+    """Maximum number of concurrent calls of one process."""
     rpm: float | None = None
-    """Calls a minute, at most."""
+    """Maximum number of calls per minute."""
     price: Price | None = None
 
     @property
     def place(self) -> str:
-        """Scheme, host and port."""
+        """Return scheme, host and port."""
         parts = urllib.parse.urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def path(self) -> str:
-        """What follows the place."""
+        """Return the path and query of the address."""
         parts = urllib.parse.urlsplit(self.url)
         return urllib.parse.urlunsplit(("", "", parts.path, parts.query, ""))
 
     @property
     def spec(self) -> str:
-        """Canonical text of what is asked, as a model's: form, name and address (or its alias)."""
+        """Return the canonical text of the endpoint, as for a model: form, name and address (or its alias)."""
         name = self.model or urllib.parse.urlsplit(self.url).netloc
         return str(Spec(f"{self.form}:{name}", {"server": self.alias or self.url.rstrip("/")}))
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The environment variables that hold its keys."""
+        """Return the environment variables that contain its keys."""
         return tuple(dict.fromkeys((*((self.key,) if self.key else ()), *self.headers.values())))
 
     @property
     def settled(self) -> dict[str, object]:
-        """All that a result depends on: no keys, prices, time-outs or limits; of an alias, not the address."""
+        """Return all fields that a result depends on: no keys, prices, time-outs or limits. An alias replaces the
+        address.
+        """
         plain: dict[str, object] = msgspec.to_builtins(self)
         return {
-            name: value for name, value in plain.items() if name not in _UNSET and not (self.alias and name == "url")
+            name: value
+            for name, value in plain.items()
+            if name not in _NOT_IN_IDENTITY and not (self.alias and name == "url")
         }
 
     def digest(self) -> str:
-        """Hash of :attr:`settled`."""
+        """Return a hash of :attr:`settled`."""
         return hashlib.sha256(msgspec.json.encode(self.settled, order="deterministic")).hexdigest()[:16]
 
     def check(self, name: str, parameters: Collection[str]) -> None:
-        """Check what can be checked without sending anything.
+        """Check the configuration as far as possible without sending a request.
 
         Args:
-            name: what the agent is called, for errors.
+            name: the agent's name, for errors.
             parameters: the names of its parameters.
 
         Raises:
-            UserError: a key stands in it, or the fields do not fit together.
+            UserError: it contains a key, or the fields do not fit together.
         """
         if urllib.parse.urlsplit(self.url).scheme not in ("http", "https"):
             raise UserError(f"{name}: url = {redacted(self.url)!r} is no address: expected http://… or https://….")
@@ -152,19 +159,19 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for limit in ("timeout", "tries", "concurrency", "rpm"):
             if (value := getattr(self, limit)) is not None and value <= 0:
                 raise UserError(f"{name}: {limit} = {value:g}; expected more than 0.")
-        known = (*GIVEN, *parameters)
-        for given in placeholders(self.request):
-            if given not in known:
+        accepted = (*GIVEN, *parameters)
+        for field_name in placeholders(self.request):
+            if field_name not in accepted:
                 raise UserError(
-                    f"{name}: request holds {{{given}}}, which is unknown.{nearest(given, known)} Known: "
-                    f"{', '.join(known)}. A brace itself is written twice."
+                    f"{name}: request holds {{{field_name}}}, which is unknown.{nearest(field_name, accepted)} Known: "
+                    f"{', '.join(accepted)}. A brace itself is written twice."
                 )
 
 
 def placeholders(template: object) -> Iterator[str]:
-    """The names in braces of a template's texts."""
+    """Yield the names in braces of a template's texts."""
     if isinstance(template, str):
-        yield from (found[1] for found in _FIELD.finditer(template) if found[1])
+        yield from (match[1] for match in _FIELD.finditer(template) if match[1])
     elif isinstance(template, Mapping):
         for part in template.values():
             yield from placeholders(part)
@@ -174,29 +181,31 @@ def placeholders(template: object) -> Iterator[str]:
 
 
 def filled(template: object, values: Mapping[str, object]) -> object:
-    """A template with what its names in braces stand for. Nothing in a value is interpreted. A text that is one name
-    and nothing else becomes the value itself, which may be a list, an object or a number."""
+    """Fill in a template: replace its names in braces by values. Values are never interpreted.
+
+    A text that is a single name becomes the value itself, which may be a list, an object or a number.
+    """
     if isinstance(template, Mapping):
         return {key: filled(part, values) for key, part in template.items()}
     if not isinstance(template, str):
         return [filled(part, values) for part in template] if isinstance(template, Sequence) else template
-    whole = _FIELD.fullmatch(template)
-    if whole and whole[1] in values:
-        return values[whole[1]]
+    only_name = _FIELD.fullmatch(template)
+    if only_name and only_name[1] in values:
+        return values[only_name[1]]
 
-    def one(found: re.Match[str]) -> str:
-        """What stands for one name, or for a doubled brace."""
-        name = found[1]
+    def replacement(match: re.Match[str]) -> str:
+        """Return the replacement of one name, or of a doubled brace."""
+        name = match[1]
         if not name:
-            return found[0][0]
-        value = values.get(name, found[0])
+            return match[0][0]
+        value = values.get(name, match[0])
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
-    return _FIELD.sub(one, template)
+    return _FIELD.sub(replacement, template)
 
 
 def keys_of(value: object) -> str:
-    """What a JSON value has, in a few words, for an error."""
+    """Describe a JSON value in a few words, for an error."""
     if isinstance(value, Mapping):
         names = ", ".join(repr(str(key)[:40]) for key in list(value)[:12])
         return f"an object with {names}" if names else "an empty object"

@@ -1,6 +1,6 @@
-"""What an endpoint is asked and what it answered, as the journal keeps it, and how replies are read.
+"""Requests to endpoints and their replies, as the journal stores them, and the reading of replies.
 
-Nothing in a reply is believed: texts are shown as texts, counts that cannot be true are unknown, keys are taken out.
+Replies are not trusted: texts are shown as texts, impossible counts are unknown, and keys are removed.
 """
 
 from __future__ import annotations
@@ -23,68 +23,74 @@ from ragrounds.models.reply_parts import as_json, noted, read_content, without_k
 from ragrounds.recorder.answers import at_path
 
 MOST_PASSAGES = 1000
-"""Passages of one search that are read."""
+"""Maximum number of passages that are read from one reply."""
 
 
 class EndpointRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """What an endpoint is asked. All of it is a part of the call's key."""
+    """Request to an endpoint. All its fields are part of the call's key."""
 
     form: str
     address: str
-    """Or the alias that stands for it."""
+    """Address of the endpoint, or its alias."""
     body: dict[str, object]
 
 
 class EndpointReply(Reply, frozen=True, kw_only=True):
-    """What an endpoint answered."""
+    """Reply of an endpoint."""
 
     raw: str = ""
-    """The whole reply, as JSON text, without keys: another field map reads it anew."""
+    """The whole reply, as JSON text, without keys. Another field map can read it again."""
     cost: float | None = None
-    """Dollars, as the server counts them."""
+    """US dollars, as the server reports them."""
 
 
 def clean(reply: EndpointReply, redact: Redactor) -> EndpointReply:
-    """The reply with every key taken out, and a note where there was one."""
-    whole = without_keys(reply, redact)
-    raw = redact.in_json(whole.raw)
-    found = whole == reply and raw != whole.raw
-    return noted(replace(whole, raw=raw), ["the reply contained a key: it was replaced by [key]"] if found else [])
+    """Remove every key from a reply, and add a note if there was one."""
+    without_known_keys = without_keys(reply, redact)
+    raw = redact.in_json(without_known_keys.raw)
+    is_new = without_known_keys == reply and raw != without_known_keys.raw
+    return noted(
+        replace(without_known_keys, raw=raw), ["the reply contained a key: it was replaced by [key]"] if is_new else []
+    )
 
 
 def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -> EndpointReply:
-    """Raise what an HTTP error means; give a reply only for a provider's content filter.
+    """Raise the error that an HTTP status means. Return a reply only for a provider's content filter.
 
     Raises:
-        StopRun: every further call would fail alike (a wrong key, nothing at this address).
+        StopRun: every further call would fail in the same way (a wrong key, nothing at this address).
         CallFailed: this request is wrong.
-        Transient: worth another try (429, 408, 409, 425, 5xx).
+        Transient: another try may succeed (429, 408, 409, 425, 5xx).
     """
     status = answered.status
-    code, said, fields = said_in(answered, redact)
+    code, message, fields = said_in(answered, redact)
     if status in (401, 403):
         where = " and ".join(card.variables) or 'key = "…" in the agent\'s file, which names none'
-        raise StopRun(f"{card.place} refused the key ({status}): {sentence(said)} Check {where}.")
+        raise StopRun(f"{card.place} refused the key ({status}): {sentence(message)} Check {where}.")
     if status in (404, 405):
-        raise StopRun(f"{card.place} has no agent at this address ({status}): {said}")
+        raise StopRun(f"{card.place} has no agent at this address ({status}): {message}")
     if status == 429:
-        raise Transient("rate_limit", said, status, retry_after(answered.headers))
-    if long := too_long(code, said, fields):
-        raise long.failed(said)
+        raise Transient("rate_limit", message, status, retry_after(answered.headers))
+    if long := too_long(code, message, fields):
+        raise long.failed(message)
     if status in (408, 409, 425) or status >= 500:
-        raise Transient("server", said, status, retry_after(answered.headers))
+        raise Transient("server", message, status, retry_after(answered.headers))
     if code == "content_filter":
         return EndpointReply(text="", finish="content_filter", model=card.model)
-    raise CallFailed("bad_request", f"{status}: {said}")
+    raise CallFailed("bad_request", f"{status}: {message}")
 
 
 def letter_of(value: object, question: Question) -> tuple[str, str]:
-    """The letter of an option that a field gives, as a letter or as the option's text, and a note where it gives
-    something else."""
-    given = words(value, 2000).strip()
-    if given.upper() in question.options:
-        return given.upper(), ""
-    same = [letter for letter, text in question.options.items() if given and text.strip().lower() == given.lower()]
+    """Return the letter of the option that a field contains, as a letter or as the option's text.
+
+    The second value is a note if the field contains anything else.
+    """
+    field_text = words(value, 2000).strip()
+    if field_text.upper() in question.options:
+        return field_text.upper(), ""
+    same = [
+        letter for letter, text in question.options.items() if field_text and text.strip().lower() == field_text.lower()
+    ]
     if len(same) == 1:
         return same[0], ""
     if value is None or not question.options:
@@ -93,7 +99,7 @@ def letter_of(value: object, question: Question) -> tuple[str, str]:
 
 
 def passages_of(value: object, where: PassageMap, corpus: str) -> tuple[Passage, ...]:
-    """The passages that a reply tells of, best first."""
+    """Return the passages in a reply, best first."""
     listed = at_path(value, where.list)
     items = listed if isinstance(listed, list) else list(listed.values()) if isinstance(listed, Mapping) else []
     passages = []
@@ -101,8 +107,8 @@ def passages_of(value: object, where: PassageMap, corpus: str) -> tuple[Passage,
         inside = isinstance(item, Mapping)
         text, title = (_text(item, where.text), _text(item, where.title)) if inside else (_plain(item), "")
         score = at_path(item, where.score) if inside else None
-        known = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < 1e12
-        # One without an id has the hash of its text as one.
+        is_valid_score = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < 1e12
+        # For a passage without an id, the hash of its text is used.
         name = (_text(item, where.id) if inside else "")[:500]
         name = name or hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()[:16]
         passages.append(
@@ -112,7 +118,7 @@ def passages_of(value: object, where: PassageMap, corpus: str) -> tuple[Passage,
                 title=title[:1000],
                 text=text,
                 corpus=corpus,
-                score=float(score) if known and isinstance(score, int | float) else 0.0,
+                score=float(score) if is_valid_score and isinstance(score, int | float) else 0.0,
                 rank=rank,
                 retriever=corpus,
             )
@@ -125,5 +131,5 @@ def _text(item: object, path: str) -> str:
 
 
 def _plain(value: object) -> str:
-    said = read_content(value)
-    return wellformed(said.text) if said else ""
+    content = read_content(value)
+    return wellformed(content.text) if content else ""

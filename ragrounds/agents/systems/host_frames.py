@@ -1,4 +1,4 @@
-"""What a host sends (:mod:`ragrounds.recorder.host`), checked: a host may be hostile."""
+"""Frames that a host sends (:mod:`ragrounds.recorder.host`), checked, because a host may be hostile."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ragrounds.recorder.wire import Unsent
 
 
 class Said(Struct, tag_field="frame", tag=str.lower, frozen=True):
-    """The header of a frame."""
+    """Header of a frame."""
 
 
 class SystemOpened(Said, tag="opened", frozen=True):
-    """A system is open."""
+    """A system was loaded."""
 
     attempt: int
     kind: str
-    """Empty: it has imported ragrounds, and has to be opened in our process."""
+    """Form of the system. Empty if it has imported ragrounds, and must be opened in ragrounds' process."""
     sealed: bool = False
-    """The kernel lets nothing leave its process."""
+    """True if the kernel refuses all traffic of its process."""
 
 
 class Exchange(Said, frozen=True):
-    """A request: may it be sent?"""
+    """A request that needs a verdict."""
 
     n: int
     attempt: int
@@ -48,7 +48,7 @@ class Exchange(Said, frozen=True):
 
 
 class Sent(Said, frozen=True):
-    """What the server of a request answered, or how the client failed."""
+    """Response of a request's server, or failure of the client."""
 
     n: int
     status: int = 0
@@ -59,13 +59,13 @@ class Sent(Said, frozen=True):
 
 
 class Gone(Said, frozen=True):
-    """Nobody waits for the answer to a request any more."""
+    """The caller of a request was cancelled."""
 
     n: int
 
 
 class Tell(Said, frozen=True):
-    """An event; `at`: the time of it, by the monotonic clock of this machine."""
+    """An event. `at` is its time by the monotonic clock of this machine."""
 
     attempt: int
     what: str
@@ -77,7 +77,7 @@ class Tell(Said, frozen=True):
 
 
 class SystemAnswered(Said, tag="answered", frozen=True):
-    """What a system answered."""
+    """Answer of a system."""
 
     attempt: int
     text: str
@@ -93,12 +93,12 @@ class PersonAsked(Said, tag="asked", frozen=True):
 
     @property
     def error(self) -> BaseException:
-        """What is raised here."""
+        """Return the exception to raise on this side."""
         return AskedPerson(self.value)
 
 
 class SystemRaised(Said, tag="failed", frozen=True):
-    """A system raised something, or cannot be opened; of number 0, the host itself cannot begin."""
+    """A system raised an exception, or cannot be opened. For attempt 0, the host itself cannot start."""
 
     attempt: int
     text: str
@@ -107,16 +107,16 @@ class SystemRaised(Said, tag="failed", frozen=True):
     trace: str = ""
     refused: bool = False
     unsent: bool = False
-    """Because a call was refused."""
+    """True if the cause is a refused call."""
 
     @property
     def error(self) -> BaseException:
-        """What is raised here: an exception whose class has the same name."""
+        """Return the exception to raise on this side. Its class has the same name."""
         if self.unsent:
             return Unsent(self.text)
         if self.refused:
             return UserError(self.text)
-        if self.type == "GraphRecursionError":  # a cap, and no failure
+        if self.type == "GraphRecursionError":  # a cap, not a failure
             from langgraph.errors import GraphRecursionError
 
             return GraphRecursionError(self.text)
@@ -131,46 +131,56 @@ _DECODER = msgspec.json.Decoder(AnySaid)
 
 
 def read_frame(frame: RawFrame) -> AnySaid:
-    """What a frame says.
+    """Parse a frame.
 
     Raises:
-        BadFrame: nothing that a host may say.
+        BadFrame: it is not a valid frame of a host.
     """
     try:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             return typing.cast("AnySaid", _DECODER.decode(frame.header))
-        # What only the standard library reads, and says more of what does not fit.
+        # Fallback for JSON that only the standard library accepts. Its error message is more detailed.
         return typing.cast("AnySaid", msgspec.convert(read_json(frame.header), AnySaid))
     except ValueError as error:
         raise BadFrame(str(error)) from error
 
 
 def _events() -> dict[str, type[Struct]]:
-    """The events that may be told, and what each is told with: the methods of an observer, the watcher's own, and
-    what is drawn from clock and chance, and what is read."""
-    found = {
+    """Return the allowed events with their arguments.
+
+    These are the methods of an observer, the watcher's own, recorded randomness, and read dependencies.
+    """
+    events = {
         "unseen": msgspec.defstruct("unseen", [("what", str), ("counted", bool, False)]),
         "value": msgspec.defstruct("value", [("place", str), ("value", str)]),
         "read": msgspec.defstruct("read", [("told", ToldReads)]),
     }
     for name, method in vars(Observer).items():
-        if inspect.isfunction(method) and not name.startswith("_") and name not in found:
+        if inspect.isfunction(method) and not name.startswith("_") and name not in events:
             types = typing.get_type_hints(method)
-            takes = list(inspect.signature(method).parameters.values())[1:]
-            needed = [(one.name, types[one.name]) for one in takes if one.default is one.empty]
-            other = [(one.name, types[one.name], one.default) for one in takes if one.default is not one.empty]
-            found[name] = msgspec.defstruct(name, [*needed, *other])
-    return found
+            parameters = list(inspect.signature(method).parameters.values())[1:]
+            needed = [
+                (parameter.name, types[parameter.name])
+                for parameter in parameters
+                if parameter.default is parameter.empty
+            ]
+            optional = [
+                (parameter.name, types[parameter.name], parameter.default)
+                for parameter in parameters
+                if parameter.default is not parameter.empty
+            ]
+            events[name] = msgspec.defstruct(name, [*needed, *optional])
+    return events
 
 
 _EVENTS = _events()
 
 
 def event(told: Tell) -> dict[str, Any]:
-    """What an event is told with, by name.
+    """Return the arguments of an event by name.
 
     Raises:
-        BadFrame: there is no such event, or it is told with something else.
+        BadFrame: the event does not exist, or its arguments do not fit.
     """
     kind = _EVENTS.get(told.what)
     if kind is None:

@@ -1,4 +1,4 @@
-"""What a host does for an attempt, or while it opens a system, acted on where the attempt is at home."""
+"""Work of hosts, handled on this side: calls and events of an attempt, or of the loading of a system."""
 
 from __future__ import annotations
 
@@ -37,19 +37,22 @@ from ragrounds.recorder.observer import AGO, STEP, Given
 from ragrounds.recorder.unpacking import BadReply
 from ragrounds.recorder.wire import WATCHER, Grown, ToldCall, Unsent, WireRequest, WireResponse
 
-_MOST_ASKED = 20_000
-"""Requests of one host that may wait for an answer at the same time."""
-_MOST_TOLD, _LONGEST_TOLD = 200_000, 512 << 20
-"""Events of one attempt, and the bytes of them."""
+_MAX_REQUESTS = 20_000
+"""Maximum number of pending requests of one host."""
+_MOST_TOLD, _MAX_EVENT_BYTES = 200_000, 512 << 20
+"""Maximum number of events of one attempt, and of their bytes."""
 
 
 class ClientFailed(Exception):
-    """What a client in a host raised while it sent."""
+    """Error that a client in a host raised while it sent a request."""
 
 
 class Work:
-    """An attempt in a host, or a system that is opened there. What the host sends of it is acted on in the context of
-    who asked for it, on a loop: the attempt's own. Whoever watches there decides what becomes of its calls."""
+    """An attempt in a host, or the loading of a system there.
+
+    Frames of the host are handled in the caller's context, on an event loop: the attempt's own. The watcher in that
+    context decides how its calls are answered.
+    """
 
     def __init__(
         self,
@@ -59,268 +62,270 @@ class Work:
         values: Values | None = None,
     ) -> None:
         self.name = name
-        """What the user calls the system."""
+        """The user's name for the system."""
         self.done: Future[Any] = Future()
-        """The answer of an attempt; of a system, that it is open."""
+        """Future of the attempt's answer, or of the loading of the system."""
         self.again: Callable[[], AbstractAsyncContextManager[Any]] | None = None
-        """Of an attempt: its system in a host that answers nothing else."""
+        """For an attempt: opens its system in a host that answers nothing else."""
         self.told = self.bytes = 0
-        """Events so far, and their bytes."""
+        """Number of events so far, and of their bytes."""
         self._loop, self._seen, self._values = loop, seen, values
         self._watcher, self._context = WATCHER.get(), copy_context()
         self._calls: dict[tuple[Line, int], asyncio.Task[None]] = {}
-        self._wanted: dict[tuple[Line, int], asyncio.Future[WireResponse]] = {}
+        self._sending: dict[tuple[Line, int], asyncio.Future[WireResponse]] = {}
 
     @property
     def busy(self) -> bool:
-        """Whether calls of it are on their way."""
+        """Return True while some of its calls are in flight."""
         return bool(self._calls)
 
     def take(self, line: Line, frames: list[tuple[AnySaid, bytes]]) -> None:
-        """Act on what came, in its order. Called by the thread that reads."""
+        """Handle received frames, in order. Called by the reading thread."""
         try:
             self._loop.call_soon_threadsafe(self._act, line, frames, context=self._context)
-        except RuntimeError:  # the loop is closed
-            for said, _ in frames:
-                if isinstance(said, Exchange):
-                    line.settle(said.n, "refuse", why="the evaluation of this call has ended")
+        except RuntimeError:  # the event loop is closed
+            for header, _ in frames:
+                if isinstance(header, Exchange):
+                    line.settle(header.n, "refuse", why="the evaluation of this call has ended")
 
     def fail(self, error: Exception) -> None:
-        """The host is gone. Called by the thread that reads."""
+        """Fail all pending work, because the host is gone. Called by the reading thread."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._fail, error)
 
     def cut_off(self) -> None:
-        """End the calls that are on their way."""
+        """Cancel the calls in flight."""
         for task in list(self._calls.values()):
             task.cancel()
 
     def _fail(self, error: Exception) -> None:
-        for waiting in self._wanted.values():
+        for waiting in self._sending.values():
             if not waiting.done():
                 waiting.set_exception(ClientFailed(str(error)))
         self._end(error)
 
     def _end(self, error: BaseException | None, result: object = None) -> None:
-        with contextlib.suppress(InvalidStateError):  # it has ended before, or nobody waits
+        with contextlib.suppress(InvalidStateError):  # it has ended before, or was cancelled
             if error is not None:
                 self.done.set_exception(error)
             else:
                 self.done.set_result(result)
 
     def _act(self, line: Line, frames: list[tuple[AnySaid, bytes]]) -> None:
-        for said, body in frames:
-            match said:
+        for header, body in frames:
+            match header:
                 case Tell():
-                    self._tell(line, said)
+                    self._tell(line, header)
                 case Exchange():
-                    self._stand(said)
-                    key = (line, said.n)
-                    self._calls[key] = self._loop.create_task(self._exchange(line, said, body))
+                    self._restore_context(header)
+                    key = (line, header.n)
+                    self._calls[key] = self._loop.create_task(self._exchange(line, header, body))
                 case Sent():
-                    self._sent(line, said, body)
-                case Gone() if (line, said.n) in self._calls:
-                    self._calls[line, said.n].cancel()
+                    self._sent(line, header, body)
+                case Gone() if (line, header.n) in self._calls:
+                    self._calls[line, header.n].cancel()
                 case SystemAnswered():
-                    self._answered(line, said)
+                    self._answered(line, header)
                 case SystemOpened():
-                    self._end(None, said)
+                    self._end(None, header)
                 case PersonAsked() | SystemRaised():
-                    self._end(said.error)
+                    self._end(header.error)
 
-    def _answered(self, line: Line, said: SystemAnswered) -> None:
+    def _answered(self, line: Line, header: SystemAnswered) -> None:
         try:
-            self._end(None, answer_of(Given(said.text, said.choice, said.passages)))
+            self._end(None, answer_of(Given(header.text, header.choice, header.passages)))
         except ValueError as error:
             line.host.offend(str(error))
 
-    def _stand(self, said: Tell | Exchange) -> None:
-        """Stand where the system was when it said this."""
-        STEP.set(said.step)
-        ToldCall(said.model_call)
+    def _restore_context(self, header: Tell | Exchange) -> None:
+        """Restore the step and model call in which the system sent this frame."""
+        STEP.set(header.step)
+        ToldCall(header.model_call)
 
-    def _tell(self, line: Line, said: Tell) -> None:
-        others = {"unseen": self._watcher, "value": self._values, "read": line.host.heard}
-        whom = others.get(said.what, self._seen)
-        self._stand(said)
-        AGO.set(max(0.0, time.perf_counter() - said.at))
+    def _tell(self, line: Line, header: Tell) -> None:
+        receivers = {"unseen": self._watcher, "value": self._values, "read": line.host.heard}
+        receiver = receivers.get(header.what, self._seen)
+        self._restore_context(header)
+        AGO.set(max(0.0, time.perf_counter() - header.at))
         try:
-            values = event(said)
-            if whom is not None:
-                getattr(whom, said.what)(**values)
+            values = event(header)
+            if receiver is not None:
+                getattr(receiver, header.what)(**values)
         except BadFrame as bad:
             line.host.offend(str(bad))
-        except Unsent:  # its recorder ends the attempt
-            line.post("cancel", attempt=said.attempt)
-        except Exception as error:  # as it would have been raised in the system
+        except Unsent:  # the recorder of the attempt ends it
+            line.post("cancel", attempt=header.attempt)
+        except Exception as error:  # in ragrounds' process, the system would have raised it
             self._end(error)
-            line.post("cancel", attempt=said.attempt)
+            line.post("cancel", attempt=header.attempt)
         finally:
             AGO.set(0.0)
 
-    async def _exchange(self, line: Line, said: Exchange, body: bytes) -> None:
-        """Have it decided what becomes of a request, and tell the host."""
+    async def _exchange(self, line: Line, header: Exchange, body: bytes) -> None:
+        """Get the verdict on a request, and send it to the host."""
         sent: WireResponse | None = None
 
         async def send(grown: Grown) -> WireResponse:
-            """Have the host send it."""
+            """Let the host send the request."""
             nonlocal sent
-            self._wanted[line, said.n] = waiting = self._loop.create_future()
-            line.post("send", n=said.n, longest=grown.longest)
-            sent = await waiting
+            self._sending[line, header.n] = response = self._loop.create_future()
+            line.post("send", n=header.n, longest=grown.longest)
+            sent = await response
             grown(len(sent.body))
             return sent
 
-        request, watcher = WireRequest(said.method, said.url, said.headers, body), self._watcher
+        request, watcher = WireRequest(header.method, header.url, header.headers, body), self._watcher
         try:
-            answer = None if watcher is None else await watcher.exchange(request, send, waits=said.waits)
+            answer = None if watcher is None else await watcher.exchange(request, send, waits=header.waits)
         except BaseException as error:
-            # A client that fails is told so, whatever has made it fail; what is refused is no exception there.
-            what = "fail" if isinstance(error, Exception) else "refuse"
-            line.settle(said.n, what, why=str(error) or type(error).__name__)
+            # Any Exception makes the client in the host fail; a refusal is a BaseException, as it is there.
+            verdict = "fail" if isinstance(error, Exception) else "refuse"
+            line.settle(header.n, verdict, why=str(error) or type(error).__name__)
             if isinstance(error, asyncio.CancelledError):
                 raise
         else:
-            line.give(said.n, answer, sent)
+            line.give(header.n, answer, sent)
         finally:
-            self._calls.pop((line, said.n), None)
-            self._wanted.pop((line, said.n), None)
+            self._calls.pop((line, header.n), None)
+            self._sending.pop((line, header.n), None)
 
-    def _sent(self, line: Line, said: Sent, body: bytes) -> None:
-        waiting = self._wanted.get((line, said.n))
-        if waiting is None or waiting.done():
+    def _sent(self, line: Line, header: Sent, body: bytes) -> None:
+        response = self._sending.get((line, header.n))
+        if response is None or response.done():
             return
-        if said.error:
-            error = BadReply(said.fault, said.error) if said.fault else ClientFailed(said.error)
-            waiting.set_exception(error)
+        if header.error:
+            error = BadReply(header.fault, header.error) if header.fault else ClientFailed(header.error)
+            response.set_exception(error)
         else:
-            waiting.set_result(WireResponse(said.status, said.content_type, body, said.headers))
+            response.set_result(WireResponse(header.status, header.content_type, body, header.headers))
 
 
 class Working(Protocol):
-    """A host, as its lines see it."""
+    """Interface of a host for its connection."""
 
     def work(self, number: int) -> Work | None:
-        """The work of a number; ``None``: it ended long ago.
+        """Return the work of a number, or ``None`` if it ended long ago.
 
         Raises:
-            BadFrame: nothing had it.
+            BadFrame: no work has this number.
         """
 
     def offend(self, how: str) -> None:
-        """End the host: it has sent what no host may."""
+        """End the host, because it sent an invalid message."""
 
     def refuse(self, why: str) -> None:
-        """The host says that it cannot begin."""
+        """Record the host's report that it cannot start."""
 
     @property
     def closed(self) -> bool:
-        """Nothing may leave it."""
+        """Return True if nothing may leave the host."""
 
     @property
     def heard(self) -> Heard:
-        """What its systems have read."""
+        """Return the recorded dependencies of its systems."""
 
 
 class Line:
-    """A connection with a host: what it asks is answered on the same."""
+    """A connection with a host. Requests are answered on the connection on which they arrive."""
 
     def __init__(self, host: Working, line: socket.socket) -> None:
         self.host = host
         self._socket = line
         self._lock = threading.Lock()
-        self._left: list[bytes] = []
-        """What is to be sent yet."""
+        self._unsent: list[bytes] = []
+        """Frames that are not sent yet."""
         self._waits = False
-        """A thread waits until the socket has room."""
-        self._asked: dict[int, Work] = {}
+        """True while a thread waits until the socket has room."""
+        self._requests: dict[int, Work] = {}
 
     def read(self) -> None:
-        """Hand what comes to whom it concerns, until the host is gone.
+        """Pass received frames to the work that they concern, until the host is gone.
 
         Raises:
-            BadFrame: the host sent what it may not.
+            BadFrame: the host sent an invalid frame.
         """
         reader = Reader(self._socket)
         while frames := reader.next():
-            taken: dict[Work, list[tuple[AnySaid, bytes]]] = {}
+            received: dict[Work, list[tuple[AnySaid, bytes]]] = {}
             for frame in frames:
-                said = read_frame(frame)
-                whose = self._whose(said, frame.size)
-                if whose is not None:
-                    taken.setdefault(whose, []).append((said, frame.body))
-            for whose, some in taken.items():
-                whose.take(self, some)
+                header = read_frame(frame)
+                work = self._work_for(header, frame.size)
+                if work is not None:
+                    received.setdefault(work, []).append((header, frame.body))
+            for work, headers_and_bodies in received.items():
+                work.take(self, headers_and_bodies)
 
-    def _whose(self, said: AnySaid, size: int) -> Work | None:
-        """Whom a frame concerns; ``None``: nobody any more."""
-        if isinstance(said, Sent | Gone):
-            return self._asked.get(said.n)
-        if isinstance(said, SystemRaised) and not said.attempt:
-            self.host.refuse(said.text)
+    def _work_for(self, header: AnySaid, size: int) -> Work | None:
+        """Return the work that a frame concerns, or ``None`` if it has ended."""
+        if isinstance(header, Sent | Gone):
+            return self._requests.get(header.n)
+        if isinstance(header, SystemRaised) and not header.attempt:
+            self.host.refuse(header.text)
             return None
-        whose = self.host.work(said.attempt)
-        if isinstance(said, Tell) and whose is not None:
-            whose.told, whose.bytes = whose.told + 1, whose.bytes + size
-            if whose.told > _MOST_TOLD or whose.bytes > _LONGEST_TOLD:
-                raise BadFrame(f"{whose.told:,} events of one attempt, {whose.bytes:,} bytes")
-        if isinstance(said, Exchange):
-            if said.n in self._asked or len(self._asked) >= _MOST_ASKED:
-                raise BadFrame(f"request {said.n} comes twice, or too many wait at the same time")
-            if whose is not None:
-                self._asked[said.n] = whose
-            elif self.host.closed:  # of a thread that an attempt has left behind
-                self.post("fail", n=said.n, why="A replay sends nothing.")
+        work = self.host.work(header.attempt)
+        if isinstance(header, Tell) and work is not None:
+            work.told, work.bytes = work.told + 1, work.bytes + size
+            if work.told > _MOST_TOLD or work.bytes > _MAX_EVENT_BYTES:
+                raise BadFrame(f"{work.told:,} events of one attempt, {work.bytes:,} bytes")
+        if isinstance(header, Exchange):
+            if header.n in self._requests or len(self._requests) >= _MAX_REQUESTS:
+                raise BadFrame(f"request {header.n} comes twice, or too many wait at the same time")
+            if work is not None:
+                self._requests[header.n] = work
+            elif self.host.closed:  # from a thread that an attempt has left behind
+                self.post("fail", n=header.n, why="A replay sends nothing.")
             else:
-                self.post("pass", n=said.n)
-        return whose
+                self.post("pass", n=header.n)
+        return work
 
     def give(self, n: int, answer: WireResponse | None, sent: WireResponse | None) -> None:
-        """Give an answer, without its body where that is what the host has read; ``None``: the request passes."""
+        """Send a response, without its body if the host has read the same body. ``None`` lets the request pass."""
         if answer is None:
             self.settle(n, "pass")
             return
-        own = sent is not None and sent.body == answer.body
+        same = sent is not None and sent.body == answer.body
         self.settle(
-            n, "give", b"" if own else answer.body, own=own, status=answer.status, content_type=answer.content_type,
+            n, "give", b"" if same else answer.body, own=same, status=answer.status, content_type=answer.content_type,
             headers=dict(answer.headers),
         )  # fmt: skip
 
-    def settle(self, n: int, frame: str, body: bytes = b"", **said: Any) -> None:
-        """Tell the host what becomes of a request."""
-        self._asked.pop(n, None)
-        self.post(frame, body, n=n, **said)
+    def settle(self, n: int, frame: str, body: bytes = b"", **fields: Any) -> None:
+        """Send the verdict on a request to the host."""
+        self._requests.pop(n, None)
+        self.post(frame, body, n=n, **fields)
 
-    def post(self, frame: str, body: bytes = b"", **said: Any) -> None:
-        """Send a frame: on a loop, with those of its other tasks. A host that does not read holds nobody up."""
-        data = framed(msgspec.json.encode({"frame": frame, **said}), body)
+    def post(self, frame: str, body: bytes = b"", **fields: Any) -> None:
+        """Send a frame. On an event loop, it is sent together with those of other tasks. A host that does not read
+        blocks no one.
+        """
+        data = framed(msgspec.json.encode({"frame": frame, **fields}), body)
         with self._lock:
-            self._left.append(data)
+            self._unsent.append(data)
         try:
             asyncio.get_running_loop().call_soon(self.flush)
         except RuntimeError:
             self.flush()
 
     def flush(self) -> None:
-        """Send what there is."""
+        """Send the pending frames."""
         with self._lock:
-            if self._waits or not self._left:
+            if self._waits or not self._unsent:
                 return
-            left, self._left = b"".join(self._left), []
+            pending, self._unsent = b"".join(self._unsent), []
             try:
-                left = left[self._socket.send(left, socket.MSG_DONTWAIT) :]
+                pending = pending[self._socket.send(pending, socket.MSG_DONTWAIT) :]
             except BlockingIOError:
                 pass
-            except OSError:  # it is gone; who reads says so
+            except OSError:  # the host is gone; the reading thread reports that
                 return
-            if left:
+            if pending:
                 self._waits = True
-                threading.Thread(target=self._wait, args=(left,), name="ragrounds-host-send", daemon=True).start()
+                threading.Thread(target=self._wait, args=(pending,), name="ragrounds-host-send", daemon=True).start()
 
-    def _wait(self, left: bytes) -> None:
-        """Send what the socket had no room for."""
+    def _wait(self, pending: bytes) -> None:
+        """Send the rest for which the socket had no room."""
         with contextlib.suppress(OSError):
-            self._socket.sendall(left)
+            self._socket.sendall(pending)
         self._waits = False
         self.flush()
 

@@ -1,9 +1,9 @@
-"""Hosts: processes in which systems of anyone's run, each with its own modules, environment, folder and interpreter.
+"""Hosts: processes that run users' systems, each with its own modules, environment, folder and interpreter.
 
-A host has the recorder and nothing else of ours (:mod:`ragrounds.recorder.host`). What becomes of a call that a system
-makes there is decided here, by whoever watches the attempt, as if the call had been made in this process; what the
-system does is told here, in order. A host serves all systems of one place and is ended with the command, and by the
-kernel where this process dies. What it sends is bounded and checked, and a bad frame ends it.
+A host contains only the recorder (:mod:`ragrounds.recorder.host`). The watcher of the attempt, in this process, decides
+how each call in the host is answered, as if the call had been made here. Events of the system are reported here, in
+order. A host serves all systems with the same :class:`HostPlace`. It ends with the command, and the kernel ends it if
+this process dies. Its messages are bounded and checked, and a bad frame ends it.
 """
 
 from __future__ import annotations
@@ -38,51 +38,54 @@ from ragrounds.recorder.frames import BadFrame
 from ragrounds.recorder.wire import WATCHER
 
 MOST_ENDS = 3
-"""How often in a row a host may end by itself, with no attempt answered, before it is not started again."""
-_KEPT = 64
-"""Attempts that have ended and of which a call may come still, of a thread that they left behind."""
+"""Number of ends in a row without an answer, after which a host is not restarted."""
+_MAX_ENDED = 64
+"""Number of ended attempts that are kept, because a thread that they left behind may still make a call."""
 _GRACE = 2.0
-"""Seconds that a host has to end by itself, with what its systems do at the end."""
-_LOOK = 0.005
-_CLOSED = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-"""Variables of a closed host: LiteLLM and DSPy have a list of models with them, and ask for a newer one by network."""
+"""Seconds that a host has to end by itself, with its systems' exit handlers."""
+_POLL_SECONDS = 0.005
+_CLOSED_VARIABLES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+"""Variables of a closed host. LiteLLM and DSPy ship a list of models, and would otherwise download a newer one."""
 _CHILD = str(Path(__file__).parents[2] / "recorder" / "__main__.py")
 
 
 class HostPlace(NamedTuple):
-    """What a host is started with. Systems that have the same share one."""
+    """Start configuration of a host. Systems with the same configuration share a host."""
 
     python: str
-    """The interpreter."""
+    """Path of the interpreter."""
     folder: str
-    """The system's own: another version of it stands in another."""
+    """The system's own folder. Another version of the system has another folder."""
     working: str
-    """The working folder."""
+    """Working folder of the process."""
     environment: tuple[tuple[str, str], ...]
     closed: bool = False
-    """Nothing may leave it: a replay."""
+    """True in a replay: nothing may leave the process."""
     alone: bool = False
-    """It answers one question, and is ended then: others had been in hand when the last one ended."""
+    """True if it answers one question and then ends, because the last host ended while it answered several."""
 
 
 def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The variables of a host: those of this process without our own settings, and `variables` where they are not
-    set. No traces are uploaded."""
-    ours = ("RAGROUNDS_", "PYTEST_CURRENT_TEST")  # pytest sets it for each test: none could use the host of another
-    own = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return tuple(sorted({**variables, **own, **NO_UPLOADS}.items()))
+    """Return the variables of a host: those of this process without ragrounds' settings, and `variables` that are not
+    set.
+
+    No traces are uploaded.
+    """
+    ours = ("RAGROUNDS_", "PYTEST_CURRENT_TEST")  # pytest sets it for each test: tests could not share a host
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return tuple(sorted({**variables, **inherited, **NO_UPLOADS}.items()))
 
 
 class Host:
-    """A process that systems run in."""
+    """A process that runs systems."""
 
     def __init__(self, place: HostPlace, loop: asyncio.AbstractEventLoop, ends: int = 0) -> None:
-        """Start one.
+        """Start a host.
 
         Args:
-            place: what it is started with.
-            loop: on which the calls are looked at that are made while systems are opened.
-            ends: how often in a row such a host has ended.
+            place: its configuration.
+            loop: event loop that handles the calls made while systems are loaded.
+            ends: number of earlier ends in a row of hosts with this configuration.
 
         Raises:
             UserError: it cannot be started.
@@ -92,9 +95,9 @@ class Host:
         self.ends = ends
         self.answered = False
         self.how = ""
-        """How it has ended; empty: it lives."""
-        self._why = ""
-        """Why it was ended."""
+        """How it has ended. Empty while it runs."""
+        self._reason = ""
+        """Reason why it was ended."""
         self._loop = loop
         self._lock = threading.RLock()  # commands of several threads may use it
         self._last = 0
@@ -103,10 +106,10 @@ class Host:
         self._systems: dict[HostedSystem, tuple[int, Work]] = {}
         ours, theirs = socket.socketpair()
         lifeline, self._life = os.pipe()
-        variables = {**dict(place.environment), **(_CLOSED if place.closed else {})}
+        variables = {**dict(place.environment), **(_CLOSED_VARIABLES if place.closed else {})}
         command = [place.python, _CHILD, str(theirs.fileno()), str(lifeline), "closed" if place.closed else "open"]
         try:
-            with own_traffic():  # a process of ours, and none that a system has started
+            with own_traffic():  # a process of ragrounds, not one that a system has started
                 self._process = subprocess.Popen(  # noqa: S603
                     command, cwd=place.working, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
@@ -123,15 +126,15 @@ class Host:
         self._line = Line(self, ours)
         self._thread = threading.Thread(target=self._read, name="ragrounds-host", daemon=True)
         self._thread.start()
-        self._prints = threading.Thread(target=self._hand_on, name="ragrounds-host-prints", daemon=True)
+        self._prints = threading.Thread(target=self._forward_output, name="ragrounds-host-prints", daemon=True)
         self._prints.start()
 
     def opened(self, system: HostedSystem) -> Work:
-        """A system, opened in this host or being opened."""
+        """Return the work of loading a system in this host, which is started if necessary."""
         with self._lock:
-            known = self._systems.get(system)
-            if known is not None:
-                return known[1]
+            registered = self._systems.get(system)
+            if registered is not None:
+                return registered[1]
             values = OPENED.get(module_named(system.name))
             work = Work(system.name, self._loop, values=values)
             work.again = None if system.place.alone else system.alone
@@ -141,11 +144,11 @@ class Host:
             work, "open", id=number, target=system.target, folders=system.folders, wiring=system.wiring,
             person=system.person, values=values and dict(values.known),
         )  # fmt: skip
-        self._line.flush()  # whoever waits for it may hold up the loop that runs here
+        self._line.flush()  # the waiting caller may block the event loop of this thread
         return work
 
     async def answer(self, system: HostedSystem, question: Question, seen: Observation) -> Answer:
-        """Have a system answer that is open."""
+        """Let an open system answer a question."""
         values = VALUES.get()
         work = Work(system.name, asyncio.get_running_loop(), seen, values)
         work.again = None if system.place.alone else system.alone
@@ -161,47 +164,47 @@ class Host:
         finally:
             if work.done.cancelled():
                 self._line.post("cancel", attempt=number)
-                self._line.flush()  # this loop may be at its end
+                self._line.flush()  # this event loop may be about to stop
                 work.cut_off()
             with self._lock:
                 self._over.append(number)
-                while len(self._over) > _KEPT and not self._work[self._over[0]].busy:
+                while len(self._over) > _MAX_ENDED and not self._work[self._over[0]].busy:
                     del self._work[self._over.popleft()]
 
     def end(self) -> None:
-        """Ask it to end."""
+        """Ask the process to end."""
         self._line.post("end")
         self._line.flush()
 
     def wait(self, until: float) -> None:
-        """Wait until it has ended; at the time `until` it is killed, and so are its children that still run."""
+        """Wait until it has ended. At the time `until`, it is killed together with its running children."""
         while self._runs() and time.monotonic() < until:
-            time.sleep(_LOOK)
+            time.sleep(_POLL_SECONDS)
         self._kill()
         if threading.current_thread() is not self._thread:
             self._thread.join(_GRACE)
             self._prints.join(_GRACE)
 
-    # For its lines
+    # Called by its connection
 
     def work(self, number: int) -> Work | None:
-        """The work of a number; ``None``: it ended long ago.
+        """Return the work of a number, or ``None`` if it ended long ago.
 
         Raises:
-            BadFrame: nothing had it.
+            BadFrame: no work has this number.
         """
         if not 0 < number <= self._last:
             raise BadFrame(f"there is no attempt {number}")
         return self._work.get(number)
 
     def offend(self, how: str) -> None:
-        """End it: it has sent what no host may."""
+        """End the host, because it sent an invalid message."""
         self.refuse(f"sent an invalid message ({how}) and was stopped")
         self._kill()
 
     def refuse(self, why: str) -> None:
-        """It says that it cannot begin."""
-        self._why = self._why or safe(why, 300)
+        """Record the host's report that it cannot start."""
+        self._reason = self._reason or safe(why, 300)
 
     def _begin(self, work: Work) -> int:
         with self._lock:
@@ -209,15 +212,16 @@ class Host:
             self._work[self._last] = work
             return self._last
 
-    def _post(self, work: Work, frame: str, **said: Any) -> None:
-        self._line.post(frame, **said)
-        if self.how:  # it had ended before the work was begun
-            work.fail(self._ended(work, others=True))
+    def _post(self, work: Work, frame: str, **fields: Any) -> None:
+        self._line.post(frame, **fields)
+        if self.how:  # the host ended before the work began
+            work.fail(self._ended(work, shared=True))
 
     def _runs(self) -> bool:
         if not hasattr(os, "waitid"):
             return self._process.poll() is None
-        with contextlib.suppress(ChildProcessError):  # looked at alone, so that nobody else gets its number
+        # The exit status is not consumed here, so that the process id is not reused.
+        with contextlib.suppress(ChildProcessError):
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         return False
 
@@ -231,29 +235,29 @@ class Host:
             self._line.read()
         except BadFrame as bad:
             self.offend(str(bad))
-        self.wait(time.monotonic() + _GRACE)  # it may be about to end by itself, and its code says how
+        self.wait(time.monotonic() + _GRACE)  # it may be about to end by itself, and its exit code says how
         code = self._process.wait()
-        said = f"ended with exit code {code}" if code >= 0 else f"was ended by {_signal(-code)}"
-        self.how = self._why or said
-        left = list(self._work.values())
-        # What was cut off may have left a thread behind.
-        runs = sum(not work.done.done() or work.done.cancelled() for work in left)
-        for work in left:
-            work.fail(self._ended(work, others=runs > 1))
+        ending = f"ended with exit code {code}" if code >= 0 else f"was ended by {_signal(-code)}"
+        self.how = self._reason or ending
+        unfinished = list(self._work.values())
+        # A cancelled attempt may have left a thread behind, so it counts as running.
+        runs = sum(not work.done.done() or work.done.cancelled() for work in unfinished)
+        for work in unfinished:
+            work.fail(self._ended(work, shared=runs > 1))
         self._line.close()
         os.close(self._life)
 
-    def _hand_on(self) -> None:
-        """Hand on what it prints, to standard error as it is at the moment: a screen that is drawn holds it back."""
-        said = self._process.stdout
-        assert said is not None
+    def _forward_output(self) -> None:
+        """Forward its output to the current standard error, which a full-screen display may hold back."""
+        output = self._process.stdout
+        assert output is not None
         with contextlib.suppress(OSError, ValueError):
-            while part := os.read(said.fileno(), 1 << 16):
+            while part := os.read(output.fileno(), 1 << 16):
                 os.write(2, part)
 
-    def _ended(self, work: Work, *, others: bool) -> Exception:
-        said = f"the process that {work.name} runs in {self.how}"
-        return SharedHostEnded(said, work.again) if others and work.again else HostEnded(said)
+    def _ended(self, work: Work, *, shared: bool) -> Exception:
+        message = f"the process that {work.name} runs in {self.how}"
+        return SharedHostEnded(message, work.again) if shared and work.again else HostEnded(message)
 
 
 def _signal(number: int) -> str:
@@ -272,14 +276,14 @@ class _Hosts:
         self._loop: asyncio.AbstractEventLoop
 
     def at(self, place: HostPlace) -> Host:
-        """The host of a place, started where there is none.
+        """Return the host of a configuration, and start it if necessary.
 
         Raises:
             UserError: it cannot be started.
             HostEnded: it has ended too often.
         """
         with self._lock:
-            if self._owner != os.getpid():  # a fork has its parent's hosts no more
+            if self._owner != os.getpid():  # a forked child does not have its parent's hosts
                 self._owner, self._held, self._loop = os.getpid(), {}, asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="ragrounds-opened", daemon=True).start()
             host = self._held.get(place)
@@ -291,20 +295,26 @@ class _Hosts:
             return host
 
     def answered(self, place: HostPlace) -> None:
-        """Begin anew to count how often in a row the hosts of a place end: one has answered, perhaps alone."""
+        """Reset the count of ends of a configuration's hosts, because one has answered, perhaps in a host for one
+        question.
+        """
         with self._lock:
-            for at, host in self._held.items():
-                host.answered |= at._replace(alone=place.alone) == place
+            for running_place, host in self._held.items():
+                host.answered |= running_place._replace(alone=place.alone) == place
 
     def end(self, place: HostPlace | None = None) -> None:
-        """End them, or those of one place, with all that they have started."""
+        """End all hosts, or those of one configuration, with their child processes."""
         with self._lock:
-            ends = [at for at in self._held if place is None or at._replace(closed=place.closed) == place]
-            held = [self._held.pop(at) for at in ends] if self._owner == os.getpid() else []
-        for host in held:
+            ends = [
+                running_place
+                for running_place in self._held
+                if place is None or running_place._replace(closed=place.closed) == place
+            ]
+            hosts = [self._held.pop(running_place) for running_place in ends] if self._owner == os.getpid() else []
+        for host in hosts:
             host.end()
         until = time.monotonic() + _GRACE
-        for host in held:
+        for host in hosts:
             host.wait(until)
 
 
@@ -312,18 +322,18 @@ _HOSTS = _Hosts()
 atexit.register(_HOSTS.end)
 
 
-_HEARD: dict[HostPlace, Heard] = {}
+_RECORDS: dict[HostPlace, Heard] = {}
 
 
 def heard_in(place: HostPlace) -> Heard:
-    """What the systems of a host's place have read in this command."""
-    return _HEARD.setdefault(place._replace(closed=False, alone=False), Heard())
+    """Return the recorded dependencies of a host configuration's systems in this command."""
+    return _RECORDS.setdefault(place._replace(closed=False, alone=False), Heard())
 
 
 def end_hosts() -> None:
-    """End the hosts of this process, with all that they have started: a command does it when it ends."""
+    """End the hosts of this process, with their child processes. A command calls this at its end."""
     _HOSTS.end()
-    _HEARD.clear()
+    _RECORDS.clear()
 
 
 class HostedSystem:
@@ -341,58 +351,58 @@ class HostedSystem:
         folders: tuple[str, ...] = (),
         person: str = "",
     ) -> None:
-        """Say what is to be opened, and where.
+        """Describe a system and its host.
 
         Args:
-            name: what the user calls it, for errors.
+            name: the user's name for it, for errors.
             target: ``/folder/file.py:NAME`` or ``package.module:NAME``.
-            place: what its host is started with.
-            wiring: the fields of its wiring (:class:`ragrounds.recorder.answers.Wiring`), but for `person`.
-            folders: are looked in for modules, behind everything else.
-            person: where the function stands that answers where it asks a person; empty: there is none.
+            place: configuration of its host.
+            wiring: the fields of its wiring (:class:`ragrounds.recorder.answers.Wiring`), except `person`.
+            folders: are searched for modules, after everything else.
+            person: import path of the function that answers if it asks a person; empty if not set.
         """
         self.name, self.target, self.place = name, target, place
         self.wiring, self.folders, self.person = dict(wiring), folders, person
         self.kind = ""
-        """Empty once it is open: it uses ragrounds itself, and has to be opened in this process."""
+        """Form of the system. Empty after opening if it imports ragrounds, and so must be opened in this process."""
         self.sealed = False
-        """The kernel lets nothing leave the process that it was opened in last, for a replay."""
+        """True if the kernel refuses all traffic of its last host process, in a replay."""
 
     @property
     def heard(self) -> Heard:
-        """What the systems of its host have read."""
+        """Return the recorded dependencies of its host's systems."""
         return heard_in(self.place)
 
     def open(self) -> HostedSystem:
-        """Open it, and wait until it is.
+        """Open the system, and wait until it is open.
 
         Raises:
             UserError: it cannot be opened.
         """
         try:
-            self._known(self._host().opened(self).done.result())
+            self._set_state(self._host().opened(self).done.result())
         except HostEnded as ended:
             raise UserError(f"{self.name} cannot be opened: {ended}.") from None
         return self
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
-        """Have it answer in its host, which is started again where it has ended.
+        """Answer a question in the host, which is restarted if it has ended.
 
         Raises:
             HostEnded: its host ended.
-            SharedHostEnded: that may have been another question's doing.
-            SystemFailed: what it raised.
+            SharedHostEnded: its host ended, and another question may have caused that.
+            SystemFailed: the system raised an exception.
         """
         host = self._host()
         opening = host.opened(self)
         if not opening.done.done():
-            await asyncio.shield(asyncio.wrap_future(opening.done))  # others wait for it too
-        self._known(opening.done.result())
+            await asyncio.shield(asyncio.wrap_future(opening.done))  # shielded, because other attempts wait for it too
+        self._set_state(opening.done.result())
         return await host.answer(self, question, seen)
 
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncIterator[HostedSystem]:
-        """The same system in a fresh host, which answers nothing else and is ended with the block."""
+        """Open the same system in a new host, which answers nothing else and ends with the block."""
         place = self.place._replace(alone=True)
         try:
             yield HostedSystem(
@@ -405,5 +415,5 @@ class HostedSystem:
         watcher = WATCHER.get()
         return _HOSTS.at(self.place._replace(closed=watcher is not None and watcher.closed))
 
-    def _known(self, opened: SystemOpened) -> None:
+    def _set_state(self, opened: SystemOpened) -> None:
         self.kind, self.sealed = opened.kind, opened.sealed

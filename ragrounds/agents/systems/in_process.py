@@ -1,4 +1,4 @@
-"""A system in our own process: the recorder's forms of it, between our records and their plain values."""
+"""A system in ragrounds' own process: conversion between ragrounds' records and the recorder's plain values."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from ragrounds.recorder.observer import Form, Given
 
 
 class InProcessSystem:
-    """A system that was opened here (contract: :class:`ragrounds.base.contracts.System`)."""
+    """A system that was opened in this process (contract: :class:`ragrounds.base.contracts.System`)."""
 
     def __init__(self, form: Form) -> None:
         self.form = form
         self.kind, self.takes_context, self.made = form.kind, form.takes_context, form.made
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
-        """Have it answer.
+        """Answer a question.
 
         Raises:
-            UserError: it is made for each attempt, and this time it is of no known form.
-            AskedPerson: it stopped to ask a person, and nobody was named to answer.
+            UserError: the system is created for each attempt, and this time it has no known form.
+            AskedPerson: it stopped to ask a person, and no answer is configured.
         """
         with refusals():
             return answer_of(await self.form.answer({**asked(question), "item": question}, seen))
 
 
 def adapted(found: object, wiring: Wiring) -> System:
-    """The system that an object is, or that the function makes which it is.
+    """Return the system of an object, or of the result of a function that creates one.
 
     Raises:
-        UserError: it is of no known form, or what the wiring says does not fit it; or it could not be made.
+        UserError: it has no known form, the wiring does not fit it, or it could not be created.
     """
     if isinstance(found, System) and not isinstance(found, type):
         return found
@@ -48,10 +48,10 @@ def adapted(found: object, wiring: Wiring) -> System:
 
 @contextlib.contextmanager
 def refusals() -> Iterator[None]:
-    """What the recorder refuses in the block is the user's error.
+    """Convert refusals of the recorder in the block into errors of the user.
 
     Raises:
-        UserError: it refused something.
+        UserError: the recorder refused something.
     """
     try:
         yield
@@ -62,7 +62,7 @@ def refusals() -> Iterator[None]:
 
 
 def asked(question: Question) -> dict[str, object]:
-    """What the recorder is told of a question."""
+    """Return a question in the form of the recorder."""
     return {
         "id": question.id,
         "text": question.text,
@@ -72,16 +72,16 @@ def asked(question: Question) -> dict[str, object]:
 
 
 def passages_of(given: Sequence[Mapping[str, object]]) -> tuple[Passage, ...]:
-    """Passages that the recorder tells of.
+    """Convert the recorder's passages.
 
     Raises:
-        msgspec.ValidationError: one has another form.
+        msgspec.ValidationError: a passage has another form.
     """
-    return tuple(msgspec.convert({"corpus": "", **one}, Passage) for one in given)
+    return tuple(msgspec.convert({"corpus": "", **passage}, Passage) for passage in given)
 
 
 def answer_of(given: Given) -> Answer:
-    """The answer that the recorder gives.
+    """Convert the recorder's answer.
 
     Raises:
         msgspec.ValidationError: it has another form.

@@ -1,5 +1,6 @@
-"""What happens while a system is imported or built: it may ask models already, to embed its documents, and read the
-clock."""
+"""Context of the import and building of a system, which may already call models, embed documents, and read the
+clock.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +16,26 @@ def _unwatched(module: str) -> AbstractContextManager[None]:
 
 
 OPENING: ContextVar[Callable[[str], AbstractContextManager[None]]] = ContextVar("opening", default=_unwatched)
-"""Makes what is entered around the import and the building of a system: of what is in a file or module, as named."""
+"""Returns the context manager around the import and building of a system in a file or module, by its name."""
 OPENED: dict[str, clock.Values] = {}
-"""What systems drew from clock and chance while they were imported or built, by file or module."""
+"""Clock and random values that systems used while they were imported or built, by file or module."""
 REAL: set[str] = set()
-"""Files and modules that an agent names which has the real clock."""
+"""Files and modules of agents that use the real clock."""
 REFUSED: set[str] = set()
-"""Files and modules that made something of what a replay refused them: whoever opens them next imports them anew."""
+"""Files and modules that were loaded although a replay refused one of their calls. They are imported again at the next
+opening.
+"""
 
 
 def module_named(name: str) -> str:
-    """The file or module of a place. Of a ``langgraph.json``, each graph's own is another."""
+    """Return the file or module of an import path. Each graph of a ``langgraph.json`` counts as a separate module."""
     module = name.rpartition(":")[0]
     return name if not module or module.endswith(".json") else module
 
 
 @contextmanager
 def watched(name: str) -> Iterator[None]:
-    """To be entered while a system, which a place names, is imported or built."""
+    """Enter the context in which the system at an import path is imported or built."""
     clock.install()
     module, values = module_named(name), clock.VALUES.get()
     if values is None and module not in REAL:

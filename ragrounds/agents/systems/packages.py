@@ -1,4 +1,4 @@
-"""Versions of installed packages that a source imports, and of what these require."""
+"""Versions of installed packages that a source imports, and of their requirements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 _OURS = "ragrounds"
 _Marks: TypeAlias = tuple[tuple[str, int], ...]
-"""The folders of a path, with when something was last added to them or taken away."""
+"""Folders of a path, with the time when an entry was last added or removed."""
 
 
 class _Package(NamedTuple):
@@ -23,83 +23,97 @@ class _Package(NamedTuple):
 
 
 def installed_versions(modules: Iterable[str], named: Iterable[str], path: tuple[str, ...]) -> dict[str, str]:
-    """The versions of the packages that hold some modules or are named, and of the others that these require.
+    """Return the versions of the packages that contain some modules or are named, and of their requirements.
 
     Args:
-        modules: Dotted names. Those of the standard library and of this package are passed over.
-        named: Packages by their own names, with or without versions.
-        path: where they are installed.
+        modules: Dotted names. Those of the standard library and of this package are skipped.
+        named: Names of packages, with or without versions.
+        path: folders of installed packages.
     """
     marks = _marks(path)
-    tops = {module.partition(".")[0] for module in modules} - {*sys.stdlib_module_names, _OURS}
-    left = [*(name for top in sorted(tops) for name in _holding(top, marks)), *map(_name, named)]
+    top_modules = {module.partition(".")[0] for module in modules} - {*sys.stdlib_module_names, _OURS}
+    pending = [*(name for top in sorted(top_modules) for name in _packages_with(top, marks)), *map(_name, named)]
     packages: dict[str, str] = {}
-    while left:
-        name = left.pop()
-        if name and name != _OURS and name not in packages and (held := _package(name, marks)) is not None:
-            packages[name] = held.version
-            left += map(_name, held.requires)
+    while pending:
+        name = pending.pop()
+        if name and name != _OURS and name not in packages and (package := _package(name, marks)) is not None:
+            packages[name] = package.version
+            pending += map(_name, package.requires)
     return packages
 
 
 def version_of(name: str, path: tuple[str, ...]) -> str:
-    """The version of a package that is installed in some folders; empty: it is in none."""
-    held = _package(name, _marks(path))
-    return "" if held is None else held.version
+    """Return the version of a package that is installed in some folders, or an empty text."""
+    package = _package(name, _marks(path))
+    return "" if package is None else package.version
 
 
 @lru_cache(maxsize=4096)
 def _package(name: str, marks: _Marks) -> _Package | None:
-    held = next(iter(distributions(name=name, path=[place for place, _ in marks])), None)
-    return None if held is None else _Package(_version(held), tuple(held.requires or ()))
+    distribution = next(iter(distributions(name=name, path=[folder for folder, _ in marks])), None)
+    return None if distribution is None else _Package(_version(distribution), tuple(distribution.requires or ()))
 
 
-def _holding(top: str, marks: _Marks) -> Iterator[str]:
-    """The packages that hold a module. A package of the module's own name is taken at its word, since looking through
-    all that is installed takes a second."""
+def _packages_with(top: str, marks: _Marks) -> Iterator[str]:
+    """Yield the packages that contain a module.
+
+    A package with the module's own name is assumed to contain it, because searching all installed packages takes a
+    second.
+    """
     from packaging.utils import canonicalize_name
 
-    own = [top] if _package(top, marks) is not None else _installed_modules(marks).get(top, ())
-    yield from map(canonicalize_name, own)
+    packages = [top] if _package(top, marks) is not None else _installed_modules(marks).get(top, ())
+    yield from map(canonicalize_name, packages)
 
 
 def _marks(path: tuple[str, ...]) -> _Marks:
     marks = []
-    for place in map(os.path.abspath, path):  # an empty one is the working folder
+    for folder in map(os.path.abspath, path):  # an empty entry is the working folder
         with contextlib.suppress(OSError):
-            marks.append((place, Path(place).stat().st_mtime_ns))
+            marks.append((folder, Path(folder).stat().st_mtime_ns))
     return tuple(marks)
 
 
 @lru_cache(maxsize=4)
 def _installed_modules(marks: _Marks) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for held in distributions(path=[place for place, _ in marks]):
-        tops = (held.read_text("top_level.txt") or "").split()
-        for top in tops or {file.parts[0].removesuffix(".py") for file in held.files or () if file.suffix == ".py"}:
-            found.setdefault(top, []).append(str(held.metadata["Name"]))
-    return found
+    packages_by_module: dict[str, list[str]] = {}
+    for distribution in distributions(path=[folder for folder, _ in marks]):
+        tops = (distribution.read_text("top_level.txt") or "").split()
+        for top in tops or {
+            file.parts[0].removesuffix(".py") for file in distribution.files or () if file.suffix == ".py"
+        }:
+            packages_by_module.setdefault(top, []).append(str(distribution.metadata["Name"]))
+    return packages_by_module
 
 
 @lru_cache(maxsize=4096)
 def _name(text: str) -> str:
-    """The name of what a requirement asks for here; empty: nothing, such as what only an extra needs."""
+    """Return the name of the required package. Empty if the requirement does not apply here, such as that of an
+    extra.
+    """
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 
     try:
-        wanted = Requirement(text)
+        requirement = Requirement(text)
     except InvalidRequirement:
         return ""
-    return canonicalize_name(wanted.name) if wanted.marker is None or wanted.marker.evaluate({"extra": ""}) else ""
+    return (
+        canonicalize_name(requirement.name)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        else ""
+    )
 
 
-def _version(held: Distribution) -> str:
-    """A package's version; of one that was installed from a folder or a repository with a digest of its files, since
-    these change without it."""
-    version = str(held.version)
-    if not held.read_text("direct_url.json"):
+def _version(distribution: Distribution) -> str:
+    """Return a package's version.
+
+    If it was installed from a folder or a repository, a digest of its files is added, because they change without the
+    version.
+    """
+    version = str(distribution.version)
+    if not distribution.read_text("direct_url.json"):
         return version
-    record = held.read_text("RECORD") or ""
+    record = distribution.read_text("RECORD") or ""
     lines = sorted(line for line in record.splitlines() if line.partition(",")[0].endswith(".py"))
     return f"{version}+{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:8]}"

@@ -1,8 +1,8 @@
-"""Where a system of the user's own stands, and what stands there.
+"""Import paths of users' systems, and loading of the objects at them.
 
-``PATH.py:NAME``, ``package.module:NAME``, ``PATH/langgraph.json:NAME``; an object or a function that makes one. A
-Python object that is given to :func:`ragrounds.run` itself has a place too, ``__main__:NAME``, which lasts as long as
-the process.
+The forms are ``PATH.py:NAME``, ``package.module:NAME`` and ``PATH/langgraph.json:NAME``, for an object or a function
+that creates one. A Python object that is passed to :func:`ragrounds.run` directly also gets an import path,
+``__main__:NAME``, which is valid as long as the process.
 """
 
 from __future__ import annotations
@@ -30,39 +30,41 @@ from ragrounds.recorder.answers import at_path
 from ragrounds.recorder.targets import held_in
 
 HERE = "__main__"
-"""The module of what was given as an object."""
+"""Module name of objects that were passed directly."""
 _given: dict[str, object] = {}
-"""Objects that were given themselves, by their place."""
-_of_modules: dict[str, object] = {}
-"""Objects that were given themselves and that a module holds, by their place there."""
+"""Objects that were passed directly, by their import path."""
+_module_objects: dict[str, object] = {}
+"""Objects that were passed directly and are in a module, by their import path there."""
 _shared: dict[str, tuple[str, str]] = {}
-"""What systems of this process share: a module or a variable → which one has it first, and its file or value."""
+"""Modules and variables that systems of this process share → the first system with it, and its file or value."""
 
 
 class App(Struct, frozen=True):
     """A graph of a ``langgraph.json``."""
 
     target: str
-    """Where it stands: ``/folder/src/graph.py:graph`` or ``package.module:graph``."""
+    """Import path of the graph: ``/folder/src/graph.py:graph`` or ``package.module:graph``."""
     folders: tuple[str, ...]
-    """The local folders among its dependencies, which are on the import path."""
+    """Local folders among its dependencies, which are on the import path."""
     packages: tuple[str, ...]
-    """Its other dependencies, as the file names them: they are to be installed."""
+    """Other dependencies, as named in the file. They must be installed."""
     variables: dict[str, str]
-    """What its `env` sets, where the environment does not."""
+    """Variables that its `env` sets, if the environment does not."""
 
 
 def is_place(name: str) -> bool:
-    """Say whether a name is a place: ``PATH.py:NAME``, ``package.module:NAME``, ``langgraph.json:NAME``; a file alone
-    is one too, of which :func:`named_object` tells what it has."""
-    place, colon, wanted = name.rpartition(":")
+    """Return True if a name is an import path: ``PATH.py:NAME``, ``package.module:NAME``, ``langgraph.json:NAME``.
+
+    A file without an object name counts too. :func:`named_object` then lists its objects.
+    """
+    module_part, colon, object_name = name.rpartition(":")
     if _is_file(name):
         return True
     if not colon:
         return False
-    if place.endswith(".json"):
-        return bool(wanted)
-    return _is_dotted(wanted) and (place.endswith(".py") or is_module(name))
+    if module_part.endswith(".json"):
+        return bool(object_name)
+    return _is_dotted(object_name) and (module_part.endswith(".py") or is_module(name))
 
 
 def _is_file(name: str) -> bool:
@@ -70,9 +72,9 @@ def _is_file(name: str) -> bool:
 
 
 def is_module(name: str) -> bool:
-    """Say whether what has such a name stands in a module, rather than in a file that is named by its path."""
-    place = name.rpartition(":")[0]
-    return not _is_file(place) and _is_dotted(place)
+    """Return True if the import path names a module, not a file by its path."""
+    module_part = name.rpartition(":")[0]
+    return not _is_file(module_part) and _is_dotted(module_part)
 
 
 def _is_dotted(text: str) -> bool:
@@ -80,18 +82,20 @@ def _is_dotted(text: str) -> bool:
 
 
 def beside(file: str, name: str) -> str:
-    """A place that a file names, as seen from where the command is given: paths begin at the file's folder."""
+    """Return an import path in a file, relative to the current folder. Paths in the file are relative to the file's
+    folder.
+    """
     return name if is_module(name) else str(Path(file).parent / name)
 
 
 def named_object(name: str) -> object:
-    """What stands at a place: a system, the function that makes one, or an agent's card.
+    """Load the object at an import path: a system, a function that creates one, or an agent's card.
 
     Raises:
-        UserError: there is no such module or name, or the module fails.
+        UserError: the module or name does not exist, or the module fails.
     """
-    if name in _given or name in _of_modules:
-        return _given[name] if name in _given else _of_modules[name]
+    if name in _given or name in _module_objects:
+        return _given[name] if name in _given else _module_objects[name]
     if name.startswith(f"{HERE}:") and not hasattr(sys.modules.get(HERE), name.partition(":")[2]):
         raise UserError(
             f"{name} was an object of another process, such as a notebook: give it to rr.run(agents=[…]) again, or put "
@@ -104,97 +108,104 @@ def named_object(name: str) -> object:
 
 
 def give(made: Sequence[object]) -> list[str]:
-    """Give objects places that last as long as this process, and say which. Equal names get a number.
+    """Assign import paths to passed objects, valid as long as this process, and return them. Equal names get a number.
 
-    What a module holds at its top level has a place already, which works in other processes too. Anything else is
-    called by its own name, or by that of a variable of the session that holds it.
+    An object at the top level of a module already has an import path, which works in other processes too. Any other
+    object is named by its own name, or by a variable of the session that refers to it.
     """
-    places: list[str] = []
-    for one in made:
-        place = _own_place(one)
-        if place:
-            _of_modules[place] = one
+    import_paths: list[str] = []
+    for passed in made:
+        import_path = _path_in_module(passed)
+        if import_path:
+            _module_objects[import_path] = passed
         else:
-            name = _name_of(one)
+            name = _name_for(passed)
             numbered = (f"{HERE}:{name}" + (f"_{number}" if number > 1 else "") for number in count(1))
-            place = next(each for each in numbered if each not in places or _given[each] is one)
-            _given[place] = one
-        places.append(place)
-    return places
+            import_path = next(
+                candidate for candidate in numbered if candidate not in import_paths or _given[candidate] is passed
+            )
+            _given[import_path] = passed
+        import_paths.append(import_path)
+    return import_paths
 
 
-def _own_place(made: object) -> str:
-    """Where a module holds a function or a class; empty: none does."""
-    module, qualified = getattr(made, "__module__", None), getattr(made, "__qualname__", None)
+def _path_in_module(passed: object) -> str:
+    """Return the import path of a function or a class in its module. Empty if it is in none."""
+    module, qualified = getattr(passed, "__module__", None), getattr(passed, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(qualified, str) or module == HERE or not _is_dotted(module):
         return ""
-    if not _is_dotted(qualified) or at_path(sys.modules.get(module), qualified) is not made:
+    if not _is_dotted(qualified) or at_path(sys.modules.get(module), qualified) is not passed:
         return ""
     return f"{module}:{qualified}"
 
 
-def _name_of(made: object) -> str:
+def _name_for(passed: object) -> str:
     session = vars(sys.modules[HERE]) if HERE in sys.modules else {}
-    names = [key for key, value in session.items() if value is made and not key.startswith("_")]
-    own = str(getattr(made, "__qualname__", "")).rpartition(".")[2].strip("<>")
-    name = own if own in names or not names else names[0]
-    return name if name.isidentifier() else type(made).__name__.strip("_").lower() or "system"
+    names = [key for key, value in session.items() if value is passed and not key.startswith("_")]
+    own_name = str(getattr(passed, "__qualname__", "")).rpartition(".")[2].strip("<>")
+    name = own_name if own_name in names or not names else names[0]
+    return name if name.isidentifier() else type(passed).__name__.strip("_").lower() or "system"
 
 
 def object_at(name: str) -> object | None:
-    """The object that was given itself and has this place; ``None``: none was."""
+    """Return the object that was passed directly and has this import path, or ``None``."""
     return _given.get(name)
 
 
 def was_given(name: str) -> bool:
-    """Whether what has this place is an object of this process: it was given itself."""
-    return name in _given or name in _of_modules or name.startswith(f"{HERE}:")
+    """Return True if this import path belongs to an object of this process that was passed directly."""
+    return name in _given or name in _module_objects or name.startswith(f"{HERE}:")
 
 
 def about_place(name: str) -> About:
-    """What the decorator of what stands at a place says, or the defaults."""
+    """Return the values of the decorator of the object at an import path, or the defaults."""
     return about(named_object(name))
 
 
 def app_of(name: str) -> App | None:
-    """What a ``langgraph.json`` says of one of its graphs; ``None``: the place is in no such file. Nothing is imported.
+    """Return a graph of a ``langgraph.json``, or ``None`` for any other import path. Nothing is imported.
 
     Raises:
-        UserError: no such file, it has another form, or there is no graph of that name.
+        UserError: the file does not exist or has another form, or it has no graph of that name.
     """
-    path, colon, wanted = name.rpartition(":")
-    path, wanted = (path, wanted) if colon and path.endswith(".json") else (name, "")
+    path, colon, graph_name = name.rpartition(":")
+    path, graph_name = (path, graph_name) if colon and path.endswith(".json") else (name, "")
     if not path.endswith(".json"):
         return None
     file = Path(path).expanduser()
     try:
-        said = msgspec.json.decode(file.read_bytes(), type=_Said)
+        config = msgspec.json.decode(file.read_bytes(), type=_LanggraphConfig)
     except OSError as error:
         raise UserError(f"Cannot read {path!r} (from {name!r}): {error.strerror}.") from None
     except msgspec.MsgspecError as error:
         raise UserError(f"{path}: {error}. Expected a langgraph.json, with graphs = {{NAME: PATH.py:NAME}}.") from None
-    if wanted not in said.graphs:
-        there = f"It has: {', '.join(said.graphs)}." if said.graphs else "It has none."
-        if not wanted:
-            raise UserError(f"{name}: which graph? Expected {name}:NAME. {there}")
-        raise UserError(f"{name}: there is no graph {wanted!r}.{nearest(wanted, said.graphs)} {there}")
-    entry = said.graphs[wanted]
+    if graph_name not in config.graphs:
+        listing = f"It has: {', '.join(config.graphs)}." if config.graphs else "It has none."
+        if not graph_name:
+            raise UserError(f"{name}: which graph? Expected {name}:NAME. {listing}")
+        raise UserError(f"{name}: there is no graph {graph_name!r}.{nearest(graph_name, config.graphs)} {listing}")
+    entry = config.graphs[graph_name]
     target = str(entry.get("path", "")) if isinstance(entry, Mapping) else entry
     folder = file.resolve().parent
     if not is_module(target):
         target = str(folder / target)
-    local = [each for each in said.dependencies if each.startswith(".") or Path(each).is_absolute()]
+    local_dependencies = [
+        dependency for dependency in config.dependencies if dependency.startswith(".") or Path(dependency).is_absolute()
+    ]
     folders = [str(folder)]
-    for each in local:
-        place = (folder / each).resolve()
-        folders += [str(place), *([str(place / "src")] if (place / "src").is_dir() else [])]
-    variables = _variables(folder, said.env, path)
-    others = tuple(each for each in said.dependencies if each not in local)
-    return App(target, tuple(dict.fromkeys(folders)), others, variables)
+    for dependency in local_dependencies:
+        dependency_folder = (folder / dependency).resolve()
+        folders += [
+            str(dependency_folder),
+            *([str(dependency_folder / "src")] if (dependency_folder / "src").is_dir() else []),
+        ]
+    variables = _variables(folder, config.env, path)
+    packages = tuple(dependency for dependency in config.dependencies if dependency not in local_dependencies)
+    return App(target, tuple(dict.fromkeys(folders)), packages, variables)
 
 
-class _Said(Struct):
-    """The parts of a ``langgraph.json`` that matter here."""
+class _LanggraphConfig(Struct):
+    """The parts of a ``langgraph.json`` that are used here."""
 
     graphs: dict[str, str | dict[str, object]]
     dependencies: list[str] = []
@@ -209,15 +220,19 @@ def _variables(folder: Path, env: str | dict[str, object], path: str) -> dict[st
     from dotenv import dotenv_values
 
     file = folder / env
-    if not file.is_file():  # as after every fresh clone
+    if not file.is_file():  # usual after a fresh clone, because the file is not committed
         say_once(f"{path}: its env is {env!r}, and there is no such file in its folder: no variable is set.")
         return {}
     return {key: value for key, value in dotenv_values(file).items() if value is not None}
 
 
 def target_of(name: str) -> str:
-    """Where a place leads: of a ``langgraph.json`` to its graph's own place, with its folders on the import path and
-    its variables in the environment (what is set there already comes first); else to itself."""
+    """Resolve an import path. A ``langgraph.json`` resolves to its graph's import path; any other path is returned
+    itself.
+
+    A ``langgraph.json`` also puts its folders on the import path and its variables into the environment, unless they
+    are already set.
+    """
     app = app_of(name)
     if app is None:
         return name
@@ -231,13 +246,13 @@ def target_of(name: str) -> str:
 
 
 def source_of(name: str) -> OwnSource:
-    """Where the source of what stands at a place begins.
+    """Return the entry points of the source of the object at an import path.
 
     Raises:
-        UserError: there is no such file.
+        UserError: the file does not exist.
     """
-    if (given := object_at(name)) is not None:
-        return object_source(given)
+    if (passed := object_at(name)) is not None:
+        return object_source(passed)
     app = app_of(name)
     target = app.target if app else name
     module = is_module(target)
@@ -251,7 +266,7 @@ def source_of(name: str) -> OwnSource:
 
 
 def heard_at(name: str) -> Heard:
-    """What is heard of the systems that stand where this one does, in this process."""
+    """Return the recorded dependencies of the systems in the same folder or package, in this process."""
     app = app_of(name)
     target = app.target if app else name
     if object_at(name) is not None:
@@ -261,8 +276,7 @@ def heard_at(name: str) -> Heard:
 
 
 def _forget_changed(name: str) -> None:
-    """Have the modules behind a place imported anew where they have read something that is another now: an edited
-    prompt file, another variable.
+    """Unload the modules of an import path if their dependencies have changed: an edited prompt file, another variable.
 
     Raises:
         UserError: another system of this process has modules or variables of these names.
@@ -270,50 +284,56 @@ def _forget_changed(name: str) -> None:
     heard, app, source = heard_at(name), app_of(name), source_of(name)
     say_whose(name, app.target if app else name)
     reads = SystemReads(source, heard)
-    own = reads.own_modules()
-    begins = {path.resolve() for path in source.files}
-    shared = {f"module {one!r}": str(path) for path, one in own.items() if path not in begins}
+    own_files = reads.own_modules()
+    entry_files = {path.resolve() for path in source.files}
+    shared = {
+        f"module {module_name!r}": str(path) for path, module_name in own_files.items() if path not in entry_files
+    }
     of_files = {f"environment variable {key}": value for key, value in source.variables.items()}
-    # What the user has set comes before any file.
-    shared |= {what: value for what, value in of_files.items() if what in _shared or what.split()[-1] not in os.environ}
-    for what, mine in sorted(shared.items()):
-        whose, first = _shared.setdefault(what, (name, mine))
-        if first != mine and whose != name:
+    # Variables that the user has set take precedence over any file.
+    shared |= {
+        resource: value
+        for resource, value in of_files.items()
+        if resource in _shared or resource.split()[-1] not in os.environ
+    }
+    for resource, own_value in sorted(shared.items()):
+        owner, first_value = _shared.setdefault(resource, (name, own_value))
+        if first_value != own_value and owner != name:
             raise UserError(
-                f"{whose} and {name} each have their own {what}, and a process can have only one. Run them in two "
+                f"{owner} and {name} each have their own {resource}, and a process can have only one. Run them in two "
                 "commands; `ragrounds compare` compares their runs."
             )
     module = module_named(name)
     if reads.changed or module in REFUSED:
         REFUSED.discard(module)
         OPENED.pop(module, None)
-        for one, loaded in list(sys.modules.items()):
+        for loaded_name, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)
-            if file and one != HERE and not one.startswith("ragrounds.") and Path(file) in own:
-                del sys.modules[one]
+            if file and loaded_name != HERE and not loaded_name.startswith("ragrounds.") and Path(file) in own_files:
+                del sys.modules[loaded_name]
         forget(heard)
 
 
 def prompts(name: str) -> tuple[str, ...]:
-    """``PROMPTS`` of the file: names of prompts that a graph renders through the context."""
+    """Return ``PROMPTS`` of the file: names of prompts that a graph renders through the context."""
     return () if object_at(name) is not None else tuple(getattr(module_of(target_of(name), name), "PROMPTS", ()))
 
 
 def module_of(target: str, name: str) -> ModuleType:
-    """The module that a target is in, imported; `name` is the place that leads to it.
+    """Import the module of a target. `name` is the import path that resolves to it.
 
     Raises:
-        UserError: there is none, or it fails.
+        UserError: the module does not exist, or its import fails.
     """
     with watched(name), heard_at(name).listening():
         return imported_module(target if _is_file(target) else target.rpartition(":")[0])
 
 
 def file_of(target: str) -> Path:
-    """The file of a place that is named by its path.
+    """Return the file of an import path that names a file.
 
     Raises:
-        UserError: there is none.
+        UserError: the file does not exist.
     """
     path = Path(target if _is_file(target) else target.rpartition(":")[0]).expanduser()
     if not path.is_file():

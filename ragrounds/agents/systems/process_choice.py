@@ -1,4 +1,4 @@
-"""In which process a system of the user's own is opened: in a host, a process of its own, or in this one."""
+"""Choice of the process in which a user's system is opened: in a host, its own process, or in this one."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ if TYPE_CHECKING:
     from ragrounds.agents.systems.hosts import HostedSystem, HostPlace
 
 _WITH_HOSTS = ("linux", "darwin")
-"""Platforms that have hosts (:data:`sys.platform`)."""
+"""Platforms that support hosts (:data:`sys.platform`)."""
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+ragrounds\b|import[ \t][^#\n]*\bragrounds\b)", re.MULTILINE)
 _OBJECT = "it is a Python object of this process"
 _hosted: dict[tuple[HostPlace, bytes], HostedSystem] = {}
-"""Systems that are open in hosts: the host's place and the card → the system."""
+"""Systems that are open in hosts: the host's configuration and the card → the system."""
 _users = 0
-"""Commands of this process that may use hosts now."""
+"""Number of commands of this process that may use hosts now."""
 
 
 @contextmanager
 def hosts_held() -> Iterator[None]:
-    """Have the hosts that are started in the block live until it ends; of several blocks, until the last one ends. What
-    was opened before the first one is opened anew: it may be another now."""
+    """Keep the hosts that are started in the block alive until it ends; for nested blocks, until the outermost ends.
+
+    Systems that were opened before are opened again, because they may have changed.
+    """
     global _users
     if not _users:
         _end_hosts()
@@ -55,10 +57,10 @@ def _end_hosts() -> None:
 
 
 def reason_here(card: Card) -> str:
-    """Why the system of an agent is opened in this process; empty: it is opened in a host.
+    """Return the reason why an agent's system is opened in this process. Empty if it is opened in a host.
 
     Raises:
-        UserError: there is no such file.
+        UserError: the file does not exist.
     """
     if card.endpoint is not None:
         return "it is an address"
@@ -73,11 +75,12 @@ def reason_here(card: Card) -> str:
 
 
 def hosted(card: Card) -> HostedSystem | None:
-    """The system of an agent, opened in a host; ``None``: it is to be opened in this process. That is said where a user
-    may expect something else.
+    """Return the agent's system, opened in a host, or ``None`` if it must be opened in this process.
+
+    The latter is reported if a user may not expect it.
 
     Raises:
-        UserError: it cannot be opened, or an interpreter is named for a system that is opened here.
+        UserError: it cannot be opened, or an interpreter is set for a system that is opened in this process.
     """
     reason = reason_here(card)
     if not reason:
@@ -97,12 +100,14 @@ def hosted(card: Card) -> HostedSystem | None:
 
 
 def _imports_ragrounds(name: str) -> bool:
-    """Whether the file of a place, or one beside it that it imports, imports ragrounds: it takes our context, or the
-    decorator, which are of this process. Nothing is imported for that."""
+    """Return True if the file of an import path, or a file of its folder that it imports, imports ragrounds.
+
+    It then uses the context or the decorator, which exist only in this process. Nothing is imported.
+    """
     app = place.app_of(name)
     target = app.target if app else name
     if not place.is_module(target):
-        place.file_of(target)  # says that there is none
+        place.file_of(target)  # raises an error if the file does not exist
     return any(_names_ragrounds(path, file_mark(path)) for path in code_files(target))
 
 
@@ -112,42 +117,44 @@ def _names_ragrounds(path: Path, mark: tuple[int, int]) -> bool:
 
 
 def _system(card: Card) -> HostedSystem:
-    """The system of an agent, ready to be opened in a host."""
-    # Here: who runs what ships needs none of them.
+    """Return the system of an agent, ready to be opened in a host."""
+    # Imported here, because runs of shipped agents need none of them.
     from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
 
     app = place.app_of(card.graph)
-    named = app.target if app else card.graph
-    say_whose(card.graph, named)
-    for name in (named, card.on_interrupt):
+    target_path = app.target if app else card.graph
+    say_whose(card.graph, target_path)
+    for name in (target_path, card.on_interrupt):
         check_before(name.rpartition(":")[0])
-    target = _absolute(named)
-    beside = "" if place.is_module(target) else str(Path(target.rpartition(":")[0]).parent)
+    target = _absolute(target_path)
+    file_folder = "" if place.is_module(target) else str(Path(target.rpartition(":")[0]).parent)
     working = app.folders[0] if app else str(Path.cwd())
-    at = HostPlace(
+    host_place = HostPlace(
         python=_interpreter(card.python),
-        folder=(app.folders[0] if app else beside) or working,
+        folder=(app.folders[0] if app else file_folder) or working,
         working=working,
         environment=environment(app.variables if app else {}),
     )
-    key = (at, msgspec.json.encode(card, order="deterministic"))
+    key = (host_place, msgspec.json.encode(card, order="deterministic"))
     if key not in _hosted:
         folders = app.folders if app else (working,)
-        if not card.python:  # what this process finds, ours does too: pytest and notebooks add folders
+        if not card.python:  # same search path as in this process: pytest and notebooks add folders
             folders = (*folders, *filter(None, sys.path))
         person = _absolute(card.on_interrupt) if is_import_path(card.on_interrupt) else ""
         wiring = msgspec.to_builtins(wiring_of(card))
-        _hosted[key] = HostedSystem(card.graph, target, at, folders=folders, wiring=wiring, person=person)
+        _hosted[key] = HostedSystem(card.graph, target, host_place, folders=folders, wiring=wiring, person=person)
     return _hosted[key]
 
 
 def _interpreter(python: str) -> str:
-    """The interpreter that is named, or ours. A link stays one: by it Python knows its virtual environment."""
+    """Return the path of the given interpreter, or of ragrounds'. Links are not resolved: Python locates its virtual
+    environment by them.
+    """
     return str(Path(python).expanduser().absolute()) if "/" in python else python or sys.executable
 
 
 def _absolute(name: str) -> str:
-    """A place as it is named in whatever folder."""
+    """Return an import path that is valid in any folder."""
     if place.is_module(name):
         return name
     file = place.file_of(name)
@@ -155,7 +162,7 @@ def _absolute(name: str) -> str:
 
 
 def wiring_of(card: Card) -> dict[str, Any]:
-    """The fields of the wiring of an agent's system (:class:`ragrounds.recorder.answers.Wiring`)."""
+    """Return the fields of the wiring of an agent's system (:class:`ragrounds.recorder.answers.Wiring`)."""
     names = ("input", "output", "choice", "nests", "config", "context", "on_interrupt")
-    said = {name: getattr(card, name) for name in names}
-    return {"name": card.graph, **said, "served": place.app_of(card.graph) is not None}
+    fields = {name: getattr(card, name) for name in names}
+    return {"name": card.graph, **fields, "served": place.app_of(card.graph) is not None}

@@ -1,8 +1,8 @@
-"""What a system reads, as it is now: files, folders, its own code, variables, the versions of packages.
+"""Current state of a system's dependencies: files, folders, its own code, variables, versions of packages.
 
-The recorder hears it (:mod:`ragrounds.recorder.reads`), in our process or in a host. Here it gets digests, and is
-compared with what a run read. Of a large file a digest of some of its blocks, its size and its time has to do.
-docs/concepts/identity.md has the rules for users.
+The recorder notices them (:mod:`ragrounds.recorder.reads`), in ragrounds' process or in a host. This module computes
+their digests, and compares them with those of a run. For a large file, the digest covers some of its blocks, its size
+and its time. docs/concepts/identity.md has the rules for users.
 """
 
 from __future__ import annotations
@@ -27,52 +27,55 @@ from ragrounds.base.records import Read
 from ragrounds.base.redaction import redacted
 from ragrounds.recorder.reads import NAMED, READS, Reads, is_data, is_secret_name
 
-_WHOLE = 64 << 20
-"""Bytes up to which a file is read whole for its digest."""
+_MAX_WHOLE_BYTES = 64 << 20
+"""Size up to which the digest of a file covers all bytes."""
 _BLOCK = 1 << 20
-_LONGEST = 200
-"""Characters of a variable's value that are kept."""
-_ANOTHER = "another"
-"""Stands for the digest of a file that had changed before one was made."""
-_MOST = 20_000
-"""Things of one kind that are kept of a system."""
+_MAX_SHOWN = 200
+"""Maximum number of stored characters of a variable's value."""
+_CHANGED = "another"
+"""Placeholder for the digest of a file that changed before its digest was computed."""
+_MAX_ENTRIES = 20_000
+"""Maximum number of entries of one kind per system."""
 
 
 class OwnSource(Struct, frozen=True, kw_only=True):
-    """Where a system's own source begins."""
+    """Entry points of a system's own source."""
 
     files: tuple[Path, ...] = ()
     modules: tuple[str, ...] = ()
-    """Dotted names."""
+    """Dotted names of modules."""
     folders: tuple[Path, ...] = ()
-    """Folders of the user's on the import path, beside that of `files`."""
+    """User's folders on the import path, in addition to the folder of `files`."""
     packages: tuple[str, ...] = ()
-    """Installed packages that are named as what it needs."""
+    """Installed packages that its configuration lists as dependencies."""
     variables: Mapping[str, str] = {}
     """Environment variables that its configuration sets (``env`` of a ``langgraph.json``)."""
     sources: tuple[str, ...] = ()
-    """Sources that stand in no file, as a notebook's functions: digests of their syntax and of what they name."""
+    """Sources outside files, such as a notebook's functions: digests of their syntax and of the values that they
+    use.
+    """
     imports: tuple[str, ...] = ()
-    """Modules that these have imported."""
+    """Modules that these sources have imported."""
     data: tuple[Path, ...] = ()
-    """Files and folders that the agent's file names as read."""
+    """Files and folders that the agent's file lists in ``reads``."""
 
     def joined(self, other: OwnSource) -> OwnSource:
-        """Both together."""
+        """Return the union of both."""
         both = {name: (getattr(self, name), getattr(other, name)) for name in self.__struct_fields__}
-        made: dict[str, Any] = {
-            name: {**one, **more} if isinstance(one, Mapping) else (*one, *more) for name, (one, more) in both.items()
+        merged: dict[str, Any] = {
+            name: {**values, **more_values} if isinstance(values, Mapping) else (*values, *more_values)
+            for name, (values, more_values) in both.items()
         }
-        return OwnSource(**made)
+        return OwnSource(**merged)
 
     @property
     def folder(self) -> Path:
-        """From where the files that it reads are seen."""
+        """Return the folder to which the names of its files are relative."""
         return next((path.resolve().parent for path in self.files), Path.cwd())
 
 
 class ToldReads(Struct, eq=False):
-    """What :meth:`ragrounds.recorder.reads.Reads.take` gives."""
+    """Dependencies that a process reports: the result of :meth:`ragrounds.recorder.reads.Reads.take`."""
 
     files: dict[str, tuple[int, int]] = {}
     folders: dict[str, int] = {}
@@ -84,54 +87,56 @@ class ToldReads(Struct, eq=False):
 
 
 class Heard(ToldReads, eq=False):
-    """All that was heard of the systems of one process and folder."""
+    """All recorded dependencies of the systems of one process and folder."""
 
     here: Reads | None = None
-    """What hears it in this process."""
+    """Recorder in this process, if the systems run in it."""
     starts: set[Path] = set()
-    """Files and modules at which its systems begin."""
+    """Files and modules that are entry points of its systems."""
     values: dict[tuple[Path, tuple[int, float]], str] = {}
-    """Path, size and time when it was read → the digest that it had."""
+    """Path, and size and time at reading → the digest at that time."""
     count: int = 0
-    """Grows with what is heard."""
+    """Counter that grows with every report."""
     lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def listen(self) -> int:
-        """Take in what is new. Gives a number that stays the same where nothing is."""
-        if self.here is not None and (told := self.here.take()):
-            self.read(msgspec.convert(told, ToldReads))
+        """Take in new dependencies. Return a number that changes only if there are new ones."""
+        if self.here is not None and (reported := self.here.take()):
+            self.read(msgspec.convert(reported, ToldReads))
         return self.count
 
     def read(self, told: ToldReads) -> None:
-        """Take in what a process tells."""
+        """Take in the dependencies that a process reports."""
         with self.lock:
             for kind in ToldReads.__struct_fields__:
-                held = getattr(self, kind)
-                held.update(getattr(told, kind))
-                for extra in list(held)[_MOST:]:
-                    del held[extra]
+                entries = getattr(self, kind)
+                entries.update(getattr(told, kind))
+                for extra in list(entries)[_MAX_ENTRIES:]:
+                    del entries[extra]
             self.count += 1
 
     def as_read(self, kind: Literal["code", "file"], name: str, path: Path) -> Read:
-        """A file as it was when it was read. Where it has changed before it got a digest, that is another for good."""
+        """Return a file as it was when it was read. If it changed before its digest was computed, it counts as changed
+        forever.
+        """
         size, time = self.files.get(str(path), (None, 0))
         mark = _mark(path) if size is None else (size, time / 1e9) if size >= 0 else (0, 0.0)
         if (path, mark) not in self.values:
-            made = _file_digest if kind == "file" else _code_digest
-            self.values[path, mark] = made(path) if _mark(path) == mark else _ANOTHER
+            digest_of = _file_digest if kind == "file" else _code_digest
+            self.values[path, mark] = digest_of(path) if _mark(path) == mark else _CHANGED
         return Read(kind, name, self.values[path, mark], *mark)
 
     def imported_by_name(self) -> list[str]:
-        """Its own modules that no statement of another one imports, and that no system begins at."""
+        """Return its own modules that are neither imported by a statement of another one nor an entry point."""
         unnamed = [n for n in self.imported if not {Path(self.modules[n]), Path(n)} & self.starts]
         if not unnamed:
             return []
-        named = {full for name, file in self.modules.items() for full in _imports(name, Path(file))}
-        return [name for name in unnamed if name not in named]
+        imported_names = {full for name, file in self.modules.items() for full in _imports(name, Path(file))}
+        return [name for name in unnamed if name not in imported_names]
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Have what happens in this context heard, in our own process."""
+        """Record the dependencies that are read in this context, if the systems run in this process."""
         token = READS.set(self.here) if self.here is not None else None
         try:
             yield
@@ -140,26 +145,28 @@ class Heard(ToldReads, eq=False):
                 READS.reset(token)
 
 
-_HERE: dict[str, Heard] = {}
-"""Folder or package → what was heard of its systems in this process."""
+_IN_THIS_PROCESS: dict[str, Heard] = {}
+"""Folder or package → recorded dependencies of its systems in this process."""
 
 
 def heard_here(place: str) -> Heard:
-    """What is heard of the systems of a folder or package that this process itself opens."""
-    if place not in _HERE:
+    """Return the record of the dependencies of a folder's or package's systems that are opened in this process."""
+    if place not in _IN_THIS_PROCESS:
         NAMED.update(("ragrounds.graphs", *(() if os.sep in place or place == "ragrounds" else (place,))))
-        _HERE[place] = Heard(here=Reads())
-    return _HERE[place]
+        _IN_THIS_PROCESS[place] = Heard(here=Reads())
+    return _IN_THIS_PROCESS[place]
 
 
 def forget(heard: Heard) -> None:
-    """Begin anew with what was heard in this process."""
-    for place in [place for place, held in _HERE.items() if held is heard]:
-        del _HERE[place]
+    """Forget dependencies that were recorded in this process."""
+    for folder_or_package in [
+        folder_or_package for folder_or_package, record in _IN_THIS_PROCESS.items() if record is heard
+    ]:
+        del _IN_THIS_PROCESS[folder_or_package]
 
 
 class Difference(NamedTuple):
-    """Something that is another now than when it was read."""
+    """A dependency that has changed since it was read."""
 
     kind: str
     name: str
@@ -168,7 +175,7 @@ class Difference(NamedTuple):
 
 
 class SystemReads:
-    """What one system has read, and what stands there now."""
+    """Dependencies of one system, and their current state."""
 
     def __init__(self, source: OwnSource, heard: Heard) -> None:
         self.source, self._heard = source, heard
@@ -177,12 +184,12 @@ class SystemReads:
         heard.starts.update(Path(name) for name in source.modules)
         self._folder = source.folder
         self._places: dict[str, Path] = {}
-        """Own modules by the names that are kept of them."""
+        """Files of its own modules, by their stored names."""
         self._count = -1
         self._reads: tuple[Read, ...] = ()
 
     def reads(self) -> Sequence[Read]:
-        """All that it has read so far. Files are read for their digests: this may take a while."""
+        """Return all dependencies read so far. Digests are computed from the files, which may take a while."""
         if self._heard.listen() != self._count:
             self._count = self._heard.count
             self._reads = tuple(self._made())
@@ -190,104 +197,113 @@ class SystemReads:
 
     @property
     def changed(self) -> bool:
-        """Whether a file or a variable is another now than when it was read."""
-        # Folders and packages are looked at by `reads` itself, so that they are as now.
-        return bool(self.differences(one for one in self.reads() if one.kind in ("code", "file", "variable")))
+        """Return True if a file or a variable has changed since it was read."""
+        # For folders and packages, `reads` returns the current state, so a comparison would find no change.
+        return bool(self.differences(read for read in self.reads() if read.kind in ("code", "file", "variable")))
 
     def own_modules(self) -> Mapping[Path, str]:
-        """Its own modules: their files → their names."""
+        """Return the files of its own modules → their names."""
         return self._closure()[0]
 
     @property
     def code(self) -> str:
-        """The digest of its code, as far as it is loaded."""
-        return text_digest(*sorted(f"{one.name}\0{one.value}" for one in self.reads() if one.kind == "code"))
+        """Return the digest of its code, as far as it is loaded."""
+        return text_digest(*sorted(f"{read.name}\0{read.value}" for read in self.reads() if read.kind == "code"))
 
     @property
     def digest(self) -> str:
-        """The digest of all that it has read so far."""
-        return text_digest(*sorted(f"{one.kind}\0{one.name}\0{one.value}" for one in self.reads()))
+        """Return the digest of all dependencies read so far."""
+        return text_digest(*sorted(f"{read.kind}\0{read.name}\0{read.value}" for read in self.reads()))
 
     def differences(self, then: Iterable[Read]) -> list[Difference]:
-        """What of some run's reads is another now; what it writes itself is no part of it."""
+        """Return the dependencies of a run that have changed since it was recorded. Files that the system writes are
+        left out.
+        """
         self.reads()
-        kept = list(then)
-        written = {one.name for one in kept if one.kind == "written"} | {self._name(p) for p in self._heard.written}
-        found = {}
-        for one in kept:
-            if one.kind in ("written", "model", "server") or (one.kind == "file" and one.name in written):
+        earlier = list(then)
+        written_files = {read.name for read in earlier if read.kind == "written"} | {
+            self._name(p) for p in self._heard.written
+        }
+        differences = {}
+        for read in earlier:
+            if read.kind in ("written", "model", "server") or (read.kind == "file" and read.name in written_files):
                 continue
-            now = self._now(one, written)
-            if now is not None and now != one.value:
-                found[one.kind, one.name] = Difference(one.kind, one.name, one.value, now)
-        return [found[key] for key in sorted(found)]
+            now = self._now(read, written_files)
+            if now is not None and now != read.value:
+                differences[read.kind, read.name] = Difference(read.kind, read.name, read.value, now)
+        return [differences[key] for key in sorted(differences)]
 
     def _made(self) -> Iterator[Read]:
+        """Yield all dependencies with their digests."""
         heard = self._heard
-        own, outside = self._closure()
-        modules = {*heard.modules.values(), *map(str, own)}
-        for path, name in own.items():
-            kept = self._module_name(name, path)
-            self._places[kept] = path
-            yield heard.as_read("code", kept, path)
+        own_files, outside = self._closure()
+        modules = {*heard.modules.values(), *map(str, own_files)}
+        for path, name in own_files.items():
+            module_name = self._module_name(name, path)
+            self._places[module_name] = path
+            yield heard.as_read("code", module_name, path)
         if self.source.sources:
             yield Read("code", "session", text_digest(*sorted(self.source.sources)))
         for name in heard.written:
             yield Read("written", self._name(name))
-        named = [str(path.resolve()) for place in self.source.data for path in _files_of(place)]
-        for name in dict.fromkeys([*named, *heard.files]):
+        data_files = [str(path.resolve()) for data_path in self.source.data for path in _files_of(data_path)]
+        for name in dict.fromkeys([*data_files, *heard.files]):
             path = Path(name)
-            if name not in heard.written and name not in modules and (is_data(name) or name in named):
+            if name not in heard.written and name not in modules and (is_data(name) or name in data_files):
                 yield heard.as_read("file", self._name(name), path)
-        for place in [*heard.folders, *(str(path.resolve()) for path in self.source.data if path.is_dir())]:
-            yield Read("folder", self._name(place), _listing(Path(place), self._written()))
+        for folder in [*heard.folders, *(str(path.resolve()) for path in self.source.data if path.is_dir())]:
+            yield Read("folder", self._name(folder), _listing(Path(folder), self._written()))
         for name, value in {**dict.fromkeys(self.source.variables, None), **heard.variables}.items():
             if not is_secret_name(name):
                 now = value if name in heard.variables else self._variable(name)
                 yield Read("variable", name, "" if now is None else f"={_shown(now)}")
-        places = tuple(heard.path or sys.path)
-        for name, version in sorted(installed_versions(outside, self.source.packages, places).items()):
+        search_path = tuple(heard.path or sys.path)
+        for name, version in sorted(installed_versions(outside, self.source.packages, search_path).items()):
             yield Read("package", name, version)
 
     def _closure(self) -> tuple[dict[Path, str], set[str]]:
-        """The files of its own modules, with their names, and the other modules that they import."""
-        known = self._heard.modules
-        place_of = cache(self._place_of)  # many modules import the same
+        """Return the files of its own modules, with their names, and the other modules that they import."""
+        loaded = self._heard.modules
+        find_module = cache(self._module_path)  # many modules have the same imports
         starts = {path.resolve(): path.stem for path in self.source.files}
-        starts |= {Path(known[name]): name for name in (*self.source.modules, *self.source.imports) if name in known}
-        starts |= {Path(known[name]): name for name in self._heard.imported_by_name()}
-        own: dict[Path, str] = {}
-        outside = {name for name in (*self.source.imports, *self.source.modules) if name not in known}
-        left = list(starts.items())
-        while left:
-            path, name = left.pop()
-            if path in own:
+        starts |= {Path(loaded[name]): name for name in (*self.source.modules, *self.source.imports) if name in loaded}
+        starts |= {Path(loaded[name]): name for name in self._heard.imported_by_name()}
+        own_files: dict[Path, str] = {}
+        outside = {name for name in (*self.source.imports, *self.source.modules) if name not in loaded}
+        pending = list(starts.items())
+        while pending:
+            path, name = pending.pop()
+            if path in own_files:
                 continue
-            own[path] = name
-            for full in (*_above(name), *_imports(name, path)):
-                if (found := place_of(full) or known.get(full)) is not None:
-                    left.append((Path(found), full))
-                elif not any(above in known or place_of(above) for above in _above(full)):
+            own_files[path] = name
+            for full in (*_parent_packages(name), *_imports(name, path)):
+                if (file := find_module(full) or loaded.get(full)) is not None:
+                    pending.append((Path(file), full))
+                elif not any(package in loaded or find_module(package) for package in _parent_packages(full)):
                     outside.add(full)
-        return own, outside
+        return own_files, outside
 
-    def _place_of(self, name: str) -> Path | None:
-        """The file of a module that lies in the system's folders, loaded or not. Two systems of one process may each
-        have had one by the same name."""
+    def _module_path(self, name: str) -> Path | None:
+        """Return the file of a module in the system's folders, loaded or not.
+
+        Loaded modules do not suffice: two systems of one process may have modules of the same name.
+        """
         if name.partition(".")[0] == "ragrounds" or not self.source.files:
             return None
         folders = (self._folder, *self.source.folders)
         return next((path for folder in folders if (path := module_file(folder, name))), None)
 
     def _module_name(self, name: str, path: Path) -> str:
-        """What is kept of a module's place: as seen from the system's folder, or from where its package is found."""
+        """Return the stored name of a module's file: relative to the system's folder, or to the folder of its
+        package.
+        """
         if is_data(str(path)):
             return self._name(str(path))
         parts = len(name.split(".")) + (path.name == "__init__.py")
         return path.relative_to(path.parents[min(parts, len(path.parents)) - 1]).as_posix()
 
     def _name(self, path: str) -> str:
-        near = any(Path(path).is_relative_to(place) for place in (self._folder, Path.cwd()))
+        near = any(Path(path).is_relative_to(folder) for folder in (self._folder, Path.cwd()))
         return redacted(os.path.relpath(path, self._folder).replace(os.sep, "/") if near else path)
 
     def _written(self) -> set[str]:
@@ -297,19 +313,19 @@ class SystemReads:
         return os.environ.get(name, self.source.variables.get(name))
 
     def _kept(self, read: Read, path: Path) -> bool:
-        """Whether a file is taken as equal by its size and time."""
-        return read.value not in ("", _ANOTHER) and _mark(path) == (read.size, read.at)
+        """Return True if a file is unchanged according to its size and time."""
+        return read.value not in ("", _CHANGED) and _mark(path) == (read.size, read.at)
 
-    def _now(self, read: Read, written: set[str]) -> str | None:
-        """What stands there now, in the form of :attr:`Read.value`; ``None``: that is not known."""
+    def _now(self, read: Read, written_files: set[str]) -> str | None:
+        """Return the current value of a dependency, in the form of :attr:`Read.value`. ``None`` if it is unknown."""
         path = self._folder / read.name
         if read.kind == "file":
             return read.value if self._kept(read, path) else _file_digest(path)
         if read.kind == "folder":
-            return _listing(path, {Path(name).name for name in written})
+            return _listing(path, {Path(name).name for name in written_files})
         if read.kind == "code":
             if read.name == "session":
-                return next((one.value for one in self._reads if one.name == "session"), "")
+                return next((own_read.value for own_read in self._reads if own_read.name == "session"), "")
             path = self._places.get(read.name, path)
             return read.value if self._kept(read, path) else _code_digest(path)
         if read.kind == "variable":
@@ -321,17 +337,19 @@ class SystemReads:
 
 
 def _mark(path: Path) -> tuple[int, float]:
-    """A file's size and the time of its last change; zeros: there is no such file."""
+    """Return a file's size and the time of its last change. Zeros if the file does not exist."""
     try:
-        held = path.stat()
+        status = path.stat()
     except OSError:
         return 0, 0.0
-    return (held.st_size, held.st_mtime_ns / 1e9) if stat.S_ISREG(held.st_mode) else (0, 0.0)
+    return (status.st_size, status.st_mtime_ns / 1e9) if stat.S_ISREG(status.st_mode) else (0, 0.0)
 
 
 def _source(path: Path) -> tuple[str, Sequence[Any]]:
-    """The digest of a module's syntax and what it imports; of one that this version of Python cannot read, of all its
-    bytes."""
+    """Return the digest of a module's syntax, and its imports.
+
+    If this version of Python cannot parse the module, the digest covers its bytes.
+    """
     try:
         return read_source(path)
     except (SyntaxError, ValueError, RecursionError):
@@ -341,20 +359,22 @@ def _source(path: Path) -> tuple[str, Sequence[Any]]:
 
 
 def _imports(name: str, path: Path) -> tuple[str, ...]:
-    """What a module imports: modules, and names in them that may be modules."""
+    """Return the imports of a module: modules, and names in them that may be modules."""
     return _imports_at(name, path, _mark(path))
 
 
 @lru_cache(maxsize=4096)
 def _imports_at(name: str, path: Path, _time: tuple[int, float]) -> tuple[str, ...]:
-    """What a module imports, by the size and time of its file: every opened system asks it of all modules."""
+    """Return the imports of a module. The cache key contains its file's size and time, because every opened system asks
+    for all modules.
+    """
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    wanted = (full for each in _source(path)[1] for full in absolute_names(each, package))
-    return tuple(dict.fromkeys(filter(None, wanted)))
+    full_names = (full_name for statement in _source(path)[1] for full_name in absolute_names(statement, package))
+    return tuple(dict.fromkeys(filter(None, full_names)))
 
 
-def _above(name: str) -> Iterator[str]:
-    """The packages that a module lies in."""
+def _parent_packages(name: str) -> Iterator[str]:
+    """Yield the parent packages of a module."""
     while name := name.rpartition(".")[0]:
         yield name
 
@@ -364,49 +384,52 @@ def _code_digest(path: Path) -> str:
 
 
 def _file_digest(path: Path) -> str:
-    """Of what a file holds; empty: there is none."""
-    size, at = _mark(path)
+    """Return the digest of a file's content. Empty if the file does not exist."""
+    size, modified = _mark(path)
     try:
-        return _digested(path, size, at) if at else ""
+        return _compute_digest(path, size, modified) if modified else ""
     except OSError:
         return ""
 
 
 @lru_cache(maxsize=4096)
-def _digested(path: Path, size: int, at: float) -> str:
+def _compute_digest(path: Path, size: int, at: float) -> str:
     with path.open("rb") as file:
-        if path.name.startswith(".env"):  # another key is no other system
+        if path.name.startswith(".env"):  # a changed key does not change the system
             lines = file.read(_BLOCK).splitlines()
-            kept = [
+            lines_without_secrets = [
                 line for line in lines if not is_secret_name(line.partition(b"=")[0].decode("utf-8", "replace").strip())
             ]
-            return hashlib.sha256(b"\n".join(kept)).hexdigest()[:16]
-        if size <= _WHOLE:
+            return hashlib.sha256(b"\n".join(lines_without_secrets)).hexdigest()[:16]
+        if size <= _MAX_WHOLE_BYTES:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        some = hashlib.sha256(f"{size} {at}".encode())
-        for place in (0, size // 2, size - _BLOCK):
-            file.seek(place)
-            some.update(file.read(_BLOCK))
-        return some.hexdigest()[:16]
+        sample_digest = hashlib.sha256(f"{size} {at}".encode())
+        for offset in (0, size // 2, size - _BLOCK):
+            file.seek(offset)
+            sample_digest.update(file.read(_BLOCK))
+        return sample_digest.hexdigest()[:16]
 
 
-def _listing(folder: Path, written: set[str]) -> str:
-    """Of the names in a folder, without hidden ones and those of files that the system writes; empty: there is none."""
+def _listing(folder: Path, written_names: set[str]) -> str:
+    """Return the digest of the names in a folder. Empty if the folder does not exist.
+
+    Hidden names and names of files that the system writes are left out.
+    """
     try:
         names = [entry.name for entry in os.scandir(folder)]
     except OSError:
         return ""
-    return text_digest(*sorted(n for n in names if not n.startswith((".", "__pycache__")) and n not in written))
+    return text_digest(*sorted(n for n in names if not n.startswith((".", "__pycache__")) and n not in written_names))
 
 
-def _files_of(place: Path) -> Iterator[Path]:
-    """A file itself, or all files in a folder."""
-    if place.is_dir():
-        yield from (path for path in sorted(place.rglob("*"))[:_MOST] if path.is_file())
+def _files_of(path: Path) -> Iterator[Path]:
+    """Yield a file itself, or all files in a folder."""
+    if path.is_dir():
+        yield from (file for file in sorted(path.rglob("*"))[:_MAX_ENTRIES] if file.is_file())
     else:
-        yield place
+        yield path
 
 
 def _shown(value: str) -> str:
     value = redacted(value)
-    return value if len(value) <= _LONGEST else f"{value[:40]}… ({text_digest(value)})"
+    return value if len(value) <= _MAX_SHOWN else f"{value[:40]}… ({text_digest(value)})"

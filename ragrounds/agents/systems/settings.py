@@ -1,5 +1,5 @@
-"""What a system of the user's own can be set to, in its agent's text, by ``--config`` and ``--context``; and what has
-no effect on one.
+"""Settings of a user's system: in its agent's text, by ``--config`` and by ``--context``. Settings without effect are
+rejected.
 
 ``./mine.py:graph[config.model=gpt-4o,context.depth=3,on_interrupt=yes]``
 """
@@ -25,20 +25,20 @@ SWITCHES = ("in_process",)
 SETTINGS = (*(f"{table}.KEY" for table in TABLES), *TEXTS, *SWITCHES)
 _SECRET = re.compile(r"(?:_|\.|^)(?:api_?key|token|secret|password)$", re.IGNORECASE)
 _JSON = "json"
-"""The name of a spec whose one parameter, ``text``, is the JSON of a value that the grammar has no word for: a list."""
+"""Name of a spec whose only parameter, ``text``, is the JSON of a value that the grammar cannot express: a list."""
 
 
 def is_setting(key: str) -> bool:
-    """Whether a key of an agent's text sets something of a system of the user's own."""
+    """Return True if a key of an agent's text is a setting of a user's system."""
     table, dot, rest = key.partition(".")
     return key in TEXTS or key in SWITCHES or (bool(dot) and bool(rest) and table in TABLES)
 
 
 def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
-    """What a card had before under a key of an agent's text, as a text's value, and the card with it set.
+    """Return the card's value of a key before, in the form of a text's value, and the card with the new value.
 
     Raises:
-        UserError: the value looks like a key, or is none for a switch.
+        UserError: the value looks like a key, or is not valid for a switch.
     """
     if key in SWITCHES:
         if not isinstance(value, bool):
@@ -54,18 +54,18 @@ def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
             f"{key} looks like a key, and an agent's text is stored and shown. Put it into an environment variable, "
             "or where the system's own code reads it."
         )
-    held: dict[str, object] = getattr(card, table)
+    current: dict[str, object] = getattr(card, table)
     if table == "input":
-        return held.get(path), replace(card, input={**card.input, path: str(value)})
-    before = dict(flat(held)).get(path)
-    return before, replace(card, **{table: _set(held, path.split("."), _plain(value))})
+        return current.get(path), replace(card, input={**card.input, path: str(value)})
+    before = dict(flat(current)).get(path)
+    return before, replace(card, **{table: _set(current, path.split("."), _plain(value))})
 
 
-def _set(held: Mapping[str, object], path: Sequence[str], value: object) -> dict[str, object]:
+def _set(current: Mapping[str, object], path: Sequence[str], value: object) -> dict[str, object]:
     first, *rest = path
-    inside = held.get(first)
+    inside = current.get(first)
     below = inside if isinstance(inside, Mapping) else {}
-    return {**held, first: _set(below, rest, value) if rest else value}
+    return {**current, first: _set(below, rest, value) if rest else value}
 
 
 def _plain(value: Value) -> object:
@@ -78,7 +78,7 @@ def _plain(value: Value) -> object:
 
 
 def flat(table: Mapping[str, object]) -> Iterator[tuple[str, Value]]:
-    """The values of a table as an agent's text has them: ``a.b`` for one inside another."""
+    """Yield the values of a table in the form of an agent's text: ``a.b`` for a nested one."""
     for key, value in table.items():
         if isinstance(value, Mapping) and value:
             yield from ((f"{key}.{path}", inside) for path, inside in flat(value))
@@ -89,18 +89,17 @@ def flat(table: Mapping[str, object]) -> Iterator[tuple[str, Value]]:
 
 
 def read_table(given: object, option: str) -> dict[str, object]:
-    """A table of settings as it is given.
+    """Read a table of settings.
 
     Args:
-        given: a mapping; or texts, each ``KEY=VALUE`` (``a.b=…`` for one inside another; a value is JSON, or else a
-            text).
-        option: how it is called, for errors: ``--config``.
+        given: a mapping; or texts, each ``KEY=VALUE`` (``a.b=…`` for a nested one; a value is JSON, or else a text).
+        option: its option, for errors: ``--config``.
 
     Raises:
-        UserError: one has another form.
+        UserError: a text has another form.
     """
     if isinstance(given, Mapping):
-        return _configured(given)
+        return _unwrap_configurable(given)
     table: dict[str, object] = {}
     for text in [given] if isinstance(given, str) else given if isinstance(given, Iterable) else [given]:
         key, equals, value = str(text).partition("=")
@@ -110,8 +109,8 @@ def read_table(given: object, option: str) -> dict[str, object]:
     return table
 
 
-def _configured(table: Mapping[str, object]) -> dict[str, object]:
-    """The values of LangGraph's ``configurable``, where a table is a whole configuration."""
+def _unwrap_configurable(table: Mapping[str, object]) -> dict[str, object]:
+    """Return the values of LangGraph's ``configurable``, if a table is a whole configuration."""
     inside = table.get("configurable")
     if not isinstance(inside, Mapping):
         return dict(table)
@@ -120,68 +119,68 @@ def _configured(table: Mapping[str, object]) -> dict[str, object]:
 
 
 def with_tables(text: str, config: Mapping[str, object], context: Mapping[str, object]) -> str:
-    """An agent's text with settings that its own text does not have."""
+    """Return an agent's text with settings that it does not contain itself."""
     spec = parse(text)
-    given = {f"config.{key}": value for key, value in flat(config)}
-    given |= {f"context.{key}": value for key, value in flat(context)}
-    return str(Spec(spec.name, {**given, **spec.parameters}))
+    settings = {f"config.{key}": value for key, value in flat(config)}
+    settings |= {f"context.{key}": value for key, value in flat(context)}
+    return str(Spec(spec.name, {**settings, **spec.parameters}))
 
 
 def with_process(text: str, python: str, in_process: bool) -> str:
-    """An agent's text that says in which process its system runs, where its own text does not."""
+    """Return an agent's text with the process of its system, unless the text itself sets it."""
     spec = parse(text)
-    given: dict[str, Value] = {"python": python} if python else {}
-    given |= {"in_process": True} if in_process else {}
-    return str(Spec(spec.name, {**given, **spec.parameters}))
+    settings: dict[str, Value] = {"python": python} if python else {}
+    settings |= {"in_process": True} if in_process else {}
+    return str(Spec(spec.name, {**settings, **spec.parameters}))
 
 
 def with_model(text: str, card: Card, model: str) -> str:
-    """An agent's text with a model in the place where its system takes one.
+    """Return an agent's text with a model set where its system takes one.
 
     Args:
-        text: of the agent.
-        card: its card, whose `model_field` names the place.
+        text: the agent's text.
+        card: its card, whose `model_field` names the destination.
         model: ``provider:name``, as :func:`langchain.chat_models.init_chat_model` takes it.
 
     Raises:
-        UserError: the place has another form, or the model has parameters, which have no place there.
+        UserError: the destination has another form, or the model has parameters, which cannot be passed on.
     """
-    place = card.model_field
-    table, _, key = place.partition(".")
+    destination = card.model_field
+    table, _, key = destination.partition(".")
     table = {"configurable": "config"}.get(table, table)
     if table not in ("config", "context") or not key:
-        there = nearest(place, ("config.model", "context.model"))
-        raise UserError(f"{text}: model_field = {place!r}: expected config.KEY or context.KEY.{there}")
-    named = parse(model)
-    if named.parameters:
-        raise UserError(f"{text} takes only a model's name in {place}: {model} has parameters.")
+        suggestion = nearest(destination, ("config.model", "context.model"))
+        raise UserError(f"{text}: model_field = {destination!r}: expected config.KEY or context.KEY.{suggestion}")
+    model_spec = parse(model)
+    if model_spec.parameters:
+        raise UserError(f"{text} takes only a model's name in {destination}: {model} has parameters.")
     spec = parse(text)
-    return str(Spec(spec.name, {f"{table}.{key}": named.name, **spec.parameters}))
+    return str(Spec(spec.name, {f"{table}.{key}": model_spec.name, **spec.parameters}))
 
 
 def check_effects(spec: Spec, card: Card) -> None:
-    """Refuse what has no effect on a system that asks models and searches by itself.
+    """Reject settings without effect on a system that calls models and searches itself.
 
     Raises:
-        UserError: the agent's text or file sets something of that kind.
+        UserError: the agent's text or file contains such a setting.
     """
     reason = f"{spec.name} uses its own models and search"
-    known = list(SETTINGS)
+    accepted = list(SETTINGS)
     if card.endpoint is not None:
-        known = list(card.parameters)
+        accepted = list(card.parameters)
     for key in spec.parameters:
-        settable = is_setting(key) if card.endpoint is None else key in known
+        settable = is_setting(key) if card.endpoint is None else key in accepted
         if not settable and not key.startswith("limits."):
             raise UserError(
-                f"{reason}: {key} has no effect. Settings: {', '.join([*known, 'limits.calls'])}, limits.tokens, "
+                f"{reason}: {key} has no effect. Settings: {', '.join([*accepted, 'limits.calls'])}, limits.tokens, "
                 "limits.cost, limits.seconds."
             )
-    for field, said in (
+    for field, field_value in (
         ("models", card.models),
         ("corpus", card.corpus),
         ("searches", card.searches),
         ("tools", card.tools),
     ):
-        if said:
+        if field_value:
             how = " Set model_field to pass --model on." if field == "models" else ""
             raise UserError(f"{reason}: {field} of its file has no effect.{how}")

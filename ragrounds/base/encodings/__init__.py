@@ -1,7 +1,7 @@
-"""tiktoken's encodings, read without a network: the files of the two that OpenAI's models use lie here.
+"""tiktoken's encodings, available offline: this folder contains the files of the two that OpenAI's models use.
 
-They are OpenAI's (https://openaipublic.blob.core.windows.net/encodings/, MIT licence as tiktoken), called as tiktoken's
-cache calls them: ``9b5a…`` is ``cl100k_base``, ``fb37…`` is ``o200k_base``, which ``o200k_harmony`` shares. tiktoken
+They are OpenAI's (https://openaipublic.blob.core.windows.net/encodings/, MIT licence as tiktoken) and named as in
+tiktoken's cache: ``9b5a…`` is ``cl100k_base``, ``fb37…`` is ``o200k_base``, which ``o200k_harmony`` shares. tiktoken
 compares their SHA-256 with its own whenever it reads them.
 """
 
@@ -22,15 +22,15 @@ SHIPPED = ("cl100k_base", "o200k_base", "o200k_harmony")
 
 @functools.lru_cache(maxsize=4)
 def encoding_of(name: str) -> tiktoken.Encoding:
-    """The encoding of that name, out of the folder that TIKTOKEN_CACHE_DIR names where it is set.
+    """Return an encoding by name, from the folder in TIKTOKEN_CACHE_DIR if that is set.
 
     Raises:
-        UserError: it is not among those that can be had offline, and no cache of the user's has it.
+        UserError: the encoding is neither shipped nor in the user's cache.
     """
     import tiktoken
 
-    own = os.environ.get("TIKTOKEN_CACHE_DIR")
-    if own is None:
+    user_cache = os.environ.get("TIKTOKEN_CACHE_DIR")
+    if user_cache is None:
         if name not in SHIPPED:
             raise UserError(
                 f"The encoding {name!r} is not shipped: take one of {', '.join(SHIPPED)}, or set "
@@ -42,5 +42,5 @@ def encoding_of(name: str) -> tiktoken.Encoding:
     except (ValueError, OSError) as problem:
         raise UserError(f"Cannot load the encoding {name!r}: {problem}.") from None
     finally:
-        if own is None:
+        if user_cache is None:
             os.environ.pop("TIKTOKEN_CACHE_DIR", None)

@@ -1,7 +1,7 @@
-"""Runs first in a Python program that a system starts: the program's calls go to the process that it comes from.
+"""Startup code of a Python program that a system starts: the program's calls go to its parent process.
 
-It makes way for the `sitecustomize` that would have run, and takes its own folder off the path. It may be read by any
-interpreter, of Python 2 too.
+It then runs the `sitecustomize` that it hides, and removes its own folder from the path. Any interpreter may read it,
+even Python 2.
 """
 
 # mypy: ignore-errors
@@ -11,38 +11,38 @@ import os
 import sys
 
 
-def _make_way():
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != here]
-    this = sys.modules.pop(__name__)
+def _restore_sitecustomize():
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
+    own_module = sys.modules.pop(__name__)
     try:
         __import__(__name__)
     except ImportError as error:
         if error.name != __name__:
             raise
     finally:
-        sys.modules.setdefault(__name__, this)
-    return os.path.dirname(here)
+        sys.modules.setdefault(__name__, own_module)
+    return os.path.dirname(folder)
 
 
-def _join(folder, place):
+def _join(folder, parent):
     from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
 
-    name, *rest = place.split("\n")
+    name, *rest = parent.split("\n")
     spec = spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
     sys.modules[name] = package = module_from_spec(spec)
-    # While it is loaded, its modules import each other through the package around it, which may not be there.
-    around = name.partition(".")[0]
-    held = sys.modules.setdefault(around, package)
+    # While it is loaded, its modules import each other through the enclosing package, which may not exist.
+    parent_package = name.partition(".")[0]
+    registered = sys.modules.setdefault(parent_package, package)
     try:
         spec.loader.exec_module(package)
         import_module(name + ".watch").follow(*rest)
     finally:
-        if around != name and held is package:
-            del sys.modules[around]
+        if parent_package != name and registered is package:
+            del sys.modules[parent_package]
 
 
-_folder, _place = _make_way(), os.environ.get("RAGROUNDS_PARENT", "")
-if _place and sys.version_info >= (3, 9):
-    _join(_folder, _place)
+_folder, _parent = _restore_sitecustomize(), os.environ.get("RAGROUNDS_PARENT", "")
+if _parent and sys.version_info >= (3, 9):
+    _join(_folder, _parent)
