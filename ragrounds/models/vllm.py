@@ -86,8 +86,8 @@ class VllmModel(ProviderModel):
                 server = self._server = self._server or _servers.take(self._command, self._tell)
                 url = await asyncio.to_thread(server.start)
                 serving = msgspec.structs.replace(self._options.serving, base_url=url)
-                # `alive` is called before every try: otherwise a call cut by the end of its server would be retried until
-                # its time ends.
+                # `alive` is called before every try: otherwise a call cut by the end of its server
+                # would be retried until its time ends.
                 options = msgspec.structs.replace(self._options, serving=serving)
                 self._joined = OpenAICompatible(options, self._prices, alive=self._check)
             return self._joined
