@@ -39,7 +39,7 @@ class KeptPrefixes:
         if self._starting:
             places.resize(min(_START, self._max_count))
         self.reported = False  # True once a server reported cached tokens
-        self._kept = self._lost = self._clean = self._patience = self._round = 0
+        self._kept = self._lost = self._clean = self._rounds_to_wait = self._round = 0
 
     @property
     def round(self) -> int:
@@ -65,15 +65,15 @@ class KeptPrefixes:
             return
         self._kept, self._lost = self._kept + kept, self._lost + (not kept)
         if self._lost > max(2, self._kept // 20):
-            less = max(1, count // 8) if self._patience else count - count // 2
-            self._starting, self._clean, self._patience = False, 0, 4 * self._patience
+            less = max(1, count // 8) if self._rounds_to_wait else count - count // 2
+            self._starting, self._clean, self._rounds_to_wait = False, 0, 4 * self._rounds_to_wait
             self._searching = count - less >= _LEAST  # if not even a few fit, their number is not the cause
             self._change(count - less if self._searching else self._max_count)
         elif self._starting and self._kept % 4 == 0:
             self.ended()
         elif self._kept >= 2 * count:
-            self._clean, self._patience = self._clean + 1, max(1, self._patience)
-            more = not self._starting and self._clean >= self._patience and count < self._max_count
+            self._clean, self._rounds_to_wait = self._clean + 1, max(1, self._rounds_to_wait)
+            more = not self._starting and self._clean >= self._rounds_to_wait and count < self._max_count
             self._change(count + more)
 
     def _change(self, count: int) -> None:

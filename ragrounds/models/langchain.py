@@ -46,7 +46,8 @@ def messages_of(messages: Sequence[Message]) -> list[BaseMessage]:
             converted.append(ToolMessage(message.content, tool_call_id=message.answers))
         else:
             calls = [
-                {"id": call.id, "name": call.name, "args": _object(call.arguments) or {}} for call in message.calls
+                {"id": call.id, "name": call.name, "args": _parse_object(call.arguments) or {}}
+                for call in message.calls
             ]
             converted.append(AIMessage(message.content, tool_calls=calls, name=message.name or None))
     return converted
@@ -54,7 +55,7 @@ def messages_of(messages: Sequence[Message]) -> list[BaseMessage]:
 
 def read_calls(message: AIMessage) -> tuple[ToolCall, ...]:
     """Return the tool calls of a message, also those with unreadable arguments; readable ones are canonical JSON."""
-    good = [ToolCall(call["id"] or "", call["name"], _text(call["args"])) for call in message.tool_calls]
+    good = [ToolCall(call["id"] or "", call["name"], _canonical_json(call["args"])) for call in message.tool_calls]
     bad = [
         ToolCall(call.get("id") or "", call.get("name") or "", str(call.get("args") or ""))
         for call in message.invalid_tool_calls
@@ -96,7 +97,7 @@ def read_usage(given: Mapping[str, object] | None) -> tuple[Usage | None, str]:
     )
 
 
-def _object(text: str) -> dict[str, object] | None:
+def _parse_object(text: str) -> dict[str, object] | None:
     try:
         read = json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -104,7 +105,7 @@ def _object(text: str) -> dict[str, object] | None:
     return read if isinstance(read, dict) else None
 
 
-def _text(arguments: object) -> str:
+def _canonical_json(arguments: object) -> str:
     return json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)
 
 
@@ -118,7 +119,7 @@ class LangChainModel(ProviderModel):
         super().__init__(options, price, listed=options.provider)
         self._chat = chat
         self._redact = Redactor()
-        _bound_clients(chat)
+        _limit_clients(chat)
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
         """Ask the provider, with retries.
@@ -146,7 +147,7 @@ class LangChainModel(ProviderModel):
             except TimeoutError as error:
                 raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
             except Exception as error:
-                raise _meaning(error, self._options.model, server) from error
+                raise _convert_error(error, self._options.model, server) from error
         return without_keys(read_message(message), self._redact)
 
     def _asked(self, request: Request) -> Runnable[Any, AIMessage]:
@@ -274,7 +275,7 @@ _CLIENTS = ("root_async_client", "root_client", "_async_client", "_client", "asy
 """Attributes in which the chat models of LangChain's packages keep their clients."""
 
 
-def _bound_clients(chat: BaseChatModel) -> None:
+def _limit_clients(chat: BaseChatModel) -> None:
     """Let the clients of a chat model follow no redirects and read at most :data:`ragrounds.base.http.REPLY`.
 
     This covers clients of httpx or its successor: those of OpenAI, Anthropic, Groq and Mistral.
@@ -286,10 +287,10 @@ def _bound_clients(chat: BaseChatModel) -> None:
             inner.follow_redirects = False
             if "Async" in "".join(kind.__name__ for kind in type(inner).__mro__):
                 hooks = inner.event_hooks
-                inner.event_hooks = {**hooks, "response": [*hooks["response"], _bound_response]}
+                inner.event_hooks = {**hooks, "response": [*hooks["response"], _limit_response]}
 
 
-async def _bound_response(response: Any) -> None:
+async def _limit_response(response: Any) -> None:
     """Decompress a response of httpx in bounded steps, in place of httpx' decoders."""
     library = sys.modules[type(response).__module__.partition(".")[0]]
     stream, encoding = response.stream, response.headers.pop("content-encoding", "")
@@ -305,7 +306,7 @@ async def _bound_response(response: Any) -> None:
     response.stream = Bounded()
 
 
-def _meaning(error: Exception, model: str, server: str) -> Exception:
+def _convert_error(error: Exception, model: str, server: str) -> Exception:
     """Convert a provider's error by its HTTP status, else by the name of its class: providers share no error class."""
     for cause in causes(error):
         if isinstance(cause, BadReply):

@@ -45,7 +45,7 @@ class OpenAICompatible(ProviderModel):
         self._servers = ServerPool(
             [
                 BalancedServer(
-                    Transport(url, self._key, options.serving.timeout, setting=_setting(url)),
+                    Transport(url, self._key, options.serving.timeout, setting=_address_setting(url)),
                     clock_of(url) if urls else None,
                 )
                 for url in urls or (OPENAI,)
@@ -92,7 +92,7 @@ class OpenAICompatible(ProviderModel):
                 if answered.status >= 400:
                     base_url = server.place if self._is_user_server else None
                     keyed = self._key != _NO_KEY
-                    served = await _served(server.transport) if answered.status == 404 else []
+                    served = await _served_models(server.transport) if answered.status == 404 else []
                     variable = key_variable(self._options)
                     return read_error(answered, self._options.model, base_url, redact, variable, keyed, served)
                 if stream.begun:
@@ -110,7 +110,7 @@ class _ModelList(msgspec.Struct):
     data: list[_ModelEntry]
 
 
-async def _served(server: Transport) -> list[str]:
+async def _served_models(server: Transport) -> list[str]:
     """Return the models that a server lists; empty if it lists none, or does not answer."""
     try:
         listed = msgspec.json.decode((await server.get("/models")).body, type=_ModelList)
@@ -119,7 +119,7 @@ async def _served(server: Transport) -> list[str]:
     return [server.redact(safe(entry.id, 200)) for entry in listed.data]
 
 
-def _setting(url: str) -> str:
+def _address_setting(url: str) -> str:
     """Return the name of the setting from which the address of a server probably came."""
     addresses = os.environ.get("OPENAI_BASE_URL", "").split(",")
     return "OPENAI_BASE_URL" if url in [address.strip().rstrip("/") for address in addresses] else "--base-url"

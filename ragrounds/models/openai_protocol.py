@@ -194,14 +194,14 @@ class CompletionStream:
             self.begun, part = True, part.removeprefix(b"\xef\xbb\xbf")
             self._is_single_body = part.lstrip()[:1] == b"{"  # an answer in one body, in spite of its content type
         self._tail.append(part)
-        self._hold(len(part))
+        self._add_size(len(part))
         if self._is_single_body or (b"\n" not in part and b"\r" not in part):
             return
         text = b"".join(self._tail)
         # A carriage return at the end may be the first half of a line end.
         end = 1 + max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1))
         self._tail = [text[end:]]
-        self._hold(-end)
+        self._add_size(-end)
         self._lines(text[:end])
 
     def reply(self) -> Reply:
@@ -223,7 +223,7 @@ class CompletionStream:
             ToolCall("".join(id), wellformed(name.getvalue()), wellformed(arguments.getvalue()))
             for id, name, arguments in (self._calls[index] for index in sorted(self._calls))
         )
-        return self._joined(calls, tuple(self._logprobs) or None, note)
+        return self._build_reply(calls, tuple(self._logprobs) or None, note)
 
     def whole(self, completion: Completion, choice: Mapping[str, object] | None) -> Reply:
         """Return the reply of a completion that came in one body, of its first choice; ``None``: it has no choice."""
@@ -235,10 +235,12 @@ class CompletionStream:
         if choice is not None:
             self._choice({**choice, "delta": {**message, "tool_calls": None}, "logprobs": None})
         calls, left = read_calls(message.get("tool_calls"))
-        reply = self._joined(calls, read_logprobs(fields.get("logprobs")))
+        reply = self._build_reply(calls, read_logprobs(fields.get("logprobs")))
         return noted(reply, [f"the reply has too many tool calls: {left:,} are ignored" if left else ""])
 
-    def _joined(self, calls: tuple[ToolCall, ...], logprobs: tuple[TokenLogprob, ...] | None, note: str = "") -> Reply:
+    def _build_reply(
+        self, calls: tuple[ToolCall, ...], logprobs: tuple[TokenLogprob, ...] | None, note: str = ""
+    ) -> Reply:
         usage, doubt = read_usage(self._usage)
         reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200))
         reply = noted(reply, [note or doubt])
@@ -264,7 +266,7 @@ class CompletionStream:
             calls=calls,
         )
 
-    def _hold(self, size: int) -> None:
+    def _add_size(self, size: int) -> None:
         self._size += size
         if self._size > REPLY.size:
             raise too_large(REPLY.size, "of text, or in one event")
@@ -274,10 +276,10 @@ class CompletionStream:
             # WHATWG HTML, Section 9.2
             if line.startswith(b"data:"):
                 self._data_lines.append(line[5:].removeprefix(b" "))
-                self._hold(len(line))
+                self._add_size(len(line))
             elif not line and self._data_lines:
                 event = b"\n".join(self._data_lines)
-                self._hold(-sum(len(line) for line in self._data_lines) - 5 * len(self._data_lines))
+                self._add_size(-sum(len(line) for line in self._data_lines) - 5 * len(self._data_lines))
                 self._data_lines = []
                 check_json(event)
                 self._event(event.decode("utf-8", "replace"))
@@ -294,10 +296,10 @@ class CompletionStream:
         self._model, self._usage = chunk.model or self._model, chunk.usage or self._usage
         choices = chunk.choices or []
         if not isinstance(choices, list):
-            raise _no_chunk("choices that are not a list", event)
+            raise _bad_chunk("choices that are not a list", event)
         for choice in choices:
             if not isinstance(choice, dict):
-                raise _no_chunk("a choice that is not an object", event)
+                raise _bad_chunk("a choice that is not an object", event)
             if not choice.get("index"):
                 self._choice(choice)
 
@@ -310,7 +312,7 @@ class CompletionStream:
             self._stop = stop
         tokens = read_logprobs(choice.get("logprobs")) or ()
         self._logprobs += tokens
-        self._hold(sum(len(token.token) + _TOKEN * (1 + len(token.top)) for token in tokens))
+        self._add_size(sum(len(token.token) + _TOKEN * (1 + len(token.top)) for token in tokens))
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             self._has_text |= choice.get("text") is not None
@@ -330,7 +332,7 @@ class CompletionStream:
             return
         for where, text in ((name, content.text), ("reasoning", content.reasoning), ("refusal", content.refusal)):
             self._texts[where].write(text)
-            self._hold(len(text))
+            self._add_size(len(text))
         self._left_out |= dict.fromkeys(content.left_out)
 
     def _call(self, piece: dict[str, object]) -> None:
@@ -346,17 +348,17 @@ class CompletionStream:
             for where, text in ((name, function.get("name")), (arguments, read_arguments(function.get("arguments")))):
                 if isinstance(text, str):
                     where.write(text)
-                    self._hold(len(text))
+                    self._add_size(len(text))
 
 
 def _chunk(event: str) -> Completion:
     try:
         return decoded(event)
     except ValueError as error:
-        raise _no_chunk(error, event) from error
+        raise _bad_chunk(error, event) from error
 
 
-def _no_chunk(reason: object, event: str) -> Transient:
+def _bad_chunk(reason: object, event: str) -> Transient:
     start = redacted(event[:4096])[:120]
     return Transient("malformed", f"not a chunk of a chat completion ({reason}): {start!r}", 200)
 

@@ -49,16 +49,16 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, fa
         pending_faults = [fault]
     import tenacity
 
-    async def once() -> T:
+    async def try_again() -> T:
         if pending_faults:
             raise pending_faults.pop()
         return await call()
 
-    def over(state: tenacity.RetryCallState) -> bool:
+    def should_stop(state: tenacity.RetryCallState) -> bool:
         wish = _fault(state).retry_after or 0.0
         return state.attempt_number >= policy.tries or time.monotonic() - start + wish > policy.seconds
 
-    def note(state: tenacity.RetryCallState) -> None:
+    def record_fault(state: tenacity.RetryCallState) -> None:
         fault, waited = _fault(state), state.next_action.sleep if state.next_action else 0.0
         faults.append(Fault(kind=fault.kind, message=fault.message, status=fault.status, waited=round(waited, 3)))
 
@@ -66,12 +66,12 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, fa
         sleep=SLEEPING.get(),
         retry=tenacity.retry_if_exception_type(Transient),
         wait=lambda state: _wait(state.attempt_number, _fault(state), policy),
-        stop=over,
-        before_sleep=note,
+        stop=should_stop,
+        before_sleep=record_fault,
         reraise=True,
     )
     try:
-        return await retrying(once)
+        return await retrying(try_again)
     except Transient as last:
         faults.append(Fault(kind=last.kind, message=last.message, status=last.status))
         count = len(faults)

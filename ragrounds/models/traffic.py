@@ -135,7 +135,7 @@ class Traffic:
 
         A 429 is raised through this context manager, which then reduces the limit.
         """
-        await self._paced(rates, tokens)
+        await self._wait_for_rate(rates, tokens)
         await self._places.acquire()
         number = next(self._left)
         try:
@@ -172,7 +172,7 @@ class Traffic:
         self._places.resize(int(self._allowed))
         self._cut_at = next(self._left)
 
-    async def _paced(self, rates: Rates, tokens: int) -> None:
+    async def _wait_for_rate(self, rates: Rates, tokens: int) -> None:
         for kind, limit, amount in (("requests", rates.requests, 1), ("tokens", rates.tokens, tokens)):
             if limit is not None:
                 bucket = self._bucket(kind, limit * share())

@@ -114,7 +114,7 @@ class VllmServer:
     @property
     def died(self) -> bool:
         """True if the server was ready and has ended by itself."""
-        return self._ready and not self._closing.is_set() and self._running is not None and self._ended()
+        return self._ready and not self._closing.is_set() and self._running is not None and self._has_ended()
 
     def start(self) -> str:
         """Start the server unless it runs already, and wait until it answers. Return its URL.
@@ -153,7 +153,7 @@ class VllmServer:
     def death(self) -> StopRun:
         """Return the error to raise when the server has ended by itself."""
         code = self._running.poll() if self._running else None
-        return StopRun(f"The vLLM server of {self.command.model} ended {_how(code)}. {self._tail()}")
+        return StopRun(f"The vLLM server of {self.command.model} ended {_exit_words(code)}. {self._tail()}")
 
     def _spawn(self, program: str) -> None:
         self._port = free_port()
@@ -180,9 +180,11 @@ class VllmServer:
         while True:
             if self._closing.is_set():
                 raise StopRun(f"The start of the vLLM server of {self.command.model} was cancelled.")
-            if self._ended():
+            if self._has_ended():
                 code = self._running.returncode if self._running else None
-                raise StopRun(f"vLLM could not serve {self.command.model}: it ended {_how(code)}. {self._tail()}")
+                raise StopRun(
+                    f"vLLM could not serve {self.command.model}: it ended {_exit_words(code)}. {self._tail()}"
+                )
             if self._healthy():
                 break
             now = time.monotonic()
@@ -208,7 +210,7 @@ class VllmServer:
         except (ValueError, AttributeError):
             return False
 
-    def _ended(self) -> bool:
+    def _has_ended(self) -> bool:
         return self._running is None or self._running.poll() is not None
 
     def _watch(self) -> None:
@@ -240,7 +242,7 @@ class VllmServer:
         return f"Its last lines: {last_lines[-1500:] or '(none)'} (all of them: {self._log})"
 
 
-def _how(code: int | None) -> str:
+def _exit_words(code: int | None) -> str:
     if code is None:
         return "by itself"
     return f"by signal {code - 128}" if code > 128 else f"with exit code {code}"

@@ -129,10 +129,10 @@ class WireForm(Struct, frozen=True):
 
 def known_call(request: WireRequest, listed: Sequence[str] = ()) -> ModelCall | None:
     """Read a request; ``None`` if its form is unknown and its address does not begin with one of those `listed`."""
-    return _of_form(request) or _of_listed(request, listed)
+    return _read_known_form(request) or _read_listed(request, listed)
 
 
-def _of_listed(request: WireRequest, listed: Sequence[str]) -> ModelCall | None:
+def _read_listed(request: WireRequest, listed: Sequence[str]) -> ModelCall | None:
     """Read a call of unknown form to an address that the user listed. Its key is all of it but parameters named like
     secrets."""
     address = plain_address(request.url)
@@ -144,7 +144,7 @@ def _of_listed(request: WireRequest, listed: Sequence[str]) -> ModelCall | None:
     return ModelCall(LISTED, address, address.partition("://")[2], body)
 
 
-def _of_form(request: WireRequest) -> ModelCall | None:
+def _read_known_form(request: WireRequest) -> ModelCall | None:
     if request.method.upper() != "POST" or request.body.lstrip()[:1] != b"{":
         return None
     address = plain_address(request.url)
@@ -272,22 +272,23 @@ def call_key(call: ModelCall, epoch: int) -> bytes:
     """
     numbers: dict[str, str] = {}
     body = {
-        name: _numbered(value, numbers) if name in ("messages", "input") else value for name, value in call.body.items()
+        name: _number_ids(value, numbers) if name in ("messages", "input") else value
+        for name, value in call.body.items()
     }
     parts = ("wire", call.form.name, call.address, canonical(body), epoch)
     return hashlib.sha256(msgspec.msgpack.encode(parts)).digest()
 
 
-def _numbered(value: object, numbers: dict[str, str]) -> object:
+def _number_ids(value: object, numbers: dict[str, str]) -> object:
     """Return a value in which the ids of tool calls are replaced by the number of their first appearance."""
     if isinstance(value, list):
-        return [_numbered(part, numbers) for part in value]
+        return [_number_ids(part, numbers) for part in value]
     if not isinstance(value, dict):
         return value
     links = _LINKS | {"id"} if value.get("type") in _CALLS else _LINKS
     return {
         key: numbers.setdefault(part, f"call {len(numbers)}")
         if key in links and isinstance(part, str)
-        else _numbered(part, numbers)
+        else _number_ids(part, numbers)
         for key, part in value.items()
     }

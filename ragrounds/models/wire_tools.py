@@ -58,7 +58,7 @@ def tool_uses(
     for message in messages:
         waiting += message.calls
         if message.role == "tool" and (tool_result := next(results, None)) is not None:
-            yield ToolUse(_answered(tool_result, waiting, replied), tool_result.given)
+            yield ToolUse(_take_call(tool_result, waiting, replied), tool_result.given)
         elif message.role == "assistant" and not message.calls:
             open_calls = [call for id, call in replied.items() if f"'{id}'" in message.content]
             acted, begins, rest = message.content.rpartition(_ACTION)[2].partition(_INPUT)
@@ -73,7 +73,7 @@ def tool_uses(
             open_calls = []
 
 
-def _answered(tool_result: ToolResult, waiting: list[ToolCall], replied: Mapping[str, ToolCall]) -> ToolCall:
+def _take_call(tool_result: ToolResult, waiting: list[ToolCall], replied: Mapping[str, ToolCall]) -> ToolCall:
     """Return the call that a result answers, and remove it from `waiting`."""
     for call in waiting:
         if call.id == tool_result.id if tool_result.id and call.id else tool_result.name in ("", call.name):
@@ -102,12 +102,12 @@ def provider_searches(body: str, content_type: str) -> list[ProviderSearch]:
         if kind == "url_citation":
             cited[words(node.get("url"), _LONGEST)] = node
         elif kind == "web_search_call" and action.get("type", "search") == "search":
-            query = _joined(action.get("queries") or action.get("query"))
+            query = _join_queries(action.get("queries") or action.get("query"))
             searches[id] = ProviderSearch("web_search", query, objects_in(action.get("sources")))
         elif kind == "file_search_call":
             files = objects_in(node.get("results"))
             hits = [{**file, "id": file.get("file_id"), "title": file.get("filename")} for file in files]
-            searches[id] = ProviderSearch("file_search", _joined(node.get("queries")), hits)
+            searches[id] = ProviderSearch("file_search", _join_queries(node.get("queries")), hits)
         elif kind in ("server_tool_use", "tool_use"):
             last, arguments[id] = id, as_json(node.get("input") or "")
         elif kind == "input_json_delta":
@@ -121,7 +121,7 @@ def provider_searches(body: str, content_type: str) -> list[ProviderSearch]:
                 for chunk in objects_in(node.get("groundingChunks"))
             ]
             hits = [{**chunk, "url": chunk.get("uri")} for chunk in chunks]
-            searches[id] = ProviderSearch("google_search", _joined(node.get("webSearchQueries")), hits)
+            searches[id] = ProviderSearch("google_search", _join_queries(node.get("webSearchQueries")), hits)
     return [
         search
         if search.hits or search.tool != "web_search"
@@ -138,7 +138,7 @@ def _objects(value: object) -> Iterator[dict[str, object]]:
         yield from _objects(inner)
 
 
-def _joined(queries: object) -> str:
+def _join_queries(queries: object) -> str:
     """Return queries that were sent together, as one text: their results are not separated."""
     listed = queries if isinstance(queries, list) else [queries]
     return " · ".join(query for query in listed if isinstance(query, str))

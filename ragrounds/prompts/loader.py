@@ -57,8 +57,8 @@ class PromptFolder(Struct, frozen=True):
         """
         text, from_user = self._read(name, language)
         if from_user or not (self.layout or any(values.get(part) == "" for part in OPTIONAL)):
-            return tuple(Message(role, self._fill(name, turn, values)) for role, turn in _turns(name, text))
-        parted = _parted(name, text, self.layout)
+            return tuple(Message(role, self._fill(name, turn, values)) for role, turn in _turn_templates(name, text))
+        parted = _arranged_templates(name, text, self.layout)
         return tuple(
             Message(role, "\n\n".join(self._fill(name, part, values) for kind, part in parts if values.get(kind) != ""))
             for role, parts in parted
@@ -86,7 +86,7 @@ class PromptFolder(Struct, frozen=True):
 
     def names(self) -> list[str]:
         """List the names of all prompts."""
-        return sorted(_packaged() | (_in_folder(self.folder) if self.folder else set()))
+        return sorted(_packaged_names() | (_folder_names(self.folder) if self.folder else set()))
 
     def _read(self, name: str, language: str) -> tuple[str, bool]:
         """Return a prompt's text, and True if it comes from the user's folder."""
@@ -125,12 +125,14 @@ def variants() -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=512)
-def _turns(name: str, text: str) -> tuple[tuple[Speaker, string.Template], ...]:
+def _turn_templates(name: str, text: str) -> tuple[tuple[Speaker, string.Template], ...]:
     return tuple((speaker, string.Template(turn)) for speaker, turn in _split(name, text))
 
 
 @functools.lru_cache(maxsize=512)
-def _parted(name: str, text: str, layout: str) -> tuple[tuple[Speaker, list[tuple[str, string.Template]]], ...]:
+def _arranged_templates(
+    name: str, text: str, layout: str
+) -> tuple[tuple[Speaker, list[tuple[str, string.Template]]], ...]:
     """Return the turns in their parts, in the order of a layout. Only a part that may be left out keeps its name."""
     return tuple(
         (speaker, [(part.name if part.name in OPTIONAL else "", string.Template(part.text)) for part in parts])
@@ -171,7 +173,7 @@ def _roots() -> tuple[Traversable, ...]:
     return (files("ragrounds.prompts"), *(root for root in extended if root.is_dir()))
 
 
-def _packaged() -> set[str]:
+def _packaged_names() -> set[str]:
     return {
         f"{folder.name}/{file.name.split('.')[0]}"
         for root in _roots()
@@ -182,7 +184,7 @@ def _packaged() -> set[str]:
     }
 
 
-def _in_folder(folder: str) -> set[str]:
+def _folder_names(folder: str) -> set[str]:
     if folder in variants():
         return set()  # a variant only rewords prompts of the package
     root = Path(folder)

@@ -129,12 +129,12 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
     @property
     def cost_paid(self) -> float | None:
         """Dollars really paid for all agents; ``None`` if unknown."""
-        return _sum([agent.cost_paid for agent in self.agents])
+        return _sum_costs([agent.cost_paid for agent in self.agents])
 
     @property
     def cost_uncached(self) -> float | None:
         """Dollars at full price (as if the journal were empty) for all agents; ``None`` if unknown."""
-        return _sum([agent.cost_uncached for agent in self.agents])
+        return _sum_costs([agent.cost_uncached for agent in self.agents])
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -145,7 +145,7 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
         return counted
 
 
-def _seen(counts: FaultCounts, now: float) -> SeenFaults:
+def _seen_faults(counts: FaultCounts, now: float) -> SeenFaults:
     kinds = Counter({one_line(kind, 60): count for kind, count in dict(counts.kinds).items()})
     if counts.last is None:
         return SeenFaults()
@@ -153,7 +153,7 @@ def _seen(counts: FaultCounts, now: float) -> SeenFaults:
     return SeenFaults(dict(kinds.most_common()), one_line(message, _LONGEST_REASON), max(0.0, now - last_time))
 
 
-def _sum(costs: list[float | None]) -> float | None:
+def _sum_costs(costs: list[float | None]) -> float | None:
     return None if None in costs else sum(cost or 0.0 for cost in costs)
 
 
@@ -185,8 +185,8 @@ class ProgressGatherer:
             agents=tuple(self._agent(id, run, by_run[id]) for id, run in progress.runs.items()),
             flying=tuple(flying),
             nodes=dict(Counter(attempt.node or "-" for attempt in flying).most_common()),
-            failed=_seen(progress.failed, now),
-            retried=_seen(progress.retried, now),
+            failed=_seen_faults(progress.failed, now),
+            retried=_seen_faults(progress.retried, now),
             servers=tuple(flows()),
             calls_made=journal[0],
             calls_reused=journal[1],

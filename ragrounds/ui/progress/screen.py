@@ -145,7 +145,7 @@ class Screen:
         self._other_output, self._began = OtherOutput(), time.monotonic()
         self._viewer = list(viewer) if _is_typed_into() else []
         self._modes: list[Any] = []
-        self._ended, self._keys = threading.Event(), threading.Thread(target=self._listen, daemon=True)
+        self._ended, self._keys = threading.Event(), threading.Thread(target=self._watch_keys, daemon=True)
 
     @property
     def opens_viewer(self) -> bool:
@@ -220,7 +220,7 @@ class Screen:
             elif self._modes:
                 termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._modes)
 
-    def _listen(self) -> None:
+    def _watch_keys(self) -> None:
         """Wait for keys until the screen ends; the command continues while the viewer is open."""
         number = sys.stdin.fileno()
         with contextlib.suppress(OSError, ValueError):

@@ -54,7 +54,7 @@ def verdict_parts(
         judged_runs = [
             (names.get(run.id, one_line(run.agent, 60)), run, run_verdicts)
             for run in runs
-            if (run_verdicts := _scored(store, run, kind))
+            if (run_verdicts := _score_verdicts(store, run, kind))
         ]
         if not judged_runs:
             continue
@@ -66,7 +66,9 @@ def verdict_parts(
             remarks.append(f"{'; '.join(full_names)}.")
         for name, run, scored in judged_runs:
             axes = _axes(store, run, kind)
-            sides = _sides(scored, recorded_verdicts(store, run, kind), find(run, kind.scorers[-1].name), called)
+            sides = _table_verdicts(
+                scored, recorded_verdicts(store, run, kind), find(run, kind.scorers[-1].name), called
+            )
             rows += [
                 (name, judge_verdicts.judge, axis, *_shares(judge_verdicts.verdicts, item_ids, kind, seed))
                 for judge_verdicts in sides
@@ -103,7 +105,7 @@ def _cells(heads: Sequence[tuple[str, bool]]) -> Iterator[Column]:
         yield Column(name, lambda row, index=index: row[index], right=right)  # type: ignore[misc]
 
 
-def _sides(
+def _table_verdicts(
     scored: Verdicts, recorded: Sequence[RecordedVerdicts], score_judges: ScoreJudges | None, names: Mapping[str, str]
 ) -> list[RecordedVerdicts]:
     """Return the verdicts for the tables: those in the scores first, then each judge's under its short name."""
@@ -121,7 +123,7 @@ def _sides(
     return [RecordedVerdicts(judge=label, verdicts=dict(scored)), *by_judge]
 
 
-def _scored(store: Store, run: Run, kind: LabelMethod) -> dict[str, str | None]:
+def _score_verdicts(store: Store, run: Run, kind: LabelMethod) -> dict[str, str | None]:
     """Return the verdicts in the scores. An answer without a text was never sent to a judge and has none."""
     return {
         item_id: verdict

@@ -33,15 +33,15 @@ def methods(
     """
     rows, names = {row.run: row for row in comparison.rows}, agent_names(comparison)
     parts = (
-        _data(comparison, runs),
-        *(_agent(run, rows[run.id], names[run.id]) for run in runs),
-        _scores(comparison, scorers),
-        _judging(comparison, scorers, judges),
+        _data_words(comparison, runs),
+        *(_agent_words(run, rows[run.id], names[run.id]) for run in runs),
+        _score_words(comparison, scorers),
+        _judge_words(comparison, scorers, judges),
     )
     return [part for part in parts if part]
 
 
-def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
+def _data_words(comparison: Comparison, runs: Sequence[Run]) -> str:
     table = comparison.tables[0] if comparison.tables else None
     datasets = list(table.lines[0].datasets) if table else []
     parts = f" from {len(datasets)} datasets ({', '.join(datasets)})" if len(datasets) > 1 else ""
@@ -57,7 +57,7 @@ def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
     )
 
 
-def _agent(run: Run, row: RunTotals, name: str) -> str:
+def _agent_words(run: Run, row: RunTotals, name: str) -> str:
     identity, agent = run.identity, name if name == run.agent else f"{name} ({run.agent})"
     if run.origin == "imported":
         origin = ", ".join(f"{name} {identity[name]}" for name in ("setting", "model") if identity.get(name))
@@ -76,7 +76,7 @@ def _asked(row: RunTotals) -> dict[str, str]:
     return {role: model for role, model in row.models.items() if not recorded or model.partition("[")[0] in recorded}
 
 
-def _judging(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str, Sequence[str]]) -> str:
+def _judge_words(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str, Sequence[str]]) -> str:
     """Name the judges behind the scores that are shown, and other judges of the same answers."""
     names = agent_names(comparison)
     tables = [table for table in comparison.tables if table.scorer in scorers]
@@ -97,7 +97,7 @@ def _judging(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str
     return " ".join(sentences)
 
 
-def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
+def _score_words(comparison: Comparison, scorers: Sequence[str]) -> str:
     tables = [table for table in comparison.tables if table.scorer in scorers]
     if not tables:
         return "No score has been recorded."

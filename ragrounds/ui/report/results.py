@@ -33,8 +33,10 @@ _OPEN_PAIRS = 15
 def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     """Return everything that the tables of the terminal show, with pictures."""
     tables = comparison.shown(scorers)
-    parts = [_under(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables]
-    return "".join([*parts, _endings(comparison, scorers)])
+    parts = [
+        _scorer_section(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables
+    ]
+    return "".join([*parts, _outcome_section(comparison, scorers)])
 
 
 def figure(picture: Picture | None, width: float = WIDE) -> str:
@@ -47,7 +49,7 @@ def figure(picture: Picture | None, width: float = WIDE) -> str:
         return ""
 
 
-def _under(
+def _scorer_section(
     comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTable], several: bool, first: bool
 ) -> str:
     # The page begins with the first headline's frontier.
@@ -62,7 +64,7 @@ def _under(
         differences = figure(difference_picture(comparison, table.scorer))
         parts += [f"<{level}>Paired differences</{level}>", differences, _pairs(table, names)]
     if table.frontier is not None:
-        costs = _cost(comparison, table, table.frontier, with_picture=several_runs and not first)
+        costs = _cost_section(comparison, table, table.frontier, with_picture=several_runs and not first)
         parts += [f"<{level}>Cost and {text(word)}</{level}>", *costs]
     if panels := figure(dataset_picture(comparison, table.scorer)):
         parts += [f"<{level}>Each dataset</{level}>", panels]
@@ -84,7 +86,7 @@ def _pairs(table: ScorerTable, names: Mapping[str, str]) -> str:
     return f"{remark}<details><summary>All {len(table.pairs):,} pairs</summary>{pairs}</details>"
 
 
-def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier, *, with_picture: bool) -> Iterator[str]:
+def _cost_section(comparison: Comparison, table: ScorerTable, placed: Frontier, *, with_picture: bool) -> Iterator[str]:
     names = agent_names(comparison)
     if with_picture:
         yield figure(comparison_frontier(comparison, table.scorer))
@@ -94,7 +96,7 @@ def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier, *, with_
         yield f"<p>{text(left)}</p>"
 
 
-def _endings(comparison: Comparison, scorers: Sequence[str]) -> str:
+def _outcome_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     unplaced = all(table.frontier is None for table, _ in comparison.shown(scorers))
     unknown = unplaced and all(row.cost_uncached is None for row in comparison.rows)
     remark = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""

@@ -279,11 +279,11 @@ def agent_cell(agents: Mapping[str, str], run: str, size: int) -> str:
         run: id of the run.
         size: cells of the column.
     """
-    return fit(_fitted(tuple(agents.items()), size).get(run, ""), size)
+    return fit(_fit_names(tuple(agents.items()), size).get(run, ""), size)
 
 
 @lru_cache(maxsize=64)
-def _fitted(agents: tuple[tuple[str, str], ...], size: int) -> dict[str, str]:
+def _fit_names(agents: tuple[tuple[str, str], ...], size: int) -> dict[str, str]:
     """Return names of at most this size: their beginnings, else their ends, else numbers, whatever is unique."""
     heads = {run: fit(name, size) for run, name in agents}
     tails = {run: name if len(name) <= size else f"…{name[1 - size :]}" for run, name in agents}

@@ -230,16 +230,16 @@ class BrowseScreen(ViewScreen):
         if self.tree_state is not None and self.focused is self.tree_pane:
             before = self.tree_state.cursor
             self.tree_state.toggle(folded)
-            self._tree_refolded(before)
+            self._show_folds(before)
 
     def action_fold_all(self, fold: bool) -> None:
         """Fold or unfold all steps."""
         if self.tree_state is not None:
             before = self.tree_state.cursor
             self.tree_state.fold_all(fold)
-            self._tree_refolded(before)
+            self._show_folds(before)
 
-    def _tree_refolded(self, before: str) -> None:
+    def _show_folds(self, before: str) -> None:
         state = self.tree_state
         if state is None:
             return
@@ -413,7 +413,7 @@ class BrowseScreen(ViewScreen):
             self._update_order()
             return
         self.list_changed(keep_scroll=True)
-        self._open_again()
+        self._reopen()
 
     @work(thread=True, exclusive=True, group="list")
     def _update_order(self) -> None:
@@ -431,9 +431,9 @@ class BrowseScreen(ViewScreen):
         self.list_changed(keep_scroll=True)
         if moved := attempt_list.row - before:
             self.attempts.scroll_to(y=self.attempts.scroll_offset.y + moved, animate=False, immediate=True)
-        self._open_again()
+        self._reopen()
 
-    def _open_again(self) -> None:
+    def _reopen(self) -> None:
         """Open the attempt under the cursor again if it has changed."""
         summary, state = self.attempt_list.current, self.tree_state
         if summary is None:

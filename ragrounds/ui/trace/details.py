@@ -43,7 +43,7 @@ _USUAL = frozenset({"tool"})
 def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     """Return the detail of a node, in blocks of text."""
     if node.call is not None:
-        return [*_call(loaded, node), *(_around(node.step, more=True) if node.step else ())]
+        return [*_call(loaded, node), *(_step_context(node.step, more=True) if node.step else ())]
     if node.step is not None:
         return list(_step(loaded, node))
     if node.kind == "round":
@@ -82,7 +82,7 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         + f" | {duration(measured(attempt.seconds, attempt.at))}",
         "dim",
     )
-    yield from _what_happened(loaded)
+    yield from _course_of_attempt(loaded)
     yield from answer_blocks(loaded)
     yield from _arena_verdicts(loaded)
 
@@ -150,7 +150,7 @@ def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
     return [*blocks, *_faults(hop.traced.call), *search_blocks(loaded, hop.traced, hop)]
 
 
-def _what_happened(loaded: LoadedAttempt) -> Iterator[TextBlock]:
+def _course_of_attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     """Yield the likely cause of a wrong answer, the fate of gold documents, and the hops, one line each."""
     hops, cause = loaded.hops, cause_in(loaded)
     for event in loaded.attempt.events if loaded.attempt else ():
@@ -200,12 +200,14 @@ def _step(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     took = duration(node.figures.seconds) + (", not left" if step.seconds is None else "")
     yield TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
     for child in node.children:
-        yield TextBlock(f"{child.row.plain}  {_took(child)}", "trouble" if child.troubled else "plain", elsewhere=True)
-    yield from _inside(loaded, node)
-    yield from _around(step, more=bool(node.children))
+        yield TextBlock(
+            f"{child.row.plain}  {_spent_words(child)}", "trouble" if child.troubled else "plain", elsewhere=True
+        )
+    yield from _call_results(loaded, node)
+    yield from _step_context(step, more=bool(node.children))
 
 
-def _around(step: Step, more: bool) -> Iterator[TextBlock]:
+def _step_context(step: Step, more: bool) -> Iterator[TextBlock]:
     """Yield the error, the notes and the state changes of a step.
 
     State changes are collapsed if `more`: calls of the step are then shown first.
@@ -223,15 +225,15 @@ def _around(step: Step, more: bool) -> Iterator[TextBlock]:
 
 
 def _round(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
-    yield TextBlock(f"{node.label}  {_took(node)}", "heading")
+    yield TextBlock(f"{node.label}  {_spent_words(node)}", "heading")
     for child in node.children:
         yield TextBlock(
-            f"{child.folded.plain}  {_took(child)}", "trouble" if child.troubled else "plain", 2, elsewhere=True
+            f"{child.folded.plain}  {_spent_words(child)}", "trouble" if child.troubled else "plain", 2, elsewhere=True
         )
-    yield from _inside(loaded, node)
+    yield from _call_results(loaded, node)
 
 
-def _inside(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
+def _call_results(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     """Yield what the calls below a node found and replied: the first part of their own details."""
     hops = {hop.call: hop for hop in loaded.hops}
     for descendant in walk(node):
@@ -245,7 +247,7 @@ def _inside(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
             yield from (replace(block, elsewhere=True) for block in reply_blocks(reply.text.strip()))
 
 
-def _took(node: Node) -> str:
+def _spent_words(node: Node) -> str:
     figures = node.figures
     used = tokens(figures.tokens) if figures.tokens is not None else UNKNOWN
     cost = dollars(figures.cost) if figures.cost is not None else "cost unknown"
@@ -375,7 +377,7 @@ def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     for score in loaded.scores:
         if (
             score in first
-            or _reading(score) != _reading(first[0])
+            or _score_key(score) != _score_key(first[0])
             or score.scorer in {reply.scorer for reply in loaded.judged}
         ):
             yield _score_line(loaded, score)
@@ -394,7 +396,7 @@ def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         yield TextBlock(f"the same by {', '.join(agreeing)}", "dim")
 
 
-def _reading(score: Score) -> tuple[object, ...]:
+def _score_key(score: Score) -> tuple[object, ...]:
     return score.value, score.answer_status, score.prediction, score.reason
 
 

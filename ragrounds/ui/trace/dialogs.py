@@ -53,7 +53,7 @@ class FindBar(Horizontal):
         self.screen.set_focus(line)
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
+    def _search_typed(self, event: Input.Submitted) -> None:
         event.stop()
         self.action_leave()
         if self._search_for is not None:

@@ -80,7 +80,7 @@ class FilterScreen(ModalScreen[str | None]):
         line = self.query_one(Input)
         self.set_focus(line)
         line.cursor_position = len(line.value)
-        self._typed()
+        self._read_line()
 
     def on_key(self, event: events.Key) -> None:
         """Keep letters that are typed before the line has the focus."""
@@ -96,19 +96,19 @@ class FilterScreen(ModalScreen[str | None]):
 
     @work(thread=True, group="values")
     def _read_values(self, field: str) -> None:
-        answer(self, self._values_are, field, self.attempt_list.pages.values(field))
+        answer(self, self._set_values, field, self.attempt_list.pages.values(field))
 
-    def _values_are(self, field: str, values: list[tuple[str, int]]) -> None:
+    def _set_values(self, field: str, values: list[tuple[str, int]]) -> None:
         self._values[field] = values
         if values:
-            self._typed()
+            self._read_line()
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._typed()
+        self._read_line()
 
-    def _typed(self) -> None:
+    def _read_line(self) -> None:
         line = self.query_one(Input)
         self._moved, self._problem, self._looked_at = False, None, line.value
         # Length and words are checked first: that needs no store.
@@ -120,7 +120,7 @@ class FilterScreen(ModalScreen[str | None]):
         self.offered = suggestions(line.value, line.cursor_position, self.values) if fits else []
         rows = self.query_one("#offered", Rows)
         rows.show(len(self.offered), 0)
-        self._say()
+        self._show_message()
         if self._problem is None and line.value not in self._counted:
             self._count(line.value)
         else:
@@ -143,13 +143,13 @@ class FilterScreen(ModalScreen[str | None]):
             words = ". ".join(filter(None, parts))
         except UserError as error:
             words = str(error)
-        answer(self, self._count_is, where, words)
+        answer(self, self._set_count, where, words)
 
-    def _count_is(self, where: str, words: str) -> None:
+    def _set_count(self, where: str, words: str) -> None:
         self._counted[where] = words
-        self._say()
+        self._show_message()
 
-    def _say(self) -> None:
+    def _show_message(self) -> None:
         line, problem = self.query_one(Input), self._problem
         message_pane = self.query_one("#said", Pager)
         if problem is None:
@@ -178,14 +178,14 @@ class FilterScreen(ModalScreen[str | None]):
     def _row_moved(self, event: Rows.Moved) -> None:
         event.stop()
         self._moved = True
-        self._say()
+        self._show_message()
 
     @on(Rows.Chosen, "#offered")
     def _row_chosen(self, event: Rows.Chosen) -> None:
         event.stop()
         self.action_take()
 
-    def _in_turn(self, action: Callable[[], None]) -> None:
+    def _after_typing(self, action: Callable[[], None]) -> None:
         """Perform an action after the letters typed before its key have arrived in the line."""
 
         def perform() -> None:
@@ -194,7 +194,7 @@ class FilterScreen(ModalScreen[str | None]):
                 return
             line = self.query_one(Input)
             if self._looked_at != line.value:
-                self._typed()
+                self._read_line()
             action()
 
         # Priority keys overtake letters that still wait in the queue of the screen or of the line.
@@ -202,7 +202,7 @@ class FilterScreen(ModalScreen[str | None]):
 
     def action_move(self, by: int) -> None:
         """Move through the suggestions."""
-        self._in_turn(partial(self._move, by))
+        self._after_typing(partial(self._move, by))
 
     def _move(self, by: int) -> None:
         rows = self.query_one("#offered", Rows)
@@ -215,7 +215,7 @@ class FilterScreen(ModalScreen[str | None]):
 
     def action_take(self) -> None:
         """Put the suggestion under the cursor into the line."""
-        self._in_turn(self._take)
+        self._after_typing(self._take)
 
     def _take(self) -> None:
         rows, line = self.query_one("#offered", Rows), self.query_one(Input)
@@ -226,7 +226,7 @@ class FilterScreen(ModalScreen[str | None]):
 
     def action_apply(self) -> None:
         """List the attempts that match; after moving through the suggestions, take the one under the cursor first."""
-        self._in_turn(self._apply)
+        self._after_typing(self._apply)
 
     def _apply(self) -> None:
         line = self.query_one(Input)
@@ -235,7 +235,7 @@ class FilterScreen(ModalScreen[str | None]):
             self._take()
             return
         if self._problem is not None:
-            self._say()
+            self._show_message()
             self.app.bell()
             return
         where = line.value.strip()

@@ -165,7 +165,7 @@ class GridPane(Rows):
         left, cell, columns = self.across()
         if y < self._top:
             label, above, style = self.heads[y]
-            heads = [(" " + _centred(above(column, cell - 1), cell - 1), style) for column in columns]
+            heads = [(" " + _center(above(column, cell - 1), cell - 1), style) for column in columns]
             return self.strip([(fit(label, left), "dim"), *heads], width)
         if row >= self.count:
             return Strip.blank(width, self.rich_style)
@@ -176,7 +176,7 @@ class GridPane(Rows):
             is_cursor = is_current_row and column == self.column
             look = self.rich_style + self.style_of(style) + Style(bold=is_cursor, reverse=is_cursor and self.has_focus)
             cells.append(Segment(" ", self.rich_style))
-            cells.append(Segment(_centred(f"[{text}]" if is_cursor else text, cell - 1), look))
+            cells.append(Segment(_center(f"[{text}]" if is_cursor else text, cell - 1), look))
         label_strip = self.strip(self._draw(row, left), left, self.style_of("cursor") if is_current_row else None)
         return Strip.join([label_strip, Strip(cells)]).crop_extend(0, width, self.rich_style)
 
@@ -207,6 +207,6 @@ class GridPane(Rows):
             self.post_message(self.AgentMoved())
 
 
-def _centred(text: str, width: int) -> str:
+def _center(text: str, width: int) -> str:
     cut = fit(text, width).rstrip()
     return fit(" " * ((width - cell_len(cut)) // 2) + cut, width)

@@ -74,7 +74,7 @@ def matching_sentence(text: str, terms: frozenset[str], common: Counter[str] | N
         hits = matches(sentence, terms)
         value = sum(1.0 / (1 + (common[term] if common else 0)) for term in {term for _, _, term in hits})
         if not excerpt.text or value > best:
-            best, excerpt = value, _around(sentence, [(first, last) for first, last, _ in hits])
+            best, excerpt = value, _cut_excerpt(sentence, [(first, last) for first, last, _ in hits])
     return excerpt
 
 
@@ -83,7 +83,7 @@ def term_counts(texts: Sequence[str], terms: frozenset[str]) -> Counter[str]:
     return Counter(term for text in texts for term in {term for _, _, term in matches(text, terms)})
 
 
-def _around(sentence: str, spans: Sequence[tuple[int, int]]) -> Excerpt:
+def _cut_excerpt(sentence: str, spans: Sequence[tuple[int, int]]) -> Excerpt:
     """Return a sentence with its spans; a long one is cut around its first span."""
     start = len(sentence) - len(sentence.lstrip())
     end = len(sentence.rstrip())
@@ -113,11 +113,11 @@ def _words(text: str) -> Iterator[tuple[int, int, list[str]]]:
         if _is_wide(word[0]):
             yield match.start(), match.end(), [word[index : index + 2] for index in range(max(1, len(word) - 1))]
             continue
-        folded = _folded(word)
+        folded = _normalize_word(word)
         yield match.start(), match.end(), [folded] if folded not in _COMMON else []
 
 
-def _folded(word: str) -> str:
+def _normalize_word(word: str) -> str:
     plain = word.casefold()
     if plain.isascii():
         return plain

@@ -94,7 +94,7 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
         return replace(row, tail=(*row.tail, (", time not known", "dim"))) if late else row
     if call.error:
         return RowText(name, tail=((failure(call), "trouble"),))
-    tail = _retried(call)
+    tail = _retry_words(call)
     if call.role in TOKENS_APART:
         return RowText(name, said=((one_line(call.role, 30), "dim"),), tail=tail)
     if traced.reply is not None:
@@ -107,7 +107,7 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
         )
         return RowText(name, quote=beginning(traced.reply.text), tail=(*asks, *odd, *tail))
     if traced.gave is not None:
-        used = one_line(_use(traced.used), 60)
+        used = one_line(_tool_use_text(traced.used), 60)
         return RowText(name, said=((used, "key"),), quote=beginning(_plain(given_text(traced.gave))), tail=tail)
     return RowText(name, tail=tail)
 
@@ -116,7 +116,7 @@ def _search_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
     query = traced.searched.query if traced.searched else ""
     if traced.call.error:
         return RowText(name, quote=query, tail=((failure(traced.call), "trouble"),))
-    retried = _retried(traced.call)
+    retried = _retry_words(traced.call)
     return RowText(name, quote=query, tail=(*found_words(traced, hop), *retried))
 
 
@@ -151,7 +151,7 @@ def fault_words(faults: Sequence[Fault]) -> str:
     return ", ".join(f"{count} × {one_line(kind.replace('_', ' '), 40)}" for kind, count in kinds.items())
 
 
-def _retried(call: Call) -> tuple[tuple[str, str], ...]:
+def _retry_words(call: Call) -> tuple[tuple[str, str], ...]:
     return ((f", {number_of(len(call.faults), 'retry')}", "trouble"),) if call.faults else ()
 
 
@@ -199,7 +199,7 @@ def _arguments(text: str) -> str:
     return text
 
 
-def _use(used: object) -> str:
+def _tool_use_text(used: object) -> str:
     """Return the use of a tool: ``read("p187")``; for a call of anything else, its request."""
     if not isinstance(used, dict) or not {"tool", "query"} <= used.keys():
         return f"({_plain(used)})"

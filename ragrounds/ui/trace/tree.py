@@ -183,7 +183,7 @@ class _Builder:
             for number, (call, call_number) in enumerate(zip(calls, self._call_numbers.get(index, ()), strict=False))
         ]
         nodes += [self._step(inner) for inner in self._inside.get(index, ())]
-        nodes.sort(key=_began)  # without times, calls stay before steps
+        nodes.sort(key=_begin_time)  # without times, calls stay before steps
         return _rounds(nodes)
 
     def _step(self, step: Step) -> Node:
@@ -195,7 +195,7 @@ class _Builder:
         if seconds is None:
             timed = [node.figures.seconds for node in below if node.figures.seconds is not None]
             seconds = sum(timed) if timed else None
-        figures = _summed(below, None if seconds is None else measured(seconds, step.at))
+        figures = _sum_figures(below, None if seconds is None else measured(seconds, step.at))
         troubled = bool(step.error) or any(node.troubled for node in below)
         troubled = troubled or any(note.what == "traceback" for note in step.notes)
         node = Node(
@@ -214,7 +214,7 @@ class _Builder:
             row = self._row(name, only.place)
             return replace(node, row=row, folded=row, children=(), call=only.call, place=only.place)
         row = written_row(name, step.changes) if not below else node.row
-        return replace(node, row=row, folded=_folded(name, below) if below else row)
+        return replace(node, row=row, folded=_folded_row(name, below) if below else row)
 
     def _call(self, call: Call, step: int, number: int, call_number: int) -> Node:
         used = call.usage
@@ -263,22 +263,22 @@ def _writers(steps: Iterable[Step], called: Sequence[Called], hops: Mapping[int,
         if not hop.untimed or number >= len(called) or called[number].step != -1:
             continue
         texts = {text for hit in hop.found for text in (hit.passage.id, hit.passage.text.strip()) if text}
-        home = next((step.index for step in inner if _holds(step.changes, texts)), None)
+        home = next((step.index for step in inner if _contains_text(step.changes, texts)), None)
         if home is not None:
             homes[number] = home
     return homes
 
 
-def _holds(value: object, texts: set[str]) -> bool:
+def _contains_text(value: object, texts: set[str]) -> bool:
     """Return True if any of these texts is in the value that a node wrote to the state."""
     if isinstance(value, str):
         return value.strip() in texts
     if isinstance(value, Mapping):
-        return any(_holds(part, texts) for part in value.values())
-    return isinstance(value, list | tuple) and any(_holds(part, texts) for part in value)
+        return any(_contains_text(part, texts) for part in value.values())
+    return isinstance(value, list | tuple) and any(_contains_text(part, texts) for part in value)
 
 
-def _folded(name: str, below: Sequence[Node]) -> RowText:
+def _folded_row(name: str, below: Sequence[Node]) -> RowText:
     """Return the row of a folded node: its first search, else its last reply."""
     leaves = [node for top in below for node in walk(top) if node.call is not None]
     searches = [node for node in leaves if node.call is not None and node.call.kind == "search"]
@@ -290,7 +290,7 @@ def _folded(name: str, below: Sequence[Node]) -> RowText:
     return RowText(name, said=quoted[-1].said, quote=quoted[-1].quote) if quoted else RowText(name)
 
 
-def _summed(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
+def _sum_figures(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
     tokens, cost = [node.figures.tokens for node in nodes], [node.figures.cost for node in nodes]
     return NodeFigures(
         seconds,
@@ -317,7 +317,7 @@ def _rounds(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _round(members: Sequence[Node], number: int) -> Node:
-    began = [(_began(node), node.figures.seconds) for node in members]
+    began = [(_begin_time(node), node.figures.seconds) for node in members]
     spans = [
         Span(begin, begin + seconds) for begin, seconds in began if begin and seconds is not None
     ]  # only measured times
@@ -326,9 +326,9 @@ def _round(members: Sequence[Node], number: int) -> Node:
         key=f"round {members[0].key}",
         kind="round",
         label=name,
-        figures=_summed(members, union_seconds(spans) if spans else None),
+        figures=_sum_figures(members, union_seconds(spans) if spans else None),
         row=RowText(name),
-        folded=_folded(name, members),
+        folded=_folded_row(name, members),
         children=tuple(members),
         troubled=any(node.troubled for node in members),
     )
@@ -349,9 +349,9 @@ def _cycle(labels: Sequence[str]) -> tuple[int, int]:
     return best
 
 
-def _began(node: Node) -> float:
+def _begin_time(node: Node) -> float:
     """Return when a node began, in seconds since the epoch; 0 if unknown."""
     source = node.step or node.call
     if source is not None and source.at:
         return source.at
-    return min((_began(child) for child in node.children), default=0.0)
+    return min((_begin_time(child) for child in node.children), default=0.0)

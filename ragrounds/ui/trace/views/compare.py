@@ -115,11 +115,11 @@ class CompareScreen(ViewScreen):
     def on_mount(self) -> None:
         """Read both attempts, and find the questions on which their runs differ."""
         self.query_one("#page").focus()
-        self._again()
+        self._show_runs()
 
     # Reading
 
-    def _again(self) -> None:
+    def _show_runs(self) -> None:
         """Show the chosen pair, and find the questions on which its runs differ."""
         first, second = (self.pages.runs.index(loaded.summary.run) for loaded in self._show_pair())
         if self.runs != (first, second):
@@ -240,7 +240,7 @@ class CompareScreen(ViewScreen):
             self.app.notify("There is no other attempt at this question.", markup=False)
             return
         self.chosen[side] = candidates[0]
-        self._again()
+        self._show_runs()
 
     def action_open(self, side: int) -> None:
         """Open the left attempt (`side` 0) or the right one."""

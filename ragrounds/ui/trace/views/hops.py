@@ -137,7 +137,7 @@ class HopScreen(ViewScreen):
         summary = self.attempt_list.at(row)
         line = self.line_of(summary)
         if summary is not None and line is None:
-            self._want(summary)
+            self._request_line(summary)
         cursor_hop = None
         if row == self.attempt_list.row and line and line.hops:
             cursor_hop = min(self.hop, len(line.hops) - 1)
@@ -150,7 +150,7 @@ class HopScreen(ViewScreen):
 
     # Reading
 
-    def _want(self, summary: AttemptSummary) -> None:
+    def _request_line(self, summary: AttemptSummary) -> None:
         self._unread[summary.index] = summary
         if not self._filling:
             self._filling = True
@@ -166,12 +166,12 @@ class HopScreen(ViewScreen):
                 self._read,
                 {attempt.summary.index: (attempt.summary, hop_line(attempt)) for attempt in self._reader.read(part)},
             )
-        answer(self, self._filled)
+        answer(self, self._continue_filling)
 
-    def _filled(self) -> None:
+    def _continue_filling(self) -> None:
         self._filling = False
         for summary in list(self._unread.values())[:1]:  # requested since the last check
-            self._want(summary)
+            self._request_line(summary)
 
     def _read(self, lines: dict[int, tuple[AttemptSummary, HopLine]]) -> None:
         self.lines.update(lines)
