@@ -1,4 +1,4 @@
-"""The built-in baseline: no language model, no key, no network, no weights.
+"""Built-in baseline: no language model, no key, no network, no weights.
 
 It reads the same prompts as a chat model and picks the option that the passages support best, by word overlap, as the
 information-retrieval solvers did that were the baselines of multiple-choice science questions (Clark et al., 2016,

@@ -24,7 +24,7 @@ prompt has."""
 
 
 class KeptPrefixes:
-    """Search for the number of concurrent attempts that fits, up to the number of `places`, if one of `models` is
+    """Search for the number of concurrent attempts that fits, up to `places.count`, if one of the `models` is
     vLLM's.
 
     It begins with a few. With every attempt that ends, and with every fourth cached beginning, one more is admitted,

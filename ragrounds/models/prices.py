@@ -66,7 +66,7 @@ FREE = Price(input=0.0, output=0.0)
 
 
 def read_prices(path: Path) -> Mapping[str, Price]:
-    """The user's price list: TOML, one table a model, named ``provider:model``::
+    """Read the user's price list: TOML, one table per model, named ``provider:model``::
 
         ["openai:my-llama"]
         input = 0.05

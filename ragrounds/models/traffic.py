@@ -103,7 +103,7 @@ class ServerTraffic(Struct, frozen=True):
 
 
 class Rates(Struct, frozen=True):
-    """The user's limits for one server. ``None``: no limit."""
+    """Limits per minute that the user set for one server. ``None``: no limit."""
 
     requests: float | None = None
     """Requests per minute."""

@@ -56,7 +56,7 @@ def open_progress(
 
 
 class SilentProgress:
-    """Counts without a display."""
+    """Progress that counts and shows nothing."""
 
     def __init__(self, tally: ReplayProgress) -> None:
         self.observe = tally.observe
@@ -69,7 +69,7 @@ class SilentProgress:
 
 
 class LineProgress:
-    """A line every few seconds, and one at the end."""
+    """Progress as a line every few seconds, and one at the end."""
 
     def __init__(self, tally: ReplayProgress, stream: TextIO, as_json: bool) -> None:
         self._tally = tally

@@ -85,7 +85,7 @@ class LastResult(Struct, frozen=True):
 
 
 class ProgressFacts(Struct, frozen=True, kw_only=True):
-    """Everything that a display shows of some runs at one moment."""
+    """Snapshot of all figures that a display shows of some runs."""
 
     benchmark: str
     seconds: float
@@ -158,7 +158,7 @@ def _sum_costs(costs: list[float | None]) -> float | None:
 
 
 class ProgressGatherer:
-    """Gathers the facts on some runs whenever a display needs them; can be called from the display's thread.
+    """Source of the facts on some runs, for a display. It may be used from the display's thread.
 
     Args:
         progress: the counts.
