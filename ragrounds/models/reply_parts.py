@@ -24,7 +24,7 @@ MOST_CALLS = 256
 MOST_LIKELY = 100
 """Alternatives of a token that are read."""
 MOST_UNLIKELY = 1e6
-"""Limit below minus which a log probability is invalid; servers write -9999 for a probability of 0."""
+"""Largest magnitude of a log probability that is believed; servers write -9999 for a probability of 0."""
 _ROUNDING = 0.01
 """Tolerance above 0 of a log probability."""
 _UNSEEN = 1 << 18

@@ -399,7 +399,7 @@ class BrowseScreen(ViewScreen):
             self.open()
             state = self.tree_state
         else:
-            self.notes_changed()  # the reader may have changed its notes in the other view
+            self.notes_changed()  # the attempt itself stays as it was left
         if call is not None and state is not None and state.go_to(state.loaded.node_of(call)):
             self.tree_changed()
             self.tree_pane.focus()

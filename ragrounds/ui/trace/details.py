@@ -210,7 +210,7 @@ def _step(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
 def _step_context(step: Step, more: bool) -> Iterator[TextBlock]:
     """Yield the error, the notes and the state changes of a step.
 
-    State changes are collapsed if `more`: calls of the step are then shown first.
+    State changes are marked as further details if `more`: the calls of the step come first.
     """
     if step.error or step.notes:
         yield TextBlock("\nin this step", "heading")

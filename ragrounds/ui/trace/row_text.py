@@ -210,7 +210,7 @@ def _tool_use_text(used: object) -> str:
     if isinstance(query, dict) and "passage" in query:
         query = {
             key: value for key, value in query.items() if key != "document"
-        }  # not shown: the model's text follows already
+        }  # `document` is recorded in addition to the model's arguments
     return f"{used['tool']}({_arguments(json.dumps(query, ensure_ascii=False))})"
 
 
