@@ -1,4 +1,4 @@
-"""What all models behind a server share: identity, window, tokens, price, limits a minute."""
+"""Base class of models behind a server: identity, window, tokens, price, limits per minute."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from ragrounds.models.traffic import Rates
 
 
 class ProviderModel:
-    """The part of :class:`ragrounds.base.contracts.Model` that sends nothing.
+    """Part of :class:`ragrounds.base.contracts.Model` that sends nothing.
 
-    `price` is from the user's price list: a price in the spec goes before it, genai-prices' list comes after. `listed`
-    is the provider's name in that list; ``None`` for a server of one's own, whose model names say nothing of a price.
+    `price` is from the user's price list: a price in the spec takes precedence over it, genai-prices' list comes after.
+    `listed` is the provider's name in that list; ``None`` for a user's server, whose model names do not determine a
+    price.
     """
 
     def __init__(self, options: ModelOptions, price: Price | None = None, listed: str | None = None) -> None:
         self._options = options
         self._spec = options.identity
-        own = options.serving.price or price
-        self._price = msgspec.structs.replace(own, gpus=own.gpus or options.gpus) if own else None
+        user_price = options.serving.price or price
+        self._price = msgspec.structs.replace(user_price, gpus=user_price.gpus or options.gpus) if user_price else None
         self._listed = listed
         self._window = options.window or (cards()[options.card].window if options.card else None)
         if self._window is None and listed is not None:
@@ -32,29 +33,29 @@ class ProviderModel:
 
     @property
     def spec(self) -> str:
-        """The model's identity."""
+        """Identity of the model."""
         return self._spec
 
     @property
     def window(self) -> int | None:
-        """Tokens that prompt and answer may take together; ``None``: not known."""
+        """Tokens that prompt and answer may have together; ``None`` if unknown."""
         return self._window
 
     @property
     def name(self) -> str:
-        """The model's name on the server."""
+        """Name of the model on the server."""
         return self._options.model
 
     def count(self, text: str) -> int:
-        """Tokens of a text."""
+        """Return the number of tokens of a text."""
         return tokens.count(text, self._options.model)
 
     def cut(self, text: str, size: int, /) -> str:
-        """The longest beginning of a text that has at most `size` tokens."""
+        """Return the longest beginning of a text that has at most `size` tokens."""
         return tokens.cut(text, size, self._options.model)
 
     def price(self, reply: Reply) -> float | None:
-        """Dollars of a reply; ``None``: not known."""
+        """Return the dollars of a reply; ``None`` if unknown."""
         if self._price is not None:
             return self._price.of(reply.usage, reply.busy)
         if reply.usage is None or self._listed is None:
@@ -62,7 +63,7 @@ class ProviderModel:
         return listed_price(self._listed, self._options.model, reply.usage)
 
     def _size(self, request: Request) -> int:
-        """Tokens that a call counts against a limit a minute: the prompt's, and those of the longest answer."""
+        """Return the tokens that count against a limit per minute: those of the prompt and of the longest answer."""
         if self._rates.tokens is None:
             return 0
         longest = request.max_tokens or self._options.sampling.max_tokens or 0

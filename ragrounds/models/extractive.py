@@ -1,4 +1,4 @@
-"""The built-in baseline: no language model, no key, no network, no weights.
+"""Built-in baseline: no language model, no key, no network, no weights.
 
 It reads the same prompts as a chat model and picks the option that the passages support best, by word overlap, as the
 information-retrieval solvers did that were the baselines of multiple-choice science questions (Clark et al., 2016,
@@ -53,7 +53,7 @@ class _Task(Struct, frozen=True):
 
 
 class ExtractiveBaseline:
-    """A chat model by interface only (contract: :class:`ragrounds.base.contracts.Model`). Deterministic and free."""
+    """Model by interface only (contract: :class:`ragrounds.base.contracts.Model`). It is deterministic and free."""
 
     spec = SPEC
     window: int | None = None
@@ -62,27 +62,27 @@ class ExtractiveBaseline:
 
     @property
     def code(self) -> str:
-        """The digest of what it does, a part of the key of its calls."""
+        """Digest of this module's code, a part of the key of its calls."""
         return _CODE
 
     def count(self, text: str) -> int:
-        """Tokens of a text."""
+        """Return the number of tokens of a text."""
         return tokens.count(text)
 
     def cut(self, text: str, size: int, /) -> str:
-        """The longest beginning of a text that has at most `size` tokens."""
+        """Return the longest beginning of a text that has at most `size` tokens."""
         return tokens.cut(text, size)
 
     def price(self, reply: Reply) -> float | None:
-        """Nothing: 0 dollars."""
+        """Return 0 dollars."""
         return FREE.of(reply.usage or Usage())
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
-        """The best supported option as JSON; for a long question, the best sentences of its passages.
+        """Return the best supported option as JSON; for a long question, the best sentences of its passages.
 
         Raises:
-            CallFailed: the prompt is not one of this package's own.
-            StopRun: it is asked to sample, or for a form or probabilities, and has none.
+            CallFailed: the prompt is not one of this package.
+            StopRun: the request asks for sampling, a form or probabilities, which it does not support.
         """
         refuse_arguments(request, SPEC, ARGUMENTS)
         task = _read(request.messages[-1].content)
@@ -95,11 +95,11 @@ class ExtractiveBaseline:
         return Reply(text=text, usage=Usage(input=given, output=tokens.count(text)), model=SPEC)
 
     async def close(self) -> None:
-        """Nothing: there are no connections."""
+        """Do nothing: there are no connections."""
 
 
 def _read(prompt: str) -> _Task:
-    """Parse one of the package's own prompts by its headings, from the end: documents may hold headings too."""
+    """Parse one of this package's prompts by its headings, from the end: documents may contain headings too."""
     start = ("\n" + prompt).rfind("\n### Question\n")
     if start < 0:
         raise CallFailed(
@@ -117,7 +117,7 @@ def _read(prompt: str) -> _Task:
 
 def _choose(task: _Task) -> tuple[str, str]:
     letters = list(task.options)
-    # Drawn by the question alone: the same on every machine, and no letter is favoured.
+    # The fallback depends on the question alone: it is the same on every machine, and no letter is favoured.
     drawn = letters[int(hashlib.sha256(task.question.encode()).hexdigest(), 16) % len(letters)]
     if not task.documents:
         return drawn, "No passages were given; this baseline knows nothing by itself, so the letter is drawn at random."
@@ -136,7 +136,7 @@ def _choose(task: _Task) -> tuple[str, str]:
 def _support(
     option: str, documents: Sequence[str], weight: dict[str, float], asked: frozenset[str]
 ) -> tuple[float, str]:
-    """How well the best pair of neighbouring sentences covers the option and the question together."""
+    """Return how well the best pair of adjacent sentences covers the option and the question, and that pair."""
     own = _terms(option) - asked or _terms(option)
     # Exact sums: a set's order differs between processes, and the last bit of a sum decides between equal options.
     whole_option = math.fsum(weight.get(term, _RARE) for term in own) or 1.0
@@ -161,7 +161,7 @@ _RARE = 3.0
 
 
 def _judge(task: _Task, sentences: Sequence[str], weight: dict[str, float], asked: frozenset[str]) -> tuple[str, str]:
-    """Yes, no or maybe by the cue words of the sentence that is nearest to the question."""
+    """Answer yes, no or maybe by the cue words of the sentence that is nearest to the question."""
     letters = {text.lower(): letter for letter, text in task.options.items()}
     best = max(sentences, key=lambda sentence: _share(asked, _terms(sentence), weight), default="")
     words = set(_TERM.findall(best.lower()))

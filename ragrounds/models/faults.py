@@ -1,7 +1,7 @@
-"""How a call to a model can end without a reply.
+"""Endings of a model call without a reply.
 
-There are three ends. A *transient* fault is tried again (:mod:`ragrounds.models.retries`). A failed call ends its
-attempt. :class:`ragrounds.base.errors.StopRun` ends the run, as every further call would fail alike.
+There are three. After a *transient* fault the call is tried again (:mod:`ragrounds.models.retries`). A failed call ends
+its attempt. :class:`ragrounds.base.errors.StopRun` ends the run, as every further call would fail in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ragrounds.base.records import Fault
 
 
 class Transient(Exception):
-    """A fault after which a call is tried again; `retry_after`: seconds that the server asked to wait."""
+    """Fault after which a call is tried again; `retry_after`: seconds that the server asked to wait."""
 
     def __init__(self, kind: str, message: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class Transient(Exception):
 
 
 class CallFailed(Exception):
-    """A call without a reply, after all tries or because the request is wrong; it ends the attempt as ``failed``."""
+    """Call without a reply, after all tries or because the request is wrong; it ends the attempt as ``failed``."""
 
     def __init__(self, kind: str, message: str, faults: Iterable[Fault] = ()) -> None:
         super().__init__(message)
@@ -77,27 +77,27 @@ _SHORTER = "(Fewer or shorter passages, AGENT[top_k=…], or a model or server w
 
 
 class TooLong(Struct, frozen=True):
-    """A prompt that is too long for its model: the figures that the server gave; ``None``: it gave none."""
+    """Prompt that is too long for its model, with the figures that the server gave; ``None`` if it gave none."""
 
     size: int | None
-    """Tokens asked for, with those of the answer where the server counts them in."""
+    """Tokens of the request, including those of the answer if the server counts them."""
     limit: int | None
-    """Tokens that the model takes."""
+    """Tokens that the model accepts."""
 
     def failed(self, said: str) -> CallFailed:
-        """The failed call, with both figures first in its message."""
+        """Return the failed call, with both figures first in its message."""
         size = f"{self.size:,} tokens" if self.size is not None else "a size that the server does not report"
         limit = f"{self.limit:,}" if self.limit is not None else "not given"
         return CallFailed("context_too_long", f"{size}, the model's limit is {limit}: {said} {_SHORTER}")
 
 
 def too_long(code: str, said: str, fields: dict[str, object] | None = None) -> TooLong | None:
-    """The figures of an error about a prompt's length; ``None``: it is about something else.
+    """Return the figures of an error about a prompt's length; ``None`` if the error is about something else.
 
     Args:
-        code: The error's code or type.
-        said: Its message.
-        fields: Its other fields: llama.cpp gives figures of their own.
+        code: the error's code or type.
+        said: the error's message.
+        fields: the error's other fields: llama.cpp has fields for the figures.
     """
     if code not in _CODES and not _ABOUT.search(said):
         return None
@@ -109,8 +109,8 @@ def too_long(code: str, said: str, fields: dict[str, object] | None = None) -> T
     )
 
 
-def _first(patterns: tuple[re.Pattern[str], ...], said: str) -> int | None:
+def _first(patterns: tuple[re.Pattern[str], ...], message: str) -> int | None:
     for pattern in patterns:
-        if found := pattern.search(said):
-            return int(found.group(1).replace(",", ""))
+        if match := pattern.search(message):
+            return int(match.group(1).replace(",", ""))
     return None

@@ -1,4 +1,4 @@
-"""Every other provider: LangChain's `init_chat_model` behind the model contract, and messages both ways."""
+"""Models of all other providers through LangChain's `init_chat_model`, and conversion of messages."""
 
 from __future__ import annotations
 
@@ -33,28 +33,29 @@ if TYPE_CHECKING:
 
 
 def messages_of(messages: Sequence[Message]) -> list[BaseMessage]:
-    """Our messages as LangChain's. Arguments of a tool call that are no JSON object become empty ones."""
+    """Convert messages to LangChain's. Tool call arguments that are not a JSON object become empty ones."""
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-    made: list[BaseMessage] = []
+    converted: list[BaseMessage] = []
     for message in messages:
         if message.role == "system":
-            made.append(SystemMessage(message.content, name=message.name or None))
+            converted.append(SystemMessage(message.content, name=message.name or None))
         elif message.role == "user":
-            made.append(HumanMessage(message.content, name=message.name or None))
+            converted.append(HumanMessage(message.content, name=message.name or None))
         elif message.role == "tool":
-            made.append(ToolMessage(message.content, tool_call_id=message.answers))
+            converted.append(ToolMessage(message.content, tool_call_id=message.answers))
         else:
             calls = [
-                {"id": call.id, "name": call.name, "args": _object(call.arguments) or {}} for call in message.calls
+                {"id": call.id, "name": call.name, "args": _parse_object(call.arguments) or {}}
+                for call in message.calls
             ]
-            made.append(AIMessage(message.content, tool_calls=calls, name=message.name or None))
-    return made
+            converted.append(AIMessage(message.content, tool_calls=calls, name=message.name or None))
+    return converted
 
 
 def read_calls(message: AIMessage) -> tuple[ToolCall, ...]:
-    """The tool calls of a message, also those with unreadable arguments; readable ones are canonical JSON."""
-    good = [ToolCall(call["id"] or "", call["name"], _text(call["args"])) for call in message.tool_calls]
+    """Return the tool calls of a message, also those with unreadable arguments; readable ones are canonical JSON."""
+    good = [ToolCall(call["id"] or "", call["name"], _canonical_json(call["args"])) for call in message.tool_calls]
     bad = [
         ToolCall(call.get("id") or "", call.get("name") or "", str(call.get("args") or ""))
         for call in message.invalid_tool_calls
@@ -63,7 +64,7 @@ def read_calls(message: AIMessage) -> tuple[ToolCall, ...]:
 
 
 def read_message(message: AIMessage) -> Reply:
-    """LangChain's reply as ours: thinking blocks are its `reasoning`, text blocks its `text`."""
+    """Convert LangChain's reply: thinking blocks become its `reasoning`, text blocks its `text`."""
     meta = message.response_metadata
     finish = str(meta.get("finish_reason") or meta.get("stop_reason") or "stop").lower()
     reasoning = [str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning"]
@@ -81,8 +82,10 @@ def read_message(message: AIMessage) -> Reply:
 
 
 def read_usage(given: Mapping[str, object] | None) -> tuple[Usage | None, str]:
-    """Tokens as the provider counted them, by a message's ``usage_metadata``, and a note; ``None``: it gave no count,
-    or one that cannot be true."""
+    """Return the tokens of a message's ``usage_metadata``, and a note.
+
+    The usage is ``None`` if the provider gave no count, or an impossible one.
+    """
     if given is None:
         return None, ""
     before, after = given.get("input_token_details"), given.get("output_token_details")
@@ -94,7 +97,7 @@ def read_usage(given: Mapping[str, object] | None) -> tuple[Usage | None, str]:
     )
 
 
-def _object(text: str) -> dict[str, object] | None:
+def _parse_object(text: str) -> dict[str, object] | None:
     try:
         read = json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -102,7 +105,7 @@ def _object(text: str) -> dict[str, object] | None:
     return read if isinstance(read, dict) else None
 
 
-def _text(arguments: object) -> str:
+def _canonical_json(arguments: object) -> str:
     return json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)
 
 
@@ -110,45 +113,45 @@ _PASSING = ("RateLimit", "Overloaded", "InternalServer", "ServiceUnavailable", "
 
 
 class LangChainModel(ProviderModel):
-    """A LangChain chat model (contract: :class:`ragrounds.base.contracts.Model`)."""
+    """Chat model through LangChain (contract: :class:`ragrounds.base.contracts.Model`)."""
 
     def __init__(self, chat: BaseChatModel, options: ModelOptions, price: Price | None = None) -> None:
         super().__init__(options, price, listed=options.provider)
         self._chat = chat
         self._redact = Redactor()
-        _bound_clients(chat)
+        _limit_clients(chat)
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
         """Ask the provider, with retries.
 
         Raises:
             CallFailed: no reply after all tries, or the request is wrong.
-            StopRun: every further call would fail alike; or the provider cannot take one of the request's arguments.
+            StopRun: every further call would fail in the same way, or the provider cannot take an argument.
         """
-        asked = self._asked(request)
-        reply = await with_retries(lambda: self._try(request, asked), self._options.serving.retries, faults)
+        prepared = self._asked(request)
+        reply = await with_retries(lambda: self._try(request, prepared), self._options.serving.retries, faults)
         return with_logprobs(reply, request.logprobs)
 
     async def close(self) -> None:
-        """Nothing: LangChain's models hold their clients themselves."""
+        """Do nothing: LangChain's models manage their clients."""
 
-    async def _try(self, request: Request, asked: Runnable[Any, AIMessage]) -> Reply:
+    async def _try(self, request: Request, prepared: Runnable[Any, AIMessage]) -> Reply:
         timeout = self._options.serving.timeout
-        place = self._options.serving.base_url or self._options.provider
-        async with traffic_of(place).call(self._rates, self._size(request)):
+        server = self._options.serving.base_url or self._options.provider
+        async with traffic_of(server).call(self._rates, self._size(request)):
             try:
                 async with asyncio.timeout(timeout):
-                    message = await asked.ainvoke(messages_of(request.messages))
+                    message = await prepared.ainvoke(messages_of(request.messages))
             except StopRun:
                 raise
             except TimeoutError as error:
                 raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
             except Exception as error:
-                raise _meaning(error, self._options.model, place) from error
+                raise _convert_error(error, self._options.model, server) from error
         return without_keys(read_message(message), self._redact)
 
     def _asked(self, request: Request) -> Runnable[Any, AIMessage]:
-        """The chat model as this request wants it."""
+        """Return the chat model with the arguments of this request."""
         fields, bound = self._arguments(request)
         chat = self._chat.model_copy(update=fields) if fields else self._chat
         if request.stop:
@@ -157,13 +160,13 @@ class LangChainModel(ProviderModel):
             bound["max_tokens"] = request.max_tokens
         tools: list[dict[str, object]] = [tool_of(tool) for tool in request.tools]
         if request.web_search:
-            own = _WEB_SEARCH.get(self._options.provider)
-            if own is None:
+            search_tool = _WEB_SEARCH.get(self._options.provider)
+            if search_tool is None:
                 raise StopRun(
                     f"The web search of {self._options.provider!r} is not supported. Supported:  openai, "
                     f"{', '.join(_WEB_SEARCH)}."
                 )
-            tools.append(own)
+            tools.append(search_tool)
         form = {} if request.response_format is None else {"response_format": request.response_format}
         if not tools:
             return chat.bind(**bound, **form) if bound or form else chat
@@ -172,40 +175,42 @@ class LangChainModel(ProviderModel):
         return chat.bind_tools(tools, **bound).bind(**form)
 
     def _arguments(self, request: Request) -> tuple[dict[str, object], dict[str, Any]]:
-        """What of the request's arguments becomes a field of the chat model, and what is bound to the call.
+        """Return the arguments of the request as fields of the chat model, and as arguments bound to the call.
 
-        A provider's class says by its fields what it can be asked: a field is sent, where a word that it does not know
-        may be dropped without a sound.
+        A provider's class declares what it supports by its fields: a field is sent, while an unknown keyword may be
+        dropped silently.
 
         Raises:
-            StopRun: it cannot take one of them.
+            StopRun: the provider does not support one of them.
         """
         kind, more = type(self._chat), _FURTHER.get(self._options.provider, {})
-        known = {name for name in kind.model_fields if name in ARGUMENTS or name == "top_logprobs"}
+        model_fields = {name for name in kind.model_fields if name in ARGUMENTS or name == "top_logprobs"}
         wished = {name: getattr(request, name) for name in ("temperature", "seed", "logprobs")}
-        refused = [name for name in wished if name not in known and name not in more]
+        refused = [name for name in wished if name not in model_fields and name not in more]
         if not _takes_form(kind, self._options.provider):
             refused.append("response_format")
         refused += _UNKNOWN.get(self._options.provider, ())
         refuse_arguments(request, self._options.identity, refused, f"LangChain's {kind.__name__} does not send it")
         if request.logprobs is not None:
             wished |= {"logprobs": True, "top_logprobs": request.logprobs or None}
-        given = {name: value for name, value in wished.items() if value is not None}
-        fields = {name: value for name, value in given.items() if name in known}
-        bound: dict[str, Any] = {more.get(name, name): value for name, value in given.items() if name not in known}
+        arguments = {name: value for name, value in wished.items() if value is not None}
+        fields = {name: value for name, value in arguments.items() if name in model_fields}
+        bound: dict[str, Any] = {
+            more.get(name, name): value for name, value in arguments.items() if name not in model_fields
+        }
         if request.parallel_tool_calls is not None:
             bound["parallel_tool_calls"] = request.parallel_tool_calls
         return fields, bound
 
 
 def _takes_form(kind: type[BaseChatModel], provider: str) -> bool:
-    """Whether a provider's class reads OpenAI's ``response_format``, and brings it into its own form."""
+    """Return True if a provider's class accepts OpenAI's ``response_format`` and converts it."""
     return provider in _FORMS or any(base.__name__ == "BaseChatOpenAI" for base in kind.__mro__)
 
 
 def choice_for(choice: str, provider: str) -> object:
-    """A choice of tools in LangChain's words, which each provider's class brings into its own form."""
-    if choice == "none" and provider == "anthropic":  # where any other word is a tool's name
+    """Return a choice of tools in LangChain's words, which each provider's class converts."""
+    if choice == "none" and provider == "anthropic":  # Anthropic's class takes any other word for a tool's name
         return {"type": "none"}
     return "any" if choice == "required" else choice
 
@@ -215,26 +220,27 @@ _FURTHER: Mapping[str, Mapping[str, str]] = {
     "groq": {"seed": "seed", "logprobs": "logprobs", "top_logprobs": "top_logprobs"},
     "mistralai": {"seed": "random_seed"},
 }
-"""Provider → what its server takes although LangChain's class has no field for it → under which name."""
+"""Provider → arguments that its server accepts although LangChain's class has no field for them → name on the
+server."""
 _UNKNOWN: Mapping[str, tuple[str, ...]] = {
     "ollama": ("tool_choice", "parallel_tool_calls"),
     "google_genai": ("parallel_tool_calls",),
 }
-"""Provider → arguments that LangChain's class takes and drops."""
+"""Provider → arguments that LangChain's class accepts and drops."""
 
 
 _WEB_SEARCH: Mapping[str, dict[str, object]] = {
     "anthropic": {"type": "web_search_20250305", "name": "web_search"},
     "google_genai": {"google_search": {}},
 }
-"""Provider → how its own web search is asked for."""
+"""Provider → declaration of its web search tool."""
 
 
 def open_langchain_model(options: ModelOptions, price: Price | None = None) -> LangChainModel:
-    """Open ``provider:model`` through LangChain, its own retries switched off.
+    """Open ``provider:model`` through LangChain, with LangChain's retries switched off.
 
     Raises:
-        UserError: LangChain does not know the provider, its package is not installed, or it has no key.
+        UserError: LangChain does not know the provider, its package is not installed, or its key is not set.
     """
     from langchain.chat_models import init_chat_model
 
@@ -247,28 +253,33 @@ def open_langchain_model(options: ModelOptions, price: Price | None = None) -> L
     except ImportError as error:
         raise UserError(f"The provider {options.provider!r} needs a package: {error}") from error
     except Exception as error:
-        # Each provider's class has its own errors for a missing key or a parameter it does not take.
+        # Each provider's class raises its own errors for a missing key or an unsupported parameter.
         raise UserError(f"Cannot open {options.identity}: {redacted(str(error))}") from error
     return LangChainModel(chat, options, price)
 
 
 def _forget_clients() -> None:
-    """Have the next model made with a client of its own. LangChain's packages keep theirs for the whole process, but a
-    client's connections belong to the event loop that it was first used on, and that may be another one now."""
+    """Clear LangChain's cached clients, so that the next model gets a new client.
+
+    LangChain's packages keep clients for the whole process, but a client's connections belong to the event loop of its
+    first use, which may have changed.
+    """
     for name, module in list(sys.modules.items()):
         if name.startswith("langchain_") and name.endswith("_client_utils"):
-            for kept in vars(module).values():
-                if "async" in getattr(kept, "__name__", "") and hasattr(kept, "cache_clear"):
-                    kept.cache_clear()
+            for member in vars(module).values():
+                if "async" in getattr(member, "__name__", "") and hasattr(member, "cache_clear"):
+                    member.cache_clear()
 
 
 _CLIENTS = ("root_async_client", "root_client", "_async_client", "_client", "async_client", "client")
-"""Where the chat models of LangChain's packages keep their clients."""
+"""Attributes in which the chat models of LangChain's packages keep their clients."""
 
 
-def _bound_clients(chat: BaseChatModel) -> None:
-    """Have the clients of a chat model follow no redirect and read no more than :data:`ragrounds.base.http.REPLY`
-    allows, where they are httpx' or its successor's, as those of OpenAI, Anthropic, Groq and Mistral are."""
+def _limit_clients(chat: BaseChatModel) -> None:
+    """Let the clients of a chat model follow no redirects and read at most :data:`ragrounds.base.http.REPLY`.
+
+    This covers clients of httpx or its successor: those of OpenAI, Anthropic, Groq and Mistral.
+    """
     for name in _CLIENTS:
         client = getattr(chat, name, None)
         inner = getattr(client, "_client", client)
@@ -276,11 +287,11 @@ def _bound_clients(chat: BaseChatModel) -> None:
             inner.follow_redirects = False
             if "Async" in "".join(kind.__name__ for kind in type(inner).__mro__):
                 hooks = inner.event_hooks
-                inner.event_hooks = {**hooks, "response": [*hooks["response"], _bound_response]}
+                inner.event_hooks = {**hooks, "response": [*hooks["response"], _limit_response]}
 
 
-async def _bound_response(response: Any) -> None:
-    """Unpack a response of httpx here, in bounded steps, in place of its own decoders."""
+async def _limit_response(response: Any) -> None:
+    """Decompress a response of httpx in bounded steps, in place of httpx' decoders."""
     library = sys.modules[type(response).__module__.partition(".")[0]]
     stream, encoding = response.stream, response.headers.pop("content-encoding", "")
 
@@ -295,27 +306,27 @@ async def _bound_response(response: Any) -> None:
     response.stream = Bounded()
 
 
-def _meaning(error: Exception, model: str, place: str) -> Exception:
-    """Our error for a provider's, by its HTTP status, or else by the name of its class: they share no class."""
+def _convert_error(error: Exception, model: str, server: str) -> Exception:
+    """Convert a provider's error by its HTTP status, else by the name of its class: providers share no error class."""
     for cause in causes(error):
         if isinstance(cause, BadReply):
             large = cause.kind == "too_large"
             return CallFailed(cause.kind, cause.message) if large else Transient(cause.kind, cause.message)
-    said = redacted(" ".join(str(error).split()))[:500]
+    message = redacted(" ".join(str(error).split()))[:500]
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
     if isinstance(status, int) and 300 <= status < 400:
         location = response.headers.get("location", "") if response is not None else ""
-        return redirected(place, status, location, Redactor())
+        return redirected(server, status, location, Redactor())
     if status in (401, 403):
-        return StopRun(f"The provider of {model} refused the key ({status}): {said}")
+        return StopRun(f"The provider of {model} refused the key ({status}): {message}")
     if status == 404:
-        return StopRun(f"The provider does not know the model {model!r} (404): {said}")
+        return StopRun(f"The provider does not know the model {model!r} (404): {message}")
     if status == 429 or (isinstance(status, int) and status >= 500):
         wish = retry_after(response.headers) if response is not None and hasattr(response, "headers") else None
-        return Transient("rate_limit" if status == 429 else "server", said, status, wish)
+        return Transient("rate_limit" if status == 429 else "server", message, status, wish)
     if status is None and any(part in type(error).__name__ for part in _PASSING):
-        return Transient("connection", said)
-    if long := too_long("", said):
-        return long.failed(said)
-    return CallFailed("bad_request", f"{type(error).__name__}: {said}")
+        return Transient("connection", message)
+    if long := too_long("", message):
+        return long.failed(message)
+    return CallFailed("bad_request", f"{type(error).__name__}: {message}")

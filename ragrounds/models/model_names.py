@@ -1,17 +1,17 @@
-"""The model that a reply names, beside the one that was asked.
+"""Comparison of the model that a reply names with the one that was requested.
 
-Both name the same model where, upper and lower case aside,
+Both names refer to the same model if, ignoring upper and lower case,
 
-* they are equal, or one has a router's or an owner's prefix and the other none (``openai/gpt-4o``, ``gpt-4o``);
-* the reply adds a date or the number of a release (``gpt-4o-2024-08-06``, ``gpt-4-0613``, ``gemini-2.0-flash-001``,
+* they are equal, or only one has a router's or an owner's prefix (``openai/gpt-4o``, ``gpt-4o``); * the reply adds a
+date or the number of a release (``gpt-4o-2024-08-06``, ``gpt-4-0613``, ``gemini-2.0-flash-001``,
   ``claude-3-5-sonnet@20240620``), or Ollama's ``:latest``; a name that ends with ``-latest`` may have these in its
   place;
-* what was asked adds a way of routing, as OpenRouter has them (``…:free``);
-* the server itself lists the reply's name with the model (vLLM's path or LoRA base, llama.cpp's file);
-* the reply gives the model's canonical text, as the built-in baseline does (``baseline:extractive``).
+* the request adds a way of routing, as OpenRouter has them (``…:free``); * the server itself lists the reply's name
+with the model (vLLM's path or LoRA base, llama.cpp's file); * the reply gives the model's canonical text, as the
+built-in baseline does (``baseline:extractive``).
 
-A date taken off is another name: what stands behind it may have changed. Several names for one asked model are told in
-any case: it changed while the run went on.
+A name without its date is a different name: the model behind it may have changed. Several names for one requested model
+are always reported: the model changed during the run.
 """
 
 from __future__ import annotations
@@ -24,62 +24,63 @@ from ragrounds.base.specs import parse
 _RELEASE = r"(?:[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3})|:latest)"
 _ROUTES = re.compile(r":(?:free|nitro|floor|online|extended|thinking|beta|exacto)$")
 SERVED = ("id", "root", "parent", "model_path", "model_id", "canonical_slug", "hugging_face_id")
-"""What a server tells of a model that may be its name."""
+"""Fields of a server's model entry that may contain its name."""
 
 
 def same_model(asked: str, told: str, served: Collection[str] = ()) -> bool:
-    """Whether a reply's model is the one that was asked; `served` are names that the server gives it."""
-    wanted, given = _plain(asked), _plain(told)
-    if given in {_plain(name) for name in served}:
+    """Return True if a reply's model is the requested one; `served` are names that the server gives the requested
+    one."""
+    requested, replied = _plain(asked), _plain(told)
+    if replied in {_plain(name) for name in served}:
         return True
-    wanted = _ROUTES.sub("", wanted)
-    if "/" not in wanted or "/" not in given:
-        wanted, given = (name.rpartition("/")[2] for name in (wanted, given))
-    bases = {wanted, wanted.removesuffix("-latest")}
-    return given in bases or any(re.fullmatch(re.escape(base) + _RELEASE, given) for base in bases)
+    requested = _ROUTES.sub("", requested)
+    if "/" not in requested or "/" not in replied:
+        requested, replied = (name.rpartition("/")[2] for name in (requested, replied))
+    bases = {requested, requested.removesuffix("-latest")}
+    return replied in bases or any(re.fullmatch(re.escape(base) + _RELEASE, replied) for base in bases)
 
 
 def answered_otherwise(asked: str, told: Mapping[str, int], served: Collection[str] = ()) -> str:
-    """What is to be said where other models have answered, or several: ``answered by X in 12 of 200 calls, asked Y``.
-    Empty: nothing.
+    """Describe replies of other models, or of several: ``answered by X in 12 of 200 calls, asked Y``; empty if neither.
 
     Args:
-        asked: the model's name.
-        told: the name in replies → in how many.
+        asked: name of the requested model.
+        told: name in replies → number of replies.
         served: names that the server gives the model.
     """
-    others = {name: count for name, count in told.items() if not same_model(asked, name, served)}
+    other_counts = {name: count for name, count in told.items() if not same_model(asked, name, served)}
     names = {_plain(name).rpartition("/")[2] for name in told}
-    shown = told if not others and len(names) > 1 else others
-    if not shown:
+    reported = told if not other_counts and len(names) > 1 else other_counts
+    if not reported:
         return ""
-    counted = [f"{name} in {count:,}" for name, count in sorted(shown.items(), key=lambda one: (-one[1], one[0]))]
+    counted = [
+        f"{name} in {count:,}" for name, count in sorted(reported.items(), key=lambda entry: (-entry[1], entry[0]))
+    ]
     return f"answered by {' and '.join(counted)} of {sum(told.values()):,} calls, asked {asked}"
 
 
 def other_models(named: Mapping[str, Mapping[str, int]], served: Mapping[str, Collection[str]] = {}) -> list[str]:
-    """What is to be said of several models.
+    """Describe the replies of other models for several requested models.
 
     Args:
-        named: the model asked, as its canonical text → the name in replies → in how many.
-        served: the model asked → names that its server gives it.
+        named: canonical text of the requested model → name in replies → number of replies.
+        served: canonical text of the requested model → names that its server gives it.
     """
-    said = [
-        answered_otherwise(model_name(asked), names, (*served.get(asked, ()), parse(asked).name))
-        for asked, names in sorted(named.items())
+    sentences = [
+        answered_otherwise(model_name(identity), names, (*served.get(identity, ()), parse(identity).name))
+        for identity, names in sorted(named.items())
     ]
-    return [text for text in said if text]
+    return [text for text in sentences if text]
 
 
 def other_name(identity: str, told: str) -> str:
-    """The name in a reply, where it is not to the letter the one that was asked or the model's canonical text; else
-    empty."""
-    asked = identity.partition("[")[0]
-    return "" if told in (asked, asked.partition(":")[2]) else told
+    """Return the name in a reply; empty if it is exactly the requested name or the model's canonical text."""
+    requested = identity.partition("[")[0]
+    return "" if told in (requested, requested.partition(":")[2]) else told
 
 
 def model_name(identity: str) -> str:
-    """The model's name in its canonical text, without provider and parameters."""
+    """Return the model's name from its canonical text, without provider and parameters."""
     return parse(identity).name.partition(":")[2]
 
 

@@ -1,4 +1,4 @@
-"""Chat models on any server that speaks OpenAI's chat completions: OpenAI, vLLM, SGLang, Ollama, llama.cpp, …"""
+"""Chat models on any server with OpenAI's chat completions: OpenAI, vLLM, SGLang, Ollama, llama.cpp, …"""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from ragrounds.models.transport import BalancedServer, ServerPool, Transport
 
 OPENAI = "https://api.openai.com/v1"
 _NO_KEY = "none"
-"""What is sent where no key is set."""
+"""Placeholder that is sent if no key is set."""
 
 
 class OpenAICompatible(ProviderModel):
-    """A chat model behind an OpenAI-compatible server (contract: :class:`ragrounds.base.contracts.Model`)."""
+    """Chat model behind an OpenAI-compatible server (contract: :class:`ragrounds.base.contracts.Model`)."""
 
     def __init__(
         self, options: ModelOptions, price: Price | None = None, alive: Callable[[], None] = lambda: None
     ) -> None:
-        """Open it; `alive` is called before each try of a call, and may raise what ends the run."""
+        """Open the model; `alive` is called before each try of a call, and may raise to end the run."""
         urls = options.serving.urls
-        # A name on somebody's own server says nothing about a provider's price.
+        # A name on a user's server does not determine a provider's price.
         super().__init__(options, price, listed=None if urls else "openai")
-        self._own = bool(urls)
+        self._is_user_server = bool(urls)
         self._alive = alive
         self._key = key_of(options)
         self._servers = ServerPool(
             [
                 BalancedServer(
-                    Transport(url, self._key, options.serving.timeout, setting=_setting(url)),
+                    Transport(url, self._key, options.serving.timeout, setting=_address_setting(url)),
                     clock_of(url) if urls else None,
                 )
                 for url in urls or (OPENAI,)
@@ -54,27 +54,27 @@ class OpenAICompatible(ProviderModel):
 
     @property
     def continues(self) -> Continuation:
-        """How the model continues a text of its own."""
+        """Way in which the model continues its own text."""
         return self._options.continues
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
-        """Ask a server, with retries; the reply of a server of one's own says how much of its time it is charged with.
+        """Ask a server, with retries. The reply of a user's server includes the server time that it is charged with.
 
         Raises:
             CallFailed: no reply after all tries, or the request is wrong.
-            StopRun: every further call would fail alike; or an alias names a server and no address says where it is.
+            StopRun: every further call would fail in the same way, or an alias names a server without an address.
         """
         alias = self._options.serving.alias
-        if alias and not self._own:
+        if alias and not self._is_user_server:
             raise StopRun(f"alias={alias} is the name of your own server, and its address is missing: add --base-url.")
-        charge, asked = ServerTime(), ASKED.get() if self._options.provider == VLLM else None
-        said = request.messages if asked or len(self._options.serving.urls) > 1 else ()
-        prompt = "".join([one.role + one.content for one in said]) + request.prefix
+        charge, recent_prompts = ServerTime(), ASKED.get() if self._options.provider == VLLM else None
+        compared = request.messages if recent_prompts or len(self._options.serving.urls) > 1 else ()
+        prompt = "".join([message.role + message.content for message in compared]) + request.prefix
         reply = await with_retries(lambda: self._try(request, prompt, charge), self._options.serving.retries, faults)
-        if asked and reply.usage:
-            asked.answered(self.spec, prompt, reply.usage, self._servers.in_flight + 1)
+        if recent_prompts and reply.usage:
+            recent_prompts.answered(self.spec, prompt, reply.usage, self._servers.in_flight + 1)
         reply = with_logprobs(reply, request.logprobs)
-        return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._own else reply
+        return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._is_user_server else reply
 
     async def close(self) -> None:
         """Close the connections."""
@@ -90,51 +90,51 @@ class OpenAICompatible(ProviderModel):
                 with server.metered(charge):
                     answered = await server.transport.post(path, body, stream, limits)
                 if answered.status >= 400:
-                    place = server.place if self._own else None
+                    base_url = server.place if self._is_user_server else None
                     keyed = self._key != _NO_KEY
-                    served = await _served(server.transport) if answered.status == 404 else []
+                    served = await _served_models(server.transport) if answered.status == 404 else []
                     variable = key_variable(self._options)
-                    return read_error(answered, self._options.model, place, redact, variable, keyed, served)
+                    return read_error(answered, self._options.model, base_url, redact, variable, keyed, served)
                 if stream.begun:
                     return without_keys(stream.reply(), redact)
                 return without_keys(read_reply(answered.body, answered.headers.get("content-type", "")), redact)
 
 
-class _Named(msgspec.Struct):
+class _ModelEntry(msgspec.Struct):
     id: str
 
 
-class _Listed(msgspec.Struct):
-    """What `/models` answers."""
+class _ModelList(msgspec.Struct):
+    """Answer of `/models`."""
 
-    data: list[_Named]
+    data: list[_ModelEntry]
 
 
-async def _served(server: Transport) -> list[str]:
-    """The models that a server lists; none: it lists none, or does not answer."""
+async def _served_models(server: Transport) -> list[str]:
+    """Return the models that a server lists; empty if it lists none, or does not answer."""
     try:
-        listed = msgspec.json.decode((await server.get("/models")).body, type=_Listed)
+        listed = msgspec.json.decode((await server.get("/models")).body, type=_ModelList)
     except (StopRun, Transient, CallFailed, msgspec.MsgspecError, UnicodeDecodeError):
         return []
-    return [server.redact(safe(one.id, 200)) for one in listed.data]
+    return [server.redact(safe(entry.id, 200)) for entry in listed.data]
 
 
-def _setting(url: str) -> str:
-    """Where the address of a server was given, as far as that can be told."""
-    said = os.environ.get("OPENAI_BASE_URL", "").split(",")
-    return "OPENAI_BASE_URL" if url in [one.strip().rstrip("/") for one in said] else "--base-url"
+def _address_setting(url: str) -> str:
+    """Return the name of the setting from which the address of a server probably came."""
+    addresses = os.environ.get("OPENAI_BASE_URL", "").split(",")
+    return "OPENAI_BASE_URL" if url in [address.strip().rstrip("/") for address in addresses] else "--base-url"
 
 
 def key_variable(options: ModelOptions) -> str:
-    """The environment variable that holds the key of a model's server."""
+    """Return the environment variable that contains the key of a model's server."""
     return "VLLM_API_KEY" if options.provider == VLLM else "OPENAI_API_KEY"
 
 
 def key_of(options: ModelOptions) -> str:
-    """The key that a model's server is asked with.
+    """Return the key for a model's server.
 
     Raises:
-        UserError: OpenAI itself is asked, and there is none.
+        UserError: the server is OpenAI's, and the key is not set.
     """
     name = key_variable(options)
     key = os.environ.get(name, "").strip()
@@ -143,5 +143,5 @@ def key_of(options: ModelOptions) -> str:
             f"No key for OpenAI: the environment variable {name} is not set. Set it, or give your own server with "
             "--base-url."
         )
-    # A server of one's own often needs none, but the client wants one.
+    # A user's server often needs no key, but the client requires one.
     return key or _NO_KEY

@@ -1,7 +1,7 @@
 """OpenAI's chat completions on the wire: the body of a request, the fields of an answer, streams, and errors.
 
-A server that is not OpenAI's may answer with anything, and each case ends in its right outcome here: a reply, a
-transient fault, a failed call, or a reason to stop the run.
+Other servers may answer with anything. Every case ends here in a defined outcome: a reply, a transient fault, a failed
+call, or a reason to stop the run.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ CHAT, COMPLETIONS = "/chat/completions", "/completions"
 
 
 def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, object]]:
-    """The path and the JSON body of a request.
+    """Return the path and the JSON body of a request.
 
     A prefix becomes the beginning of the text to continue: in a card's template, or as an unfinished assistant's turn
     with vLLM's ``continue_final_message``.
 
     Raises:
-        StopRun: a tool is to be called, and the model's card writes no tools.
+        StopRun: a tool must be called, and the model's card does not support tools.
     """
     own_server = options.serving.base_url is not None
     body: dict[str, object] = {"model": options.model, **msgspec.to_builtins(options.sampling)}
@@ -58,7 +58,7 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, obj
     stops = list(request.stop)
     if options.card:
         card = cards()[options.card]
-        # Completions end at 16 tokens where nothing is said.
+        # Completions end at 16 tokens by default.
         body.setdefault("max_tokens", DEFAULT)
         stops += [stop for stop in card.stops if stop not in stops]
         body["prompt"] = card.written(request.messages, request.prefix)
@@ -93,11 +93,11 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, obj
 
 
 DEFAULT = 1024
-"""Tokens of a completion where neither the request nor the model's spec says."""
+"""Tokens of a completion if neither the request nor the model's spec sets them."""
 
 
 def message_of(message: Message) -> dict[str, object]:
-    """A message in OpenAI's form."""
+    """Return a message in OpenAI's form."""
     plain: dict[str, object] = {"role": message.role, "content": message.content}
     if message.calls:
         plain["tool_calls"] = [
@@ -112,18 +112,18 @@ def message_of(message: Message) -> dict[str, object]:
 
 
 def tool_of(tool: Tool) -> dict[str, object]:
-    """A tool in OpenAI's form, which LangChain takes too."""
+    """Return a tool in OpenAI's form, which LangChain accepts too."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function | ({"strict": True} if tool.strict else {})}
 
 
 def choice_of(choice: str) -> object:
-    """A request's choice of tools in OpenAI's form."""
+    """Return a request's choice of tools in OpenAI's form."""
     return choice if choice in ("auto", "none", "required") else {"type": "function", "function": {"name": choice}}
 
 
 class Completion(Struct):
-    """A completion, or a chunk of one: nothing in it is believed yet."""
+    """Completion, or a chunk of one. None of its fields has been checked."""
 
     choices: object = None
     usage: object = None
@@ -135,7 +135,7 @@ _decoder = msgspec.json.Decoder(Completion)
 
 
 def decoded(body: bytes | str) -> Completion:
-    """Decode a completion, or a chunk of one, whose texts may hold half a character.
+    """Decode a completion, or a chunk of one, whose texts may contain half a character.
 
     Raises:
         ValueError: it is neither (:class:`msgspec.DecodeError` is one).
@@ -150,69 +150,71 @@ def decoded(body: bytes | str) -> Completion:
 
 
 _TOKEN = 32
-"""Characters that a token's log probability counts for beside its text."""
+"""Size in characters of a token's log probability, in addition to its text."""
 _END = "[DONE]"
 _FINISHED, _CLOSED = 10.0, 0.5
 """Seconds that a stream may stay open after a choice was finished, for the usage; and after its end."""
 
 
 class CompletionStream:
-    """A stream of server-sent events, joined to the completion that it holds as it arrives; of several choices the
-    first. No part of it is kept but the text (contract: :class:`ragrounds.base.http.Sink`)."""
+    """Stream of server-sent events, joined to its completion as it arrives; of several choices the first.
+
+    Only the text is kept (contract: :class:`ragrounds.base.http.Sink`).
+    """
 
     def __init__(self) -> None:
         self._tail: list[bytes] = []
-        self._data: list[bytes] = []
-        self._held = 0
+        self._data_lines: list[bytes] = []
+        self._size = 0
         self._model: object = None
         self._usage: object = None
         self._finish = self._stop = ""
         self._choices = self._messages = 0
-        self._written = False
+        self._has_text = False
         self._texts = {name: io.StringIO() for name in ("text", "content", "refusal", "reasoning")}
         self._calls: dict[int, tuple[list[str], io.StringIO, io.StringIO]] = {}
         self._logprobs: list[TokenLogprob] = []
         self._left_out: dict[str, None] = {}
-        self._whole = False
+        self._is_single_body = False
         self.begun = False
-        """Whether anything has arrived."""
+        """True if anything has arrived."""
         self.ends_in: float | None = None
-        """Seconds in which it should close, once it has said all."""
+        """Seconds in which it should close; set once the answer is complete."""
 
     def feed(self, part: bytes) -> None:
-        """Take the next part.
+        """Take the next part of the stream.
 
         Raises:
-            Transient: it is no chunk of a completion, or an error.
+            Transient: the part is not a chunk of a completion, or is an error.
             BadReply: the answer is too large.
         """
         if self.ends_in == _CLOSED:
             return
         if not self.begun and part.strip():
             self.begun, part = True, part.removeprefix(b"\xef\xbb\xbf")
-            self._whole = part.lstrip()[:1] == b"{"  # an answer that came at once, in spite of its content type
+            self._is_single_body = part.lstrip()[:1] == b"{"  # an answer in one body, in spite of its content type
         self._tail.append(part)
-        self._hold(len(part))
-        if self._whole or (b"\n" not in part and b"\r" not in part):
+        self._add_size(len(part))
+        if self._is_single_body or (b"\n" not in part and b"\r" not in part):
             return
         text = b"".join(self._tail)
-        # A carriage return at the end may be half a line's end.
+        # A carriage return at the end may be the first half of a line end.
         end = 1 + max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1))
         self._tail = [text[end:]]
-        self._hold(-end)
+        self._add_size(-end)
         self._lines(text[:end])
 
     def reply(self) -> Reply:
-        """The reply that it held.
+        """Return the reply of the stream.
 
         Raises:
-            Transient: it ended before its end, or held something else.
+            Transient: the stream ended early, or contained something else.
         """
         rest, self._tail = b"".join(self._tail), []
-        if self._whole:
+        if self._is_single_body:
             return _whole_reply(rest)
         with contextlib.suppress(*((Transient, BadReply) if self.ends_in is not None else ())):
-            self._lines(rest + b"\n\n")  # what is cut off behind a finished answer is not missed
+            self._lines(rest + b"\n\n")  # a cut event after a finished answer is not needed
         if self.ends_in is None:
             raise Transient("malformed", "the stream of an answer ended before its end", 200)
         cut = self._usage is None and self.ends_in != _CLOSED
@@ -221,33 +223,35 @@ class CompletionStream:
             ToolCall("".join(id), wellformed(name.getvalue()), wellformed(arguments.getvalue()))
             for id, name, arguments in (self._calls[index] for index in sorted(self._calls))
         )
-        return self._joined(calls, tuple(self._logprobs) or None, note)
+        return self._build_reply(calls, tuple(self._logprobs) or None, note)
 
     def whole(self, completion: Completion, choice: Mapping[str, object] | None) -> Reply:
-        """The reply of a completion that came at once, of its first choice; ``None``: it has none."""
+        """Return the reply of a completion that came in one body, of its first choice; ``None``: it has no choice."""
         self._model, self._usage = completion.model, completion.usage
-        given = choice or {}
-        message = given.get("message")
+        fields = choice or {}
+        message = fields.get("message")
         if not isinstance(message, dict):
-            message = {"content": given.get("text") if message is None else message}
+            message = {"content": fields.get("text") if message is None else message}
         if choice is not None:
             self._choice({**choice, "delta": {**message, "tool_calls": None}, "logprobs": None})
         calls, left = read_calls(message.get("tool_calls"))
-        reply = self._joined(calls, read_logprobs(given.get("logprobs")))
+        reply = self._build_reply(calls, read_logprobs(fields.get("logprobs")))
         return noted(reply, [f"the reply has too many tool calls: {left:,} are ignored" if left else ""])
 
-    def _joined(self, calls: tuple[ToolCall, ...], logprobs: tuple[TokenLogprob, ...] | None, note: str = "") -> Reply:
+    def _build_reply(
+        self, calls: tuple[ToolCall, ...], logprobs: tuple[TokenLogprob, ...] | None, note: str = ""
+    ) -> Reply:
         usage, doubt = read_usage(self._usage)
         reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200))
         reply = noted(reply, [note or doubt])
         if not self._choices:
             return reply
-        said = {name: wellformed(text.getvalue()) for name, text in self._texts.items()}
-        content = Content(said["content"], said["reasoning"], said["refusal"], tuple(self._left_out))
+        texts = {name: wellformed(text.getvalue()) for name, text in self._texts.items()}
+        content = Content(texts["content"], texts["reasoning"], texts["refusal"], tuple(self._left_out))
         if not self._messages:
-            if not self._written:
+            if not self._has_text:
                 raise Transient("malformed", "not a chat completion (a choice without a message)", 200)
-            content = Content(said["text"])
+            content = Content(texts["text"])
         parts = f"the content has parts that are not text: {', '.join(content.left_out)}" if content.left_out else ""
         reply = noted(replace(reply, logprobs=logprobs), [parts])
         if content.refusal and not content.text:
@@ -257,45 +261,45 @@ class CompletionStream:
             text=content.text,
             finish=self._finish or "stop",
             reasoning=content.reasoning,
-            # vLLM names the stop string that it cut off.
+            # vLLM names the stop string that it removed.
             stopped_at=wellformed(self._stop),
             calls=calls,
         )
 
-    def _hold(self, size: int) -> None:
-        self._held += size
-        if self._held > REPLY.size:
+    def _add_size(self, size: int) -> None:
+        self._size += size
+        if self._size > REPLY.size:
             raise too_large(REPLY.size, "of text, or in one event")
 
     def _lines(self, text: bytes) -> None:
         for line in text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"):
             # WHATWG HTML, Section 9.2
             if line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
-                self._hold(len(line))
-            elif not line and self._data:
-                event = b"\n".join(self._data)
-                self._hold(-sum(len(line) for line in self._data) - 5 * len(self._data))
-                self._data = []
+                self._data_lines.append(line[5:].removeprefix(b" "))
+                self._add_size(len(line))
+            elif not line and self._data_lines:
+                event = b"\n".join(self._data_lines)
+                self._add_size(-sum(len(line) for line in self._data_lines) - 5 * len(self._data_lines))
+                self._data_lines = []
                 check_json(event)
                 self._event(event.decode("utf-8", "replace"))
                 if self.ends_in == _CLOSED:
-                    return  # what a server sends behind the end, also in the same packet, is no part of the answer
+                    return  # data after the end, also in the same packet, is not part of the answer
 
-    def _event(self, data: str) -> None:
-        if data.strip() == _END:
+    def _event(self, event: str) -> None:
+        if event.strip() == _END:
             self.ends_in = _CLOSED
             return
-        chunk = _chunk(data)
+        chunk = _chunk(event)
         if chunk.error is not None:
             raise Transient("server", redacted(str(chunk.error))[:300], 200)
         self._model, self._usage = chunk.model or self._model, chunk.usage or self._usage
         choices = chunk.choices or []
         if not isinstance(choices, list):
-            raise _no_chunk("choices that are not a list", data)
+            raise _bad_chunk("choices that are not a list", event)
         for choice in choices:
             if not isinstance(choice, dict):
-                raise _no_chunk("a choice that is not an object", data)
+                raise _bad_chunk("a choice that is not an object", event)
             if not choice.get("index"):
                 self._choice(choice)
 
@@ -308,10 +312,10 @@ class CompletionStream:
             self._stop = stop
         tokens = read_logprobs(choice.get("logprobs")) or ()
         self._logprobs += tokens
-        self._hold(sum(len(one.token) + _TOKEN * (1 + len(one.top)) for one in tokens))
+        self._add_size(sum(len(token.token) + _TOKEN * (1 + len(token.top)) for token in tokens))
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
-            self._written |= choice.get("text") is not None
+            self._has_text |= choice.get("text") is not None
             self._say("text", read_content(choice.get("text")))
             return
         self._messages += 1
@@ -323,44 +327,44 @@ class CompletionStream:
             if isinstance(call, dict):
                 self._call(call)
 
-    def _say(self, name: str, said: Content | None) -> None:
-        if said is None:
+    def _say(self, name: str, content: Content | None) -> None:
+        if content is None:
             return
-        for where, text in ((name, said.text), ("reasoning", said.reasoning), ("refusal", said.refusal)):
+        for where, text in ((name, content.text), ("reasoning", content.reasoning), ("refusal", content.refusal)):
             self._texts[where].write(text)
-            self._hold(len(text))
-        self._left_out |= dict.fromkeys(said.left_out)
+            self._add_size(len(text))
+        self._left_out |= dict.fromkeys(content.left_out)
 
     def _call(self, piece: dict[str, object]) -> None:
         index, function = piece.get("index"), piece.get("function")
         if not isinstance(index, int):
-            index = len(self._calls)  # a server that does not number them gives each call whole
+            index = len(self._calls)  # a server that does not number calls sends each call as a whole
         if index not in self._calls and len(self._calls) >= MOST_CALLS:
             return
         id, name, arguments = self._calls.setdefault(index, ([], io.StringIO(), io.StringIO()))
-        if not id and (given := words(piece.get("id"), 200)):
-            id.append(given)
+        if not id and (call_id := words(piece.get("id"), 200)):
+            id.append(call_id)
         if isinstance(function, dict):
             for where, text in ((name, function.get("name")), (arguments, read_arguments(function.get("arguments")))):
                 if isinstance(text, str):
                     where.write(text)
-                    self._hold(len(text))
+                    self._add_size(len(text))
 
 
-def _chunk(data: str) -> Completion:
+def _chunk(event: str) -> Completion:
     try:
-        return decoded(data)
+        return decoded(event)
     except ValueError as error:
-        raise _no_chunk(error, data) from error
+        raise _bad_chunk(error, event) from error
 
 
-def _no_chunk(why: object, data: str) -> Transient:
-    start = redacted(data[:4096])[:120]
-    return Transient("malformed", f"not a chunk of a chat completion ({why}): {start!r}", 200)
+def _bad_chunk(reason: object, event: str) -> Transient:
+    start = redacted(event[:4096])[:120]
+    return Transient("malformed", f"not a chunk of a chat completion ({reason}): {start!r}", 200)
 
 
 def read_reply(body: bytes, content_type: str) -> Reply:
-    """Decode a 200 answer.
+    """Decode an answer with status 200.
 
     A response without choices is a complete reply with ``finish="none"``, a filtered one has
     ``finish="content_filter"``; the caller decides what these are worth.
@@ -391,8 +395,8 @@ def _whole_reply(body: bytes) -> Reply:
         raise Transient("malformed", f"not a chat completion ({error}): {_start(body)}", 200) from error
     choices = completion.choices
     if choices is None:
-        what = completion.error if completion.error is not None else "no 'choices'"
-        raise Transient("malformed", f"not a chat completion: {redacted(str(what))[:300]}", 200)
+        problem = completion.error if completion.error is not None else "no 'choices'"
+        raise Transient("malformed", f"not a chat completion: {redacted(str(problem))[:300]}", 200)
     if choices == []:
         return CompletionStream().whole(completion, None)
     choice = choices[0] if isinstance(choices, list) else choices
@@ -414,50 +418,50 @@ def read_error(
     keyed: bool,
     served: Sequence[str] = (),
 ) -> Reply:
-    """Raise what an HTTP error means; return a reply only for a provider's content filter.
+    """Raise the exception for an HTTP error; return a reply only for a provider's content filter.
 
     Args:
         answered: the error.
-        model, base_url: what was asked; ``None``: OpenAI's own address.
-        redact: takes keys out of what the server says.
-        variable, keyed: the environment variable of the key, and whether a key was sent.
-        served: the models that the server lists, where they were looked for.
+        model, base_url: the requested model and server; ``None``: OpenAI's own address.
+        redact: removes keys from the server's message.
+        variable, keyed: the environment variable of the key, and True if a key was sent.
+        served: the models that the server lists, if they were looked up.
 
     Raises:
-        StopRun: every further call would fail alike (wrong key, unknown model, no credit).
-        CallFailed: this request is wrong (too long a context, a parameter the server does not take).
-        Transient: worth another try (429, 408, 409, 5xx).
+        StopRun: every further call would fail in the same way (wrong key, unknown model, no credit).
+        CallFailed: this request is wrong (too long a context, an unsupported parameter).
+        Transient: another try may succeed (429, 408, 409, 5xx).
     """
     status = answered.status
     server = base_url or "the OpenAI API"
-    code, said, fields = said_in(answered, redact)
+    code, message, fields = said_in(answered, redact)
     if status in (401, 403):
         if not keyed:
-            raise StopRun(f"{server} needs a key ({status}): {sentence(said)} {variable} is not set.")
-        raise StopRun(f"{server} refused the key ({status}): {sentence(said)} Check {variable}.")
+            raise StopRun(f"{server} needs a key ({status}): {sentence(message)} {variable} is not set.")
+        raise StopRun(f"{server} refused the key ({status}): {sentence(message)} Check {variable}.")
     if status == 404:
         raise StopRun(
-            f"{server} does not know the model {model!r}, or the address is wrong (404): {sentence(said)}"
+            f"{server} does not know the model {model!r}, or the address is wrong (404): {sentence(message)}"
             + (f" It lists {', '.join(served[:_NAMED])}." if served else "")
             + (f" `ragrounds doctor --model openai:NAME --base-url {quote(base_url)}` asks it." if base_url else "")
         )
     if status == 429 and code == "insufficient_quota":
-        raise StopRun(f"{server}: no credit left (429): {said}")
+        raise StopRun(f"{server}: no credit left (429): {message}")
     if status == 429:
-        raise Transient("rate_limit", said, status, retry_after(answered.headers))
-    if long := too_long(code, said, fields):  # some servers answer 500 to it, and would again
-        raise long.failed(said)
+        raise Transient("rate_limit", message, status, retry_after(answered.headers))
+    if long := too_long(code, message, fields):  # some servers answer 500 to a long prompt, and would again
+        raise long.failed(message)
     if status in (408, 409) or status >= 500:
-        raise Transient("server", said, status, retry_after(answered.headers))
-    if code == "content_filter" or "content management policy" in said:
+        raise Transient("server", message, status, retry_after(answered.headers))
+    if code == "content_filter" or "content management policy" in message:
         return Reply(text="", finish="content_filter", model=model)
     if status == 413:
-        raise TooLong(None, None).failed(said)
-    raise CallFailed("bad_request", f"{status}: {said}")
+        raise TooLong(None, None).failed(message)
+    raise CallFailed("bad_request", f"{status}: {message}")
 
 
 def said_in(answered: HttpAnswer, redact: Redactor) -> tuple[str, str, dict[str, object]]:
-    """Code, message and all fields of an error."""
+    """Return code, message and all fields of an error."""
     try:
         body = msgspec.json.decode(answered.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -472,7 +476,7 @@ def said_in(answered: HttpAnswer, redact: Redactor) -> tuple[str, str, dict[str,
 
 
 def sentence(said: str) -> str:
-    """A server's words with one full stop at their end."""
+    """Return a server's message with one full stop at its end."""
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 

@@ -1,6 +1,5 @@
-"""What can be set on a model, ``provider:model[temperature=0,max_tokens=512,…]``, and model cards: how prompts are
-written for the completions API.
-"""
+"""Options of a model, ``provider:model[temperature=0,max_tokens=512,…]``, and model cards: templates of prompts for the
+completions API."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ NONE = "none"
 
 
 class ModelCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A prompt template for the completions API, with its stop strings and the model's window."""
+    """Prompt template for the completions API, with its stop strings and the model's window."""
 
     summary: str
     source: str
@@ -33,39 +32,39 @@ class ModelCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     user: str
     assistant: str
     opening: str
-    """The text that begins the assistant's turn."""
+    """Text that begins the assistant's turn."""
     names: tuple[str, ...] = ()
-    """Parts of a model's name, in lower case, that choose this card."""
+    """Parts of a model's name, in lower case, that select this card."""
     stops: tuple[str, ...] = ()
     window: int | None = None
     demonstration: tuple[str, str] | None = None
-    """A user's turn and the assistant's, shown before the real ones."""
+    """User's and assistant's turn that are shown before the real ones."""
 
     def written(self, messages: Sequence[Message], prefix: str = "") -> str:
-        """The conversation as one text that the model continues. Nothing in a turn's text is interpreted."""
+        """Return the conversation as one text that the model continues. Nothing in a turn's text is interpreted."""
         system = [message for message in messages if message.role == "system"]
-        others = [message for message in messages if message.role != "system"]
+        dialogue = [message for message in messages if message.role != "system"]
         if self.demonstration:
-            shown = (Message("user", self.demonstration[0]), Message("assistant", self.demonstration[1]))
-            others = [*shown, *others]
+            example = (Message("user", self.demonstration[0]), Message("assistant", self.demonstration[1]))
+            dialogue = [*example, *dialogue]
         frames = {"system": self.system, "user": self.user, "assistant": self.assistant, "tool": self.user}
-        turns = (frames[message.role].replace("$text", message.content) for message in (*system, *others))
+        turns = (frames[message.role].replace("$text", message.content) for message in (*system, *dialogue))
         return "".join(turns) + self.opening + prefix
 
 
 @functools.cache
 def cards() -> Mapping[str, ModelCard]:
-    """All cards by name."""
+    """Return all cards by name."""
     text = files("ragrounds.models").joinpath("cards.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text), dict[str, ModelCard])
 
 
 @functools.lru_cache(maxsize=256)
 def card_name(model: str, chosen: str | None = None) -> str | None:
-    """The name of a model's card; ``None``: it has none and gets chat turns.
+    """Return the name of a model's card; ``None`` if it has none and gets chat turns.
 
     Raises:
-        UserError: `chosen` names no card.
+        UserError: `chosen` is not the name of a card.
     """
     if chosen == NONE:
         return None
@@ -91,22 +90,24 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where and how the model is reached. `alias` stands for `base_url` in the identity, so that a server may move."""
+    """Address of the model's server, and limits. `alias` replaces `base_url` in the identity, so that a server may
+    move."""
 
     base_url: str | None = None
     """One address, or several with commas between them: calls are balanced over these by load."""
     alias: str | None = None
-    """The name of a server, or of the group of several, which must have one."""
+    """Name of a server, or of a group of servers, which must have one."""
     fingerprint: str | None = None
-    """Which of the servers that were met under this address or alias it is; ``None``: the first. Runs set it."""
+    """Fingerprint that selects one of the servers known under this address or alias; ``None``: the first. Runs set
+    it."""
     window: int | None = None
     timeout: float = 600.0
     tries: int = 6
     patience: float = 300.0
     rpm: float | None = None
-    """Requests a minute, at most, to this server from all models with this limit."""
+    """Requests per minute allowed for this server, summed over all models with this limit."""
     tpm: float | None = None
-    """Tokens a minute, in and out, at most."""
+    """Tokens per minute (prompt plus answer) allowed for this server."""
     price_input: float | None = None
     price_output: float | None = None
     price_gpu_hour: float | None = None
@@ -114,7 +115,7 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpus: int | None = None
     """GPUs of the server; by default `tensor_parallel`, or 1."""
     stream: bool = False
-    """Have answers sent as they are written: for servers behind something that cuts silent connections."""
+    """True to stream answers: for servers behind a proxy that cuts silent connections."""
 
     def __post_init__(self) -> None:
         for url in self.urls:
@@ -128,18 +129,18 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses, each once."""
-        given = (url.strip().rstrip("/") for url in (self.base_url or "").split(","))
-        return tuple(dict.fromkeys(url for url in given if url))
+        """Addresses without duplicates."""
+        addresses = (url.strip().rstrip("/") for url in (self.base_url or "").split(","))
+        return tuple(dict.fromkeys(url for url in addresses if url))
 
     @property
     def retries(self) -> RetryPolicy:
-        """How long a call is tried."""
+        """Limits of the retries of a call."""
         return RetryPolicy(tries=self.tries, seconds=self.patience)
 
     @property
     def price(self) -> Price | None:
-        """The price that was set; ``None``: none, or only one of input and output."""
+        """Price that was set; ``None`` if none was set, or only one of input and output."""
         if self.price_gpu_hour is not None:
             return Price(gpu_hour=self.price_gpu_hour, gpus=self.gpus)
         if self.price_input is None or self.price_output is None:
@@ -148,16 +149,17 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChatFormat(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How prompts are written for the model: this changes what it is sent, so it is a part of its identity."""
+    """Format of the model's prompts. It changes what is sent, so it is a part of the model's identity."""
 
     card: str | None = None
-    """A card of ``cards.toml``; by default the one that fits the model's name. ``none``: chat turns."""
+    """Card of ``cards.toml``; by default the one that fits the model's name. ``none``: chat turns."""
     continues: Continuation | None = None
-    """How it continues a text of its own: ``prefix`` where the server can (vLLM; any card), else ``turns``."""
+    """Way in which it continues its own text: by default ``prefix`` if the server can (vLLM; any card), else
+    ``turns``."""
 
 
 class Weights(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which weights a ``vllm:`` model's server runs, and how it computes with them: a part of the model's identity."""
+    """Weights and arithmetic of a ``vllm:`` model's server: a part of the model's identity."""
 
     revision: str | None = None
     """Branch, tag or commit of the weights."""
@@ -168,22 +170,22 @@ class Weights(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class VllmServerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a ``vllm:`` model's server is started. Nothing here changes replies."""
+    """Options of the server of a ``vllm:`` model. Nothing here changes replies."""
 
     tensor_parallel: int | None = None
     """GPUs that the model is split over."""
     max_model_len: int | None = None
-    """Longest prompt and answer together, in tokens: also the model's window here."""
+    """Maximal tokens of prompt and answer together: also the model's window here."""
     gpu_memory: float | None = None
     """Share of each GPU's memory, 0 to 1."""
     max_num_seqs: int | None = None
-    """Requests that it works on at once."""
+    """Requests that the server processes at once."""
     start_timeout: float = 1800.0
     """Seconds until it must be ready: weights may have to be downloaded."""
 
 
 class ModelOptions(Struct, frozen=True):
-    """A model's spec, parsed."""
+    """Parsed spec of a model."""
 
     provider: str
     model: str
@@ -195,7 +197,7 @@ class ModelOptions(Struct, frozen=True):
 
     @property
     def window(self) -> int | None:
-        """The window that was set."""
+        """Window that was set."""
         return self.serving.window or self.engine.max_model_len
 
     @property
@@ -205,19 +207,19 @@ class ModelOptions(Struct, frozen=True):
 
     @property
     def card(self) -> str | None:
-        """The name of the model's card, where it has one."""
+        """Name of the model's card, if it has one."""
         return card_name(self.model, self.form.card)
 
     @property
     def continues(self) -> Continuation:
-        """How the model continues a text of its own."""
+        """Way in which the model continues its own text."""
         return self.form.continues or ("prefix" if self.card or self.provider == VLLM else "turns")
 
     @property
     def identity(self) -> str:
         """Canonical text of all that determines a reply: name, sampling, and the server (or its alias).
 
-        Where vLLM serves weights that are named it is not the server's address: the port may be another every time.
+        If vLLM serves named weights, the server's address is left out: its port may change.
         """
         parameters = self._server_parameters | msgspec.to_builtins(self.sampling)
         if self.card:
@@ -230,8 +232,10 @@ class ModelOptions(Struct, frozen=True):
 
     @property
     def server(self) -> str:
-        """Canonical text of what is asked: the model's name, its weights, and the server (or its alias). What a server
-        says of the model is kept under it, whatever the sampling."""
+        """Canonical text of the requested model: its name, its weights, and the server (or its alias).
+
+        Facts that a server reports of the model are stored under it, whatever the sampling.
+        """
         return str(Spec(f"{self.provider}:{self.model}", self._server_parameters))
 
     @property
@@ -244,9 +248,9 @@ class ModelOptions(Struct, frozen=True):
 
 
 VLLM = "vllm"
-"""The provider whose models are served by vLLM: started here, or joined by `base_url`."""
+"""Provider whose models are served by vLLM: started here, or joined by `base_url`."""
 WHERE = ("base_url", "alias")
-"""Parameters that say where a server is: together from the model's text, or together from the command."""
+"""Parameters with a server's address: both are taken from the model's text, or both from the command."""
 
 _PARTS: Mapping[str, type[Struct]] = {
     "sampling": Sampling,
@@ -255,7 +259,7 @@ _PARTS: Mapping[str, type[Struct]] = {
     "weights": Weights,
     "engine": VllmServerOptions,
 }
-"""The parts of :class:`ModelOptions` that a model's text sets, all of them side by side."""
+"""Parts of :class:`ModelOptions` that a model's text sets, in one flat list of parameters."""
 _NAMES = {part: {field.name for field in msgspec.structs.fields(kind)} for part, kind in _PARTS.items()}
 _OF_VLLM = ("weights", "engine")
 
@@ -264,7 +268,7 @@ def read_options(spec: Spec) -> ModelOptions:
     """Parse a model's spec.
 
     Raises:
-        UserError: no provider, an unknown parameter, or a value of the wrong type.
+        UserError: the provider is missing, a parameter is unknown, or a value has the wrong type.
     """
     provider, colon, model = spec.name.partition(":")
     if not colon or not model:
@@ -273,21 +277,21 @@ def read_options(spec: Spec) -> ModelOptions:
             "baseline:extractive for the built-in baseline."
         )
     parts = [part for part in _PARTS if part not in _OF_VLLM or provider == VLLM]
-    known = {name for part in parts for name in _NAMES[part]}
+    names = {name for part in parts for name in _NAMES[part]}
     for key in spec.parameters:
-        if key not in known:
+        if key not in names:
             raise UserError(
-                f"A model has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(sorted(known))}."
+                f"A model has no parameter {key!r}.{nearest(key, names)} Known: {', '.join(sorted(names))}."
             )
     plain = {key: str(value) if isinstance(value, Spec) else value for key, value in spec.parameters.items()}
     try:
-        made: dict[str, Any] = {
+        groups: dict[str, Any] = {
             part: msgspec.convert({key: plain[key] for key in plain.keys() & _NAMES[part]}, kind)
             for part, kind in _PARTS.items()
         }
     except msgspec.ValidationError as error:
         raise UserError(f"The model {str(spec)!r}: {error}") from error
-    options = ModelOptions(provider, model, **made)
+    options = ModelOptions(provider, model, **groups)
     try:
         options.serving.price  # noqa: B018
     except ValueError as error:
@@ -296,8 +300,11 @@ def read_options(spec: Spec) -> ModelOptions:
 
 
 def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
-    """A model's text with the parameters that it leaves open. The baseline takes none; a `base_url` and its `alias` are
-    only for ``openai:``, whose protocol other servers speak, and ``vllm:``, where the text names no server."""
+    """Return a model's text with defaults for the parameters that it does not set.
+
+    The baseline accepts none. A `base_url` and its `alias` are only for ``openai:``, whose protocol other servers
+    speak, and ``vllm:``, if the text names no server.
+    """
     spec = parse(text)
     provider = spec.name.partition(":")[0]
     if provider == "baseline":
@@ -313,13 +320,13 @@ def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def server_of(identity: str) -> str:
-    """:attr:`ModelOptions.server` of a model's identity: without how it is sampled, and which server of that place it
-    is."""
+    """Return :attr:`ModelOptions.server` of a model's identity: without sampling and without the server's
+    fingerprint."""
     spec = parse(identity)
     return str(Spec(spec.name, {k: v for k, v in spec.parameters.items() if k == "server" or k in _NAMES["weights"]}))
 
 
 def starts_server(text: str) -> bool:
-    """Whether a model needs a server that this process would start."""
+    """Return True if a model needs a server that this process would start."""
     spec = parse(text)
     return spec.name.partition(":")[0] == VLLM and "base_url" not in spec.parameters

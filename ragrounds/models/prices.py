@@ -1,4 +1,4 @@
-"""What a reply costs: the user's own price list on top of genai-prices' dated one. Unknown stays unknown."""
+"""Costs of replies, by the user's price list on top of genai-prices' dated one. Unknown costs stay unknown."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ragrounds.base.text import parse_toml, safe
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Dollars per million tokens, or per hour of a GPU that one pays for oneself."""
+    """Dollars per million tokens, or per hour of a GPU that the user pays for."""
 
     input: float | None = None
     output: float | None = None
-    """An embedder has none; a reply with a text has no known price without it."""
+    """Price of output tokens. An embedder has none; without it the price of a reply with a text is unknown."""
     cached: float | None = None
-    """Of prompt tokens read from the provider's cache (default: `input`)."""
+    """Price of prompt tokens read from the provider's cache (default: `input`)."""
     reasoning: float | None = None
-    """Of reasoning tokens, where they are priced apart from the rest of the output (default: `output`)."""
+    """Price of reasoning tokens, if it differs from that of other output (default: `output`)."""
     gpu_hour: float | None = None
     """Dollars for an hour of one GPU, in place of prices for tokens: charged while the server is busy."""
     gpus: int | None = None
-    """GPUs of the server (default: those the model is spread over)."""
+    """GPUs of the server (default: those the model is split over)."""
     request: float | None = None
     """Dollars for one request to a search provider, in place of the others."""
 
@@ -44,7 +44,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"`{name}` is {value}; expected a number from 0")
 
     def of(self, usage: Usage | None, busy: float | None = None) -> float | None:
-        """Dollars of one reply; ``None`` where what they depend on is not known.
+        """Return the dollars of one reply; ``None`` if the required figures are unknown.
 
         Args:
             usage: its tokens.
@@ -57,16 +57,16 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         output = self.output or 0.0
         cached = self.input if self.cached is None else self.cached
         reasoning = output if self.reasoning is None else self.reasoning
-        given = (usage.input - usage.cached) * self.input + usage.cached * cached
-        written = (usage.output - usage.reasoning) * output + usage.reasoning * reasoning
-        return (given + written) / 1e6
+        input_cost = (usage.input - usage.cached) * self.input + usage.cached * cached
+        output_cost = (usage.output - usage.reasoning) * output + usage.reasoning * reasoning
+        return (input_cost + output_cost) / 1e6
 
 
 FREE = Price(input=0.0, output=0.0)
 
 
 def read_prices(path: Path) -> Mapping[str, Price]:
-    """The user's price list: TOML, one table a model, named ``provider:model``::
+    """Read the user's price list: TOML, one table per model, named ``provider:model``::
 
         ["openai:my-llama"]
         input = 0.05
@@ -88,10 +88,10 @@ def read_prices(path: Path) -> Mapping[str, Price]:
         return {}
     model = ""
     try:
-        tables, made = parse_toml(path.read_text(encoding="utf-8")), dict[str, Price]()
+        tables, prices = parse_toml(path.read_text(encoding="utf-8")), dict[str, Price]()
         for model, table in tables.items():
-            made[model] = msgspec.convert(table, Price)
-        return made
+            prices[model] = msgspec.convert(table, Price)
+        return prices
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         where = f"{path}, {safe(repr(model), 120)}" if model else str(path)
         raise UserError(
@@ -102,7 +102,7 @@ def read_prices(path: Path) -> Mapping[str, Price]:
 
 
 def listed_price(provider: str, model: str, usage: Usage) -> float | None:
-    """Dollars by genai-prices' list (bundled with it, no network); ``None`` where it does not know the model."""
+    """Return the dollars by genai-prices' list (bundled, no network); ``None`` if it does not know the model."""
     return _listed(provider, model, usage.input, usage.output, usage.cached)
 
 
@@ -120,13 +120,13 @@ def _listed(provider: str, model: str, given: int, written: int, cached: int) ->
 def embedding_price(
     model: str, tokens: int | None, prices: Mapping[str, Price], *, hosted: bool = True
 ) -> float | None:
-    """Dollars of vectors that a server made; ``None`` where they are not known.
+    """Return the dollars of vectors that a server made; ``None`` if unknown.
 
     Args:
         model: ``provider:model``.
-        tokens: of the texts.
-        prices: the user's own.
-        hosted: by the provider itself, whose prices are listed.
+        tokens: tokens of the texts.
+        prices: the user's price list.
+        hosted: True if the provider itself made them: its prices are listed.
     """
     usage = None if tokens is None else Usage(input=tokens)
     if model in prices:
@@ -138,21 +138,22 @@ def embedding_price(
 
 
 def used_price(used: Used, prices: Mapping[str, Price]) -> float | None:
-    """Dollars of what a search used: vectors from a server, or requests to a search provider; ``None``: not known.
+    """Return the dollars of a search: vectors from a server, or requests to a search provider; ``None`` if unknown.
 
     Args:
-        used: what the search reported.
-        prices: the user's own, which come before any list; a provider's is named ``search:tavily`` and says `request`.
+        used: usage that the search reported.
+        prices: the user's price list, with precedence over any other; a search provider's entry is named
+            ``search:tavily`` and sets `request`.
     """
     if not used.requests:
         return embedding_price(used.model, used.tokens, prices, hosted=used.hosted)
-    said = prices.get(used.model)
-    each = used.each if said is None or said.request is None else said.request
-    return None if each is None else used.requests * each
+    user_price = prices.get(used.model)
+    request_price = used.each if user_price is None or user_price.request is None else user_price.request
+    return None if request_price is None else used.requests * request_price
 
 
 def listed_window(provider: str, model: str) -> int | None:
-    """The model's context window in tokens by genai-prices' list; ``None`` where it does not know it."""
+    """Return the model's context window in tokens by genai-prices' list; ``None`` if it does not know the model."""
     import genai_prices
 
     try:

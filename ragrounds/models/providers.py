@@ -1,4 +1,5 @@
-"""Opening models by ``provider:model[…]``, and asking what a server can do: continue a text, stop at strings."""
+"""Opening of models by ``provider:model[…]``, and probes of a server's capabilities: continuations, stop strings,
+tools."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> M
     Nothing is sent or started yet.
 
     Raises:
-        UserError: unknown provider or parameter, or no key.
+        UserError: the provider or a parameter is unknown, or a key is missing.
     """
     options = read_options(parse(text) if isinstance(text, str) else text)
     price = (prices or {}).get(f"{options.provider}:{options.model}")
@@ -68,34 +69,34 @@ _FORM: dict[str, object] = {
 
 
 class ServerCapabilities(Struct, frozen=True, kw_only=True):
-    """What a model's server can do. ``None``: no answer of the server showed it."""
+    """Capabilities of a model's server. ``None`` if no answer of the server showed it."""
 
     spec: str
     continues: Continuation
-    """The way that works, to be written into the model's spec as ``continues=…``."""
+    """Way of continuing that works, to be set in the model's spec as ``continues=…``."""
     why: str
     stops: bool | None = None
-    """Stop strings end the text."""
+    """True if stop strings end the text."""
     names_stop: bool | None = None
-    """The server says which stop string it was (vLLM)."""
+    """True if the server reports which stop string ended the text (vLLM)."""
     keeps_stop: bool | None = None
-    """The stop string is part of the text; otherwise it is put back here."""
+    """True if the stop string is part of the text; otherwise it is appended here."""
     tools: bool | None = None
-    """The server takes tools."""
+    """True if the server accepts tools."""
     chooses: bool | None = None
-    """The model calls the tool that it is told to (`tool_choice`)."""
+    """True if the model calls the tool required by `tool_choice`."""
     forms: bool | None = None
-    """The server holds replies to a JSON schema (`response_format`)."""
+    """True if the server makes replies follow a JSON schema (`response_format`)."""
     logprobs: bool | None = None
-    """The server gives log probabilities of a reply's tokens."""
+    """True if the server returns log probabilities of a reply's tokens."""
     answered_by: str = ""
-    """The model that a reply named; empty: none."""
+    """Model named in a reply; empty if no model was named."""
     told: Mapping[str, str] = {}
-    """What the server says of the model: see :mod:`ragrounds.models.server_facts`."""
+    """Facts that the server reports of the model: see :mod:`ragrounds.models.server_facts`."""
 
 
 async def probe(text: str | Spec) -> ServerCapabilities:
-    """Ask a model's server a few short questions, each at most some twenty tokens long.
+    """Ask a model's server a few short questions, each of at most about twenty tokens.
 
     Raises:
         StopRun: the server cannot be reached, refuses the key or does not know the model.
@@ -108,30 +109,30 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         if plain is None:
             raise StopRun(f"{spec}: the server did not answer a simple question.")
         tools = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,)))
-        told = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,), tool_choice=_TOOL.name))
+        forced = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,), tool_choice=_TOOL.name))
         formed = await _reply(model, Request(messages=_ASKED, response_format=_FORM))
         likely = await _reply(model, Request(messages=_ASKED, logprobs=0))
-        way, why = await _continuation(spec)
+        way, reason = await _continuation(spec)
     finally:
         await model.close()
     return ServerCapabilities(
         spec=str(spec),
         continues=way,
-        why=why,
+        why=reason,
         stops=_stopped(plain),
         names_stop=plain.stopped_at == _STOP,
         keeps_stop=plain.text.rstrip().endswith(_STOP),
         tools=tools is not None,
-        chooses=told is not None and [call.name for call in told.calls[:1]] == [_TOOL.name],
+        chooses=forced is not None and [call.name for call in forced.calls[:1]] == [_TOOL.name],
         forms=formed is not None and formed.text.lstrip().startswith("{") and f'"{_FIELD}"' in formed.text,
         logprobs=likely is not None and likely.logprobs is not None,
         answered_by=plain.model,
-        told=await _told(spec),
+        told=await _reported_facts(spec),
     )
 
 
 def _stopped(reply: Reply) -> bool | None:
-    """Whether a reply that was to end at `_STOP` did; ``None``: it never came as far."""
+    """Return True if a reply that should end at `_STOP` did; ``None`` if it ended earlier."""
     counted, stop, behind = reply.text.lower().partition(_STOP)
     if behind.strip(" .,;\n"):
         return False
@@ -140,7 +141,7 @@ def _stopped(reply: Reply) -> bool | None:
     return True if "six" in counted else None
 
 
-async def _told(spec: Spec) -> Mapping[str, str]:
+async def _reported_facts(spec: Spec) -> Mapping[str, str]:
     from ragrounds.models.server_facts import ask_servers
 
     options = read_options(spec)
@@ -155,10 +156,10 @@ async def _continuation(spec: Spec) -> tuple[Continuation, str]:
         await model.close()
     if reply is None:
         return "turns", "the server refused to continue an unfinished turn"
-    said = reply.text.lower().split()
-    if said[:1] == [_NEXT]:
+    reply_words = reply.text.lower().split()
+    if reply_words[:1] == [_NEXT]:
         return "prefix", "the model continued its turn"
-    if said[:1] == ["one"]:
+    if reply_words[:1] == ["one"]:
         return "turns", "the server began a new turn"
     return "turns", f"unclear, so the safe way is used: after {_BEGUN!r} came {reply.text[:60]!r}"
 

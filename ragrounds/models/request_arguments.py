@@ -1,4 +1,4 @@
-"""What a call may ask of a model beside its messages, and the line that says that a model cannot take it."""
+"""Optional arguments of a call, and the error for a model that does not support them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun
 
 ARGUMENTS = ("temperature", "seed", "response_format", "logprobs", "tool_choice", "parallel_tool_calls")
-"""Fields of :class:`ragrounds.base.contracts.Request` that not every model can take."""
+"""Fields of :class:`ragrounds.base.contracts.Request` that not every model supports."""
 
 
 class CannotTake(StopRun):
-    """A model cannot be given what a call asks for."""
+    """Error for a model that does not support an argument of a call."""
 
 
 def refuse_arguments(request: Request, model: str, unknown: Iterable[str], why: str = "") -> None:
-    """Refuse a request that asks for what a model cannot take: to leave it out would change what is measured.
+    """Refuse a request with unsupported arguments: leaving them out would change what is measured.
 
     Args:
-        request: The request.
-        model: The model, for the message.
-        unknown: The fields of :data:`ARGUMENTS` that it cannot take.
-        why: The reason, in words.
+        request: the request.
+        model: the model, for the message.
+        unknown: fields of :data:`ARGUMENTS` that it does not support.
+        why: the reason, in words.
 
     Raises:
-        CannotTake: the request gives one of them.
+        CannotTake: the request sets one of them.
     """
-    if given := [name for name in unknown if getattr(request, name) is not None]:
+    if requested := [name for name in unknown if getattr(request, name) is not None]:
         because = f" ({why})" if why else ""
         raise CannotTake(
-            f"{model} takes no {' and no '.join(given)}{because}, but the graph needs it. Use another model."
+            f"{model} takes no {' and no '.join(requested)}{because}, but the graph needs it. Use another model."
         )

@@ -1,6 +1,6 @@
-"""The retry of a provider's call: when one that met a fault is made again, and after which wait.
+"""Retries of a provider's call after a fault, and the waits between them.
 
-It is done here and nowhere else: every client is told not to retry.
+Calls are retried only here: the retries of every client are switched off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """How long a call is tried: at most `tries` times, and no new try after `seconds`."""
+    """Limits of the retries of a call: at most `tries` tries, and no new try after `seconds`."""
 
     tries: int = 6
     seconds: float = 300.0
@@ -34,31 +34,31 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, faults: list[Fault]) -> T:
     """Await `call()`, and again after each :class:`Transient` fault (tenacity).
 
-    The longest wait doubles from try to try, and each wait is drawn from its upper half (equal jitter), so it is never
-    short. Where the server sent ``Retry-After``, the wait is that and up to a second more; a wish beyond the policy
-    ends the call at once. Each failed try is appended to `faults`.
+    The longest wait doubles from try to try, and each wait is random in its upper half (equal jitter), so it is never
+    short. If the server sent ``Retry-After``, the wait is that and up to a second more; a longer wait than the policy
+    allows ends the call at once. Each failed try is appended to `faults`.
 
     Raises:
         CallFailed: the tries or the time ran out.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     try:
         return await call()
     except Transient as fault:
-        # Most calls never come here: tenacity is set up for one that met a fault, which it is given as its first try.
-        met = [fault]
+        # Most calls never fail: tenacity is set up only after a fault, which is replayed to it as its first try.
+        pending_faults = [fault]
     import tenacity
 
-    async def once() -> T:
-        if met:
-            raise met.pop()
+    async def try_again() -> T:
+        if pending_faults:
+            raise pending_faults.pop()
         return await call()
 
-    def over(state: tenacity.RetryCallState) -> bool:
+    def should_stop(state: tenacity.RetryCallState) -> bool:
         wish = _fault(state).retry_after or 0.0
-        return state.attempt_number >= policy.tries or time.monotonic() - begun + wish > policy.seconds
+        return state.attempt_number >= policy.tries or time.monotonic() - start + wish > policy.seconds
 
-    def note(state: tenacity.RetryCallState) -> None:
+    def record_fault(state: tenacity.RetryCallState) -> None:
         fault, waited = _fault(state), state.next_action.sleep if state.next_action else 0.0
         faults.append(Fault(kind=fault.kind, message=fault.message, status=fault.status, waited=round(waited, 3)))
 
@@ -66,12 +66,12 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, fa
         sleep=SLEEPING.get(),
         retry=tenacity.retry_if_exception_type(Transient),
         wait=lambda state: _wait(state.attempt_number, _fault(state), policy),
-        stop=over,
-        before_sleep=note,
+        stop=should_stop,
+        before_sleep=record_fault,
         reraise=True,
     )
     try:
-        return await retrying(once)
+        return await retrying(try_again)
     except Transient as last:
         faults.append(Fault(kind=last.kind, message=last.message, status=last.status))
         count = len(faults)
@@ -88,7 +88,7 @@ def _fault(state: tenacity.RetryCallState) -> Transient:
 
 def _wait(tries: int, fault: Transient, policy: RetryPolicy) -> float:
     if fault.retry_after is not None:
-        # A little more, so that a hundred waiting calls do not come back in the same instant.
+        # A little longer, so that a hundred waiting calls do not return at the same instant.
         return fault.retry_after + random.uniform(0, min(1.0, 0.1 + fault.retry_after / 10))
     longest = min(policy.longest_wait, policy.first_wait * 2 ** (tries - 1))
     return random.uniform(longest / 2, longest)

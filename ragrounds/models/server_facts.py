@@ -1,8 +1,8 @@
-"""What a server says of the model that it is asked for: its ``/models``, and its version where it gives one.
+"""Facts that a server reports of a model: its entry in ``/models``, and its version if available.
 
-Only what stays the same when the same server is started again is taken: not when it was started, not what it has
-loaded beside, not its load. A server that does not answer these, or answers something else, has not told: that is no
-error, and no call of a model.
+Only facts that survive a restart of the same server are taken: not the time of its start, not other loaded models, not
+its load. A server that does not answer these requests, or answers something else, reports nothing: that is no error,
+and no model call.
 """
 
 from __future__ import annotations
@@ -25,55 +25,57 @@ if TYPE_CHECKING:
     from ragrounds.models.transport import Transport
 
 TIMEOUT = 5.0
-"""Seconds that all that a server is asked here may take."""
+"""Seconds that all requests to a server may take here."""
 _LISTED = ("id", "root", "parent", "owned_by", "max_model_len", "hugging_face_id", "canonical_slug")
-"""Fields of an entry of ``/models``. Not `created`: vLLM gives the time of the question there."""
+"""Fields of an entry of ``/models``. `created` is left out: vLLM sets it to the time of the request."""
 _WEIGHTS = ("n_params", "size", "n_vocab", "vocab_type", "n_embd", "n_ctx_train")
 """Fields of llama.cpp's `meta`, which describe the weights."""
 _LONGEST = 200
-"""Characters of a fact; of a longer one a digest is taken."""
+"""Maximal characters of a fact; a longer one is replaced by a digest."""
 WINDOW = "max_model_len"
 
 Facts = Mapping[str, str]
-"""Fact → value, both as text; empty: the server told nothing."""
+"""Fact → value, both as text; empty: the server reported nothing."""
 
 
 def fingerprint(facts: Facts) -> str:
-    """Twelve hexadecimal digits of what a server told."""
+    """Return twelve hexadecimal digits that identify the facts of a server."""
     return hashlib.sha256(msgspec.json.encode(dict(facts), order="deterministic")).hexdigest()[:12]
 
 
 def differing(before: Facts, now: Facts) -> list[str]:
-    """The facts that were told both times, and not alike."""
+    """Return the facts that were reported both times with different values."""
     return [name for name in before if name in now and before[name] != now[name]]
 
 
 def same_server(before: Facts, now: Facts) -> bool:
-    """Whether both may come from the same server: something was told both times, and nothing differs."""
+    """Return True if both may come from the same server: they share a fact, and no shared fact differs."""
     return not differing(before, now) and any(name in now for name in before)
 
 
 def described(facts: Facts, names: list[str]) -> str:
-    """Some facts in words, for one line."""
+    """Return some facts in words, for one line."""
     return ", ".join(f"{name} {facts[name]}" for name in names)
 
 
 async def ask_servers(options: ModelOptions) -> Facts:
-    """What the servers of a model say of it; of several what any of them says.
+    """Return the facts that the servers of a model report; of several servers, the union.
 
     Raises:
-        UserError: they do not agree.
+        UserError: the servers do not agree.
     """
-    from ragrounds.models.openai_compatible import key_of  # here: aiohttp is slow, and most commands ask no server
+    from ragrounds.models.openai_compatible import (
+        key_of,
+    )  # imported late: aiohttp is slow, and most commands ask no server
 
     urls = options.serving.urls
-    told = await asyncio.gather(*(ask_server(url, options.model, key_of(options)) for url in urls))
+    answers = await asyncio.gather(*(ask_server(url, options.model, key_of(options)) for url in urls))
     agreed: dict[str, str] = {}
-    for place, (url, facts) in enumerate(zip(urls, told, strict=True)):
-        for other, others in zip(urls[:place], told[:place], strict=True):
-            if names := differing(others, facts):
+    for index, (url, facts) in enumerate(zip(urls, answers, strict=True)):
+        for other, other_facts in zip(urls[:index], answers[:index], strict=True):
+            if names := differing(other_facts, facts):
                 raise UserError(
-                    f"The servers of {options.server} differ: {other} reports {described(others, names)}, {url} "
+                    f"The servers of {options.server} differ: {other} reports {described(other_facts, names)}, {url} "
                     f"reports {described(facts, names)}. Servers that share calls must run the same model: leave one "
                     "out, or restart it like the others."
                 )
@@ -82,23 +84,25 @@ async def ask_servers(options: ModelOptions) -> Facts:
 
 
 async def ask_server(url: str, model: str, key: str) -> Facts:
-    """What one server says of a model; without a key, as of one that is not ours, what it lists alone. Nothing that
-    goes wrong here is an error: it has not told."""
+    """Return the facts that one server reports of a model. Failures are no errors: nothing is then reported.
+
+    Without a key, for a server that is not the user's, only its list of models is read.
+    """
     from ragrounds.models.transport import Transport
 
     headers = None if key else dict[str, str]()
-    server, root = (Transport(place, key, TIMEOUT, headers=headers) for place in (url, url.removesuffix("/v1")))
+    server, root = (Transport(address, key, TIMEOUT, headers=headers) for address in (url, url.removesuffix("/v1")))
     facts: dict[str, str] = {}
     try:
         async with asyncio.timeout(TIMEOUT):
-            listed = await _told(server, "/models")
+            listed = await _get_json(server, "/models")
             facts |= _entry(listed, model)
-            own = [probe for probe in _PROBES if probe.owner == facts.get("owned_by")]
-            # A long list without the model is a router's, which says nothing of one server.
-            for probe in (own or (_PROBES if facts or listed is None else ())) if key else ():
-                found = dict(probe.read(await _told(root, probe.path), model))
-                facts |= found
-                if found and not own:
+            matching = [probe for probe in _PROBES if probe.owner == facts.get("owned_by")]
+            # A long list without the model is a router's, which does not describe a single server.
+            for probe in (matching or (_PROBES if facts or listed is None else ())) if key else ():
+                probed = dict(probe.read(await _get_json(root, probe.path), model))
+                facts |= probed
+                if probed and not matching:
                     break
     except (TimeoutError, Transient, CallFailed, UserError):
         pass
@@ -108,8 +112,8 @@ async def ask_server(url: str, model: str, key: str) -> Facts:
     return {name: server.redact(value) for name, value in facts.items()}
 
 
-async def _told(server: Transport, path: str) -> object:
-    """The JSON that a server answers; ``None``: something else."""
+async def _get_json(server: Transport, path: str) -> object:
+    """Return the JSON of a server's answer; ``None`` for anything else."""
     answer = await server.get(path)
     if answer.status != 200:
         return None
@@ -120,14 +124,17 @@ async def _told(server: Transport, path: str) -> object:
 
 
 def _entry(listed: object, model: str) -> dict[str, str]:
-    """What ``/models`` says of a model. A server with one model answers with that, whatever it is asked for
-    (llama.cpp); where several are listed without it, a router may know more than it lists."""
+    """Return the facts of a model's entry in ``/models``.
+
+    A server with one model returns that, whatever was requested (llama.cpp). If several are listed without the model,
+    the result is empty: a router may know more than it lists.
+    """
     entries = _entries(_fields(listed).get("data"))
     # Ollama lists NAME:latest.
-    named = [one for one in entries if one.get("id") in (model, f"{model}:latest")] or entries
-    if len(named) != 1:
+    matches = [entry for entry in entries if entry.get("id") in (model, f"{model}:latest")] or entries
+    if len(matches) != 1:
         return {}
-    entry = named[0]
+    entry = matches[0]
     return dict(_facts(entry, _LISTED)) | dict(_facts(_fields(entry.get("meta")), _WEIGHTS))
 
 
@@ -144,7 +151,7 @@ def _short(value: str) -> str:
 
 
 def _entries(value: object) -> list[Mapping[str, object]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _fields(value: object) -> Mapping[str, object]:
@@ -152,22 +159,23 @@ def _fields(value: object) -> Mapping[str, object]:
 
 
 class Probe(Struct, frozen=True):
-    """Where a kind of server says which version it is."""
+    """Request that gets the version of a kind of server."""
 
     owner: str
-    """What it writes into `owned_by`; empty: nothing of its own."""
+    """Value of `owned_by` that identifies the kind; empty if it sets none."""
     path: str
-    """Beside ``/v1``."""
+    """Path next to ``/v1``."""
     fields: tuple[str, ...]
 
     def read(self, told: object, model: str) -> Iterator[tuple[str, str]]:
-        """The facts in an answer: its own, those of llama.cpp's settings, and of Ollama's weights by that name."""
+        """Yield the facts in an answer: its own, those of llama.cpp's settings, and of Ollama's weights by that
+        name."""
         fields = _fields(told)
         yield from _facts(fields, self.fields)
         yield from _facts(_fields(fields.get("default_generation_settings")), self.fields)
-        for one in _entries(fields.get("models")):
-            if one.get("name") in (model, f"{model}:latest"):
-                yield from _facts(one, self.fields)
+        for entry in _entries(fields.get("models")):
+            if entry.get("name") in (model, f"{model}:latest"):
+                yield from _facts(entry, self.fields)
 
 
 _PROBES = (

@@ -1,11 +1,11 @@
-"""The time of a server of one's own, shared out among its calls, so that GPU hours can be charged to calls.
+"""Time of a user's server, shared among its calls, so that GPU hours can be charged to calls.
 
 The server works while at least one call is in flight. While n are, each bears one n-th of the time, so a call is
 charged with the integral of 1/n(t) over its duration and all charges add up to the server's time exactly, whatever
-overlaps. One running sum is enough: V(t), the integral of 1/n from the beginning; a call's charge is V at its end less
-V at its begin.
+overlaps. One running sum is enough: V(t), the integral of 1/n from the beginning; a call's charge is V at its end minus
+V at its beginning.
 
-Calls are counted in one process. Of several workers each charges its share of what it counts, so that together they do
+Calls are counted in one process. Each of several workers charges its share of what it counts, so that together they do
 not charge a server's hour more than once.
 """
 
@@ -21,7 +21,7 @@ from ragrounds.base.request_pace import share
 
 
 class ServerTime:
-    """The seconds that a call is charged with, all its tries together, once it has ended."""
+    """Seconds that a call is charged with, summed over all its tries, once it has ended."""
 
     __slots__ = ("seconds",)
 
@@ -30,7 +30,7 @@ class ServerTime:
 
 
 class ServerClock:
-    """The time of one server."""
+    """Clock of one server."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -40,24 +40,24 @@ class ServerClock:
 
     @contextlib.contextmanager
     def call(self, charge: ServerTime) -> Iterator[None]:
-        """A call in flight while the block lasts; its seconds are added to `charge` at the end."""
-        begun = self._change(+1)
+        """Count a call as in flight while the block lasts; its seconds are added to `charge` at the end."""
+        start = self._change(+1)
         try:
             yield
         finally:
-            charge.seconds += (self._change(-1) - begun) * share()
+            charge.seconds += (self._change(-1) - start) * share()
 
-    def _change(self, by: int) -> float:
+    def _change(self, change: int) -> float:
         with self._lock:
             now = self._clock()
             if self._in_flight:
                 self._total += (now - self._last) / self._in_flight
             self._last = now
-            self._in_flight += by
+            self._in_flight += change
             return self._total
 
 
 @functools.lru_cache(maxsize=64)
 def clock_of(url: str) -> ServerClock:
-    """The clock of the server at this address, shared by all models that ask it."""
+    """Return the clock of the server at this address, shared by all models that use it."""
     return ServerClock()

@@ -1,10 +1,10 @@
-"""Runs one command for as long as its standard input is open: ``python supervisor.py COMMAND…``.
+"""Supervisor that runs one command while its standard input is open: ``python supervisor.py COMMAND…``.
 
-The process that starts it holds the other end. When that process ends, whatever ends it (``kill -9``, too), the
-system closes that end, and the command is stopped with all that it started. It writes what the command says to its
-standard error, and ends with the command's exit code.
+The process that starts it holds the other end. When that process ends, for whatever reason (also ``kill -9``), the
+system closes that end, and the command is stopped with all processes that it started. The command's output goes to
+standard error, and its exit code is returned.
 
-It stands alone and uses the standard library only, because it is run as a file: it starts in a few milliseconds.
+It imports nothing but the standard library, because it is run as a file: it starts in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import time
 from collections.abc import Callable
 
 GRACE = 10.0
-"""Seconds between asking the command to end and ending it."""
+"""Seconds between asking the command to end and killing it."""
 
 
 def main(command: list[str]) -> int:
-    """Run the command; its exit code, as a shell gives it."""
+    """Run the command, and return its exit code as a shell reports it."""
     try:
         child = subprocess.Popen(  # noqa: S603
             command,
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
             stderr=sys.stderr,
-            start_new_session=True,  # a group of its own, which is ended as one
+            start_new_session=True,  # a separate process group, which is ended as a whole
             preexec_fn=_tied_to(os.getpid()),
         )
     except OSError as error:
@@ -39,7 +39,7 @@ def main(command: list[str]) -> int:
         return 127
     threading.Thread(target=_watch, args=(child,), daemon=True).start()
     code = child.wait()
-    _signal(child.pid, signal.SIGKILL)  # what it left behind
+    _signal(child.pid, signal.SIGKILL)  # processes that it left behind
     return code if code >= 0 else 128 - code
 
 
@@ -58,7 +58,7 @@ def _signal(group: int, how: signal.Signals) -> None:
 
 
 def _tied_to(parent: int) -> Callable[[], None]:
-    """A function that the command runs first, so that on Linux it ends when this process is killed."""
+    """Return a function that the command runs first, so that on Linux it ends when this process is killed."""
     if not sys.platform.startswith("linux"):
         return lambda: None
     prctl = ctypes.CDLL(None).prctl

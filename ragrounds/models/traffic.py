@@ -1,11 +1,11 @@
-"""How many calls one server gets at once, and how many a minute.
+"""Limits of a server's concurrent calls and of its calls per minute.
 
 The number in flight adapts as TCP's window does (Jacobson 1988, "Congestion avoidance and control"): it starts small
-and grows by one with every answer (slow start) until the server first says 429, which takes a fifth of it; from then on
-it grows by one a round. Only answers to calls that left after the last cut count, so that a burst of 429s to one window
-cuts it once. A 5xx, a cut connection or a time-out says nothing of the rate and changes nothing.
+and grows by one with every answer (slow start) until the server first answers 429, which reduces it by a fifth; from
+then on it grows by one per round. Only answers to calls that left after the last reduction count, so that a burst of
+429s to one window reduces it once. A 5xx, a cut connection or a time-out is unrelated to the rate and changes nothing.
 
-Limits a minute are the user's (``rpm`` and ``tpm`` of a model), kept by a leaky bucket (aiolimiter).
+Limits per minute are the user's (``rpm`` and ``tpm`` of a model), enforced by a leaky bucket (aiolimiter).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ResizableSemaphore:
-    """A semaphore, first come first served, whose size may change at any time; who holds a place keeps it."""
+    """First-come, first-served semaphore whose size may change at any time; acquired places are kept."""
 
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
@@ -39,20 +39,20 @@ class ResizableSemaphore:
 
     @property
     def wanted(self) -> int:
-        """How many are waiting for a place."""
-        return sum(not place.done() for place in self._waiting)
+        """Number of waiters for a place."""
+        return sum(not waiter.done() for waiter in self._waiting)
 
     async def acquire(self) -> None:
         """Wait for a place and take it; first come, first served."""
         if self.taken < self.count and not self._waiting:
             self.taken += 1
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
+            if waiter.done() and not waiter.cancelled():
                 self.release()
             raise
 
@@ -68,29 +68,29 @@ class ResizableSemaphore:
 
     def _hand_out(self) -> None:
         while self._waiting and self.taken < self.count:
-            place = self._waiting.popleft()
-            if not place.done():
+            waiter = self._waiting.popleft()
+            if not waiter.done():
                 self.taken += 1
-                place.set_result(None)
+                waiter.set_result(None)
 
 
 START = 32
 """Calls in flight before the first answer."""
 CUT = 0.8
 _BURST = 5.0
-"""Seconds of a minute's limit that may go out at once."""
+"""Seconds of a minute's limit that may be used at once."""
 
 
 class ServerTraffic(Struct, frozen=True):
-    """The calls to one server now, in figures."""
+    """Current calls to one server, in figures."""
 
     place: str
     flying: int
     allowed: int
-    """In flight at once, at most, as adapted so far."""
+    """Calls that may be in flight at once, as adapted so far."""
     waiting: int
     limited: int
-    """429s so far."""
+    """Number of 429s so far."""
 
     def __add__(self, other: ServerTraffic) -> ServerTraffic:
         return ServerTraffic(
@@ -103,12 +103,12 @@ class ServerTraffic(Struct, frozen=True):
 
 
 class Rates(Struct, frozen=True):
-    """The user's limits at one server. ``None``: none."""
+    """Limits per minute that the user set for one server. ``None``: no limit."""
 
     requests: float | None = None
-    """A minute."""
+    """Requests per minute."""
     tokens: float | None = None
-    """A minute, in and out: what a call's prompt has, and the longest answer it may get."""
+    """Tokens per minute (prompt plus maximum answer)."""
 
     def __post_init__(self) -> None:
         for name, limit in (("rpm", self.requests), ("tpm", self.tokens)):
@@ -117,10 +117,10 @@ class Rates(Struct, frozen=True):
 
 
 class Traffic:
-    """Calls to one server, from all models of this process that are asked there."""
+    """Calls to one server from all models of this process."""
 
     def __init__(self, place: str) -> None:
-        self._place = place
+        self._server = place
         self._allowed = float(START)
         self._starting = True
         self._places = ResizableSemaphore(START)
@@ -131,9 +131,11 @@ class Traffic:
 
     @contextlib.asynccontextmanager
     async def call(self, rates: Rates = Rates(), tokens: int = 0) -> AsyncIterator[None]:  # noqa: B008 - frozen
-        """One try of a call of so many tokens, from when it may leave until it is answered. A 429 is raised through
-        here."""
-        await self._paced(rates, tokens)
+        """Hold a place for one try of a call with `tokens` tokens, from its start to its answer.
+
+        A 429 is raised through this context manager, which then reduces the limit.
+        """
+        await self._wait_for_rate(rates, tokens)
         await self._places.acquire()
         number = next(self._left)
         try:
@@ -149,12 +151,12 @@ class Traffic:
 
     @property
     def flow(self) -> ServerTraffic:
-        """The traffic now, in figures."""
-        places = self._places
-        return ServerTraffic(self._place, places.taken, places.count, places.wanted, self._limited)
+        """Current traffic, in figures."""
+        slots = self._places
+        return ServerTraffic(self._server, slots.taken, slots.count, slots.wanted, self._limited)
 
     def _grow(self, number: int) -> None:
-        # A window that is not filled says nothing of what the server could bear.
+        # A window that is not filled does not show what the server can handle.
         if number < self._cut_at or self._places.taken < self._places.count:
             return
         self._allowed += 1 if self._starting else 1 / self._allowed
@@ -165,25 +167,25 @@ class Traffic:
         self._starting = False
         if number < self._cut_at:
             return
-        # What was allowed and never used is no measure: the cut is from what was really in flight.
+        # An allowance that was never used is no measure: the reduction is from the calls really in flight.
         self._allowed = max(1.0, min(self._allowed, self._places.taken) * CUT)
         self._places.resize(int(self._allowed))
         self._cut_at = next(self._left)
 
-    async def _paced(self, rates: Rates, tokens: int) -> None:
-        for what, limit, amount in (("requests", rates.requests, 1), ("tokens", rates.tokens, tokens)):
+    async def _wait_for_rate(self, rates: Rates, tokens: int) -> None:
+        for kind, limit, amount in (("requests", rates.requests, 1), ("tokens", rates.tokens, tokens)):
             if limit is not None:
-                bucket = self._bucket(what, limit * share())
+                bucket = self._bucket(kind, limit * share())
                 # A call larger than the bucket takes all of it.
                 await bucket.acquire(min(amount, bucket.max_rate))
 
-    def _bucket(self, what: str, a_minute: float) -> aiolimiter.AsyncLimiter:
-        if (what, a_minute) not in self._buckets:
+    def _bucket(self, kind: str, a_minute: float) -> aiolimiter.AsyncLimiter:
+        if (kind, a_minute) not in self._buckets:
             import aiolimiter
 
             seconds = max(_BURST, 60.0 / a_minute)  # one call must fit, however low the rate
-            self._buckets[what, a_minute] = aiolimiter.AsyncLimiter(a_minute * seconds / 60.0, seconds)
-        return self._buckets[what, a_minute]
+            self._buckets[kind, a_minute] = aiolimiter.AsyncLimiter(a_minute * seconds / 60.0, seconds)
+        return self._buckets[kind, a_minute]
 
 
 _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Traffic]] = WeakKeyDictionary()
@@ -191,37 +193,39 @@ _reported: dict[str, tuple[ServerTraffic, ...]] = {}
 
 
 def traffic_of(place: str) -> Traffic:
-    """The traffic to a server: one for all models that are asked there by the running event loop."""
-    here = _traffic.setdefault(asyncio.get_running_loop(), {})
-    if place not in here:
-        here[place] = Traffic(place)
-    return here[place]
+    """Return the traffic to a server: one object for all models that use it in the running event loop."""
+    by_server = _traffic.setdefault(asyncio.get_running_loop(), {})
+    if place not in by_server:
+        by_server[place] = Traffic(place)
+    return by_server[place]
 
 
 def forget_idle() -> None:
-    """Forget the servers that the running event loop has asked and asks nothing now: what comes next on the same loop,
-    another run in a notebook, is not shown with them, and learns anew what they bear."""
-    here = _traffic.get(asyncio.get_running_loop(), {})
-    for place in [place for place, traffic in here.items() if not traffic.flow.flying]:
-        del here[place]
+    """Forget the idle servers of the running event loop.
+
+    The next run on the same loop, in a notebook, is not shown with them, and learns their limits again.
+    """
+    by_server = _traffic.get(asyncio.get_running_loop(), {})
+    for server in [server for server, traffic in by_server.items() if not traffic.flow.flying]:
+        del by_server[server]
 
 
 def flows() -> list[ServerTraffic]:
-    """The traffic of every server that this process, or one that works for it, has asked: one record a server."""
+    """Return the traffic of every server that this process or its workers have called: one record per server."""
     together: dict[str, ServerTraffic] = {}
-    # A loop that is closed asks nobody any more, whenever it is collected.
-    here = [
+    # A closed loop calls no server any more, whenever it is collected.
+    own_flows = [
         traffic.flow
-        for loop, asked in list(_traffic.items())
+        for loop, by_server in list(_traffic.items())
         if not loop.is_closed()
-        for traffic in list(asked.values())
+        for traffic in list(by_server.values())
     ]
-    for flow in [*here, *itertools.chain.from_iterable(list(_reported.values()))]:
+    for flow in [*own_flows, *itertools.chain.from_iterable(list(_reported.values()))]:
         before = together.get(flow.place)
         together[flow.place] = flow if before is None else before + flow
     return list(together.values())
 
 
 def report_flows(process: str, flows: tuple[ServerTraffic, ...]) -> None:
-    """Record the traffic of another process that works for this one; empty when it has ended."""
+    """Record the traffic of a worker process; empty when it has ended."""
     _reported[process] = flows

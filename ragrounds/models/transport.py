@@ -1,12 +1,12 @@
-"""Connections to servers that speak OpenAI's protocol, and the choice among several servers of one model.
+"""Connections to servers with OpenAI's protocol, and the choice among several servers of one model.
 
-A request is one POST, JSON out and bytes back, over one shared aiohttp session (:mod:`ragrounds.base.http`). It is not
-openai's own client, which took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs 1.1 s
+A request is one POST, JSON out and bytes back, over one shared aiohttp session (:mod:`ragrounds.base.http`). OpenAI's
+client is not used: it took a third of a replayed question's processor time. Per 1,000 calls of 24 kB it needs 1.1 s
 over its aiohttp transport, aiohttp alone 0.2 s (``perf/engine.md``).
 
-Each call goes to the server that had most of the beginning of its prompt before, for it may have kept what it computed
-for that (a prefix cache), as long as it has not many more calls in flight than the others; among equals to the one with
-the fewest. A server whose connection failed is asked for nothing for some seconds, as long as there is another.
+Each call goes to the server that received most of the beginning of its prompt before, since that may be in its prefix
+cache, unless it has many more calls in flight than the others; among equals to the one with the fewest. A server whose
+connection failed gets no calls for some seconds if there are others.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from ragrounds.models.server_time import ServerClock, ServerTime
 
 
 class Unreachable(StopRun):
-    """Nothing has ever answered at an address."""
+    """Error for an address at which nothing has ever answered."""
 
 
 class Transport:
-    """Requests to one server. `place` is its base address, `timeout` the seconds that a whole answer may take.
-    `headers` stand in for the one that holds `key`; `setting` is what the user gave the address by, for errors."""
+    """Requests to one server.
+
+    `place` is its base address, `timeout` the seconds that a whole answer may take. `headers` replace the one that
+    contains `key`; `setting` is the option with which the user gave the address, for errors.
+    """
 
     def __init__(
         self,
@@ -44,12 +47,14 @@ class Transport:
         setting: str = "--base-url",
     ) -> None:
         self.place = place.rstrip("/")
-        own = {"Authorization": f"Bearer {key}"} if headers is None else headers
-        self.redact = Redactor(key, *own.values(), *(value.rpartition(" ")[2] for value in own.values()))
-        """Takes this server's key, and others, out of what it says."""
+        auth_headers = {"Authorization": f"Bearer {key}"} if headers is None else headers
+        self.redact = Redactor(
+            key, *auth_headers.values(), *(value.rpartition(" ")[2] for value in auth_headers.values())
+        )
+        """Redacts this server's key, and others, in its answers."""
         self._timeout = timeout
         self._setting = setting
-        self._client = HttpClient(place, {**own, "Content-Type": "application/json"}, timeout, self.redact)
+        self._client = HttpClient(place, {**auth_headers, "Content-Type": "application/json"}, timeout, self.redact)
         self._answered = False
 
     async def post(
@@ -66,7 +71,7 @@ class Transport:
         return await self._send("POST", path, msgspec.json.encode(body), stream, limits)
 
     async def get(self, path: str) -> HttpAnswer:
-        """Read what stands at a path of the server, as :meth:`post` does."""
+        """Read the answer at a path of the server, as :meth:`post` does."""
         return await self._send("GET", path, None, None)
 
     async def close(self) -> None:
@@ -81,7 +86,7 @@ class Transport:
         except TimeoutError as error:
             raise Transient("timeout", f"no complete answer within {self._timeout:g} s") from error
         except BadReply as error:
-            if error.kind == "too_large":  # it would be again
+            if error.kind == "too_large":  # another try would give the same
                 raise CallFailed(error.kind, error.message) from error
             raise Transient(error.kind, error.message) from error
         except aiohttp.InvalidURL as error:
@@ -92,42 +97,42 @@ class Transport:
         return answer
 
     def _unreachable(self, error: Exception) -> Exception:
-        said = self.redact(root_cause(error))[:300]
+        cause = self.redact(root_cause(error))[:300]
         if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
             message = f"cannot connect to {self.place}"
             if not self._answered:
-                # Nothing has ever answered here: more likely a wrong address than a passing fault.
-                return Unreachable(f"{message}: {said}. Is the server running, and is {self._setting} right?")
+                # Nothing has ever answered here: a wrong address is more likely than a passing fault.
+                return Unreachable(f"{message}: {cause}. Is the server running, and is {self._setting} right?")
             return Transient("unreachable", message)
-        return Transient("connection", f"the connection was cut: {said}")
+        return Transient("connection", f"the connection was cut: {cause}")
 
 
 PAUSE = 10.0
-"""Seconds that a server is left out after its connection failed."""
+"""Seconds for which a server gets no calls after its connection failed."""
 
 
 _PIECE, _PIECES, _REMEMBERED, _UNEVEN = 512, 64, 100_000, 1.25
-"""Characters by which beginnings grow, how many are compared of a prompt and remembered of a server, and how many times
-the mean number of calls in flight a server may have for their sake."""
+"""Characters per step of a beginning; steps compared per prompt; beginnings remembered per server; factor on the mean
+number of calls in flight up to which a server is preferred for its cache."""
 
 
 class BalancedServer:
-    """One of the servers of a model, with its calls in flight."""
+    """Server of a model, with its calls in flight."""
 
     def __init__(self, transport: Transport, clock: ServerClock | None = None) -> None:
         self.transport = transport
         self.in_flight = 0
         self.picked = 0
-        """The number of the call that came here last."""
+        """Number of the last call that was sent here."""
         self.back = 0.0
-        """When it may be tried again, while it is left out."""
+        """Time at which it may be tried again after a failure."""
         self.had: set[int] = set()
-        """The beginnings of prompts that it was sent."""
+        """Hashes of the beginnings of prompts that it received."""
         self._clock = clock
 
     @property
     def place(self) -> str:
-        """Its address."""
+        """Base address of the server."""
         return self.transport.place
 
     def metered(self, charge: ServerTime) -> contextlib.AbstractContextManager[None]:
@@ -136,7 +141,7 @@ class BalancedServer:
 
 
 class ServerPool:
-    """The servers of one model, among which calls are balanced."""
+    """Servers of one model, among which calls are balanced."""
 
     def __init__(self, servers: Sequence[BalancedServer], clock: Callable[[], float] = time.monotonic) -> None:
         self._all = tuple(servers)
@@ -146,23 +151,29 @@ class ServerPool:
 
     @property
     def in_flight(self) -> int:
-        """Calls in flight."""
+        """Number of calls in flight."""
         return sum(server.in_flight for server in self._all)
 
     @contextlib.contextmanager
     def server_for(self, prompt: str = "") -> Iterator[BalancedServer]:
-        """The server for one try of a call, which counts as in flight there while the block lasts.
+        """Choose the server for one try of a call, which counts as in flight there while the block lasts.
 
         Raises:
-            Transient: its connection failed; the next try finds another server.
+            Transient: its connection failed; the next try uses another server.
             StopRun: no server has ever been reached.
         """
         server, begins = self._all[0], set[int]()
         if len(self._all) > 1:
             now, begins = self._clock(), _beginnings(prompt)
-            most = _UNEVEN * self.in_flight / len(self._all) + 1
-            had = {one: len(begins & one.had) if one.in_flight < most else 0 for one in self._all}
-            server = min(self._all, key=lambda one: (one.back > now, -had[one], one.in_flight, one.picked))
+            max_in_flight = _UNEVEN * self.in_flight / len(self._all) + 1
+            had = {
+                candidate: len(begins & candidate.had) if candidate.in_flight < max_in_flight else 0
+                for candidate in self._all
+            }
+            server = min(
+                self._all,
+                key=lambda candidate: (candidate.back > now, -had[candidate], candidate.in_flight, candidate.picked),
+            )
             if len(server.had) > _REMEMBERED:
                 server.had.clear()
             server.had |= begins
@@ -193,6 +204,6 @@ class ServerPool:
 
 
 def _beginnings(prompt: str) -> set[int]:
-    """The beginnings of a prompt, as hashes."""
+    """Return the beginnings of a prompt, as hashes."""
     ends = range(_PIECE, min(len(prompt), _PIECE * _PIECES) + 1, _PIECE)
     return set(itertools.accumulate((hash(prompt[end - _PIECE : end]) for end in ends), lambda *both: hash(both)))

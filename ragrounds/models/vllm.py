@@ -1,7 +1,7 @@
-"""``vllm:NAME``: a model whose server is started when it is first needed, or joined where ``base_url`` names one.
+"""Models ``vllm:NAME``, whose server is started when it is first needed, or joined if ``base_url`` names one.
 
 Nothing is started for a run that the journal answers. The model's identity is its name, its weights and its sampling,
-never the server's address, so a recorded call is found again whatever port the server had.
+without the server's address, so a recorded call is found again whatever port the server had.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from ragrounds.models.prices import Price
 from ragrounds.models.vllm_server import ServeCommand, Tell, VllmServer, arguments_of
 
 _MOMENT = 10
-"""Looks at the server, a tenth of a second apart, after a connection failed."""
+"""Checks of the server, a tenth of a second apart, after a connection failed."""
 
 
 def say(line: str) -> None:
-    """Where nothing else is wanted, progress goes to stderr."""
+    """Print progress to stderr, by default."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 class VllmModel(ProviderModel):
-    """A chat model on a server of our own (contract: :class:`ragrounds.base.contracts.Model`)."""
+    """Chat model on a server that is started here (contract: :class:`ragrounds.base.contracts.Model`)."""
 
     def __init__(self, options: ModelOptions, price: Price | None = None, tell: Tell = say) -> None:
         super().__init__(options, price)
@@ -49,7 +49,7 @@ class VllmModel(ProviderModel):
 
     @property
     def continues(self) -> Continuation:
-        """How the model continues a text of its own."""
+        """Way in which the model continues its own text."""
         return self._options.continues
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
@@ -58,13 +58,13 @@ class VllmModel(ProviderModel):
         Raises:
             StopRun: the server cannot be started, or has ended by itself.
         """
-        joined = self._joined or await self._opened()
+        joined = self._joined or await self._open_server()
         try:
             return await joined.complete(request, faults)
         except (StopRun, CallFailed) as error:
             if isinstance(error, CallFailed) and error.kind not in ("connection", "unreachable"):
                 raise
-            # The server's end says more than that a connection was cut, but takes a moment to be seen.
+            # The server's end explains more than a cut connection, but is noticed a moment later.
             for _ in range(_MOMENT):
                 self._check()
                 await asyncio.sleep(0.1)
@@ -79,15 +79,16 @@ class VllmModel(ProviderModel):
         if server is not None:
             await asyncio.to_thread(_servers.give_back, server)
 
-    async def _opened(self) -> OpenAICompatible:
+    async def _open_server(self) -> OpenAICompatible:
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             if self._joined is None:
                 server = self._server = self._server or _servers.take(self._command, self._tell)
                 url = await asyncio.to_thread(server.start)
-                at = msgspec.structs.replace(self._options.serving, base_url=url)
-                # Asked before every try: a call that its server's end cut is not tried until its time ends.
-                options = msgspec.structs.replace(self._options, serving=at)
+                serving = msgspec.structs.replace(self._options.serving, base_url=url)
+                # `alive` is called before every try: otherwise a call cut by the end of its server
+                # would be retried until its time ends.
+                options = msgspec.structs.replace(self._options, serving=serving)
                 self._joined = OpenAICompatible(options, self._prices, alive=self._check)
             return self._joined
 
@@ -97,24 +98,24 @@ class VllmModel(ProviderModel):
 
 
 class _Servers:
-    """The servers of this process: equal commands share one, which ends with its last user."""
+    """Servers of this process: equal commands share one, which ends with its last user."""
 
     def __init__(self) -> None:
         self._users: dict[ServeCommand, tuple[VllmServer, int]] = {}
 
     def take(self, command: ServeCommand, tell: Tell) -> VllmServer:
-        """The server of a command, with one more user."""
+        """Return the server of a command, with one more user."""
         server, users = self._users.get(command) or (VllmServer(command, read_settings().home, tell), 0)
         self._users[command] = (server, users + 1)
         return server
 
     def give_back(self, server: VllmServer) -> None:
-        """Take one user off a server; without any it is stopped."""
-        known, users = self._users.pop(server.command)
+        """Remove one user of a server; the server is stopped after its last user."""
+        shared, users = self._users.pop(server.command)
         if users > 1:
-            self._users[server.command] = (known, users - 1)
+            self._users[server.command] = (shared, users - 1)
         else:
-            known.stop()
+            shared.stop()
 
     def stop_all(self) -> None:
         """Stop every server, whoever uses it."""
@@ -136,12 +137,12 @@ def served(
 ) -> Iterator[Mapping[str, str]]:
     """Start the servers that some models need, for other processes to join: text → text with the server's address.
 
-    Models of other providers, and those that join a server already, stand in it unchanged. The joined text has the
-    same identity, so it leads to the same runs and the same recorded calls. The servers end with the block, or with
-    this process; `died` is called, in another thread, when one ends by itself.
+    The texts of other models, and of those with a server's address, are returned unchanged. The text with the address
+    has the same identity, so it leads to the same runs and the same recorded calls. The servers end with the block, or
+    with this process; `died` is called, in another thread, when one ends by itself.
 
     Raises:
-        UserError: a model's text is wrong, or there is no ``vllm``.
+        UserError: a model's text is wrong, or ``vllm`` is not installed.
         StopRun: a server could not be started.
     """
     taken: list[VllmServer] = []
@@ -163,7 +164,7 @@ def served(
 
 
 def open_vllm(options: ModelOptions, price: Price | None = None) -> VllmModel | OpenAICompatible:
-    """Join the server that is named, or be ready to start one. Nothing is sent or started yet.
+    """Join the server that is named, or prepare to start one. Nothing is sent or started yet.
 
     Raises:
         UserError: `extra` is not a line of arguments.
@@ -172,7 +173,7 @@ def open_vllm(options: ModelOptions, price: Price | None = None) -> VllmModel | 
 
 
 def command_of(options: ModelOptions) -> ServeCommand:
-    """The command that serves a model. Nothing of it ever passes through a shell.
+    """Return the command that serves a model. No part of it passes through a shell.
 
     Raises:
         UserError: `extra` is not a line of arguments.
@@ -191,6 +192,6 @@ def command_of(options: ModelOptions) -> ServeCommand:
         ("--gpu-memory-utilization", engine.gpu_memory),
         ("--max-num-seqs", engine.max_num_seqs),
     ]
-    # Told how much of a prompt came from its prefix cache, the ledger can price it.
+    # The server then reports how much of a prompt came from its prefix cache, and the ledger can price it.
     arguments = (*arguments_of(pairs), "--enable-prompt-tokens-details", *extra)
     return ServeCommand(options.model, arguments, engine.start_timeout)

@@ -1,4 +1,4 @@
-"""A vLLM server that this process starts, waits for, and stops.
+"""vLLM server that this process starts, waits for, and stops.
 
 ``vllm serve`` runs under `ragrounds.models.supervisor`, which stops it when this process ends in any way. Its log is in
 ``RAGROUNDS_HOME/logs``.
@@ -29,32 +29,32 @@ from ragrounds.models import supervisor
 
 
 def executable() -> str:
-    """The path of ``vllm``.
+    """Return the path of ``vllm``.
 
     Raises:
-        UserError: there is none.
+        UserError: ``vllm`` is not installed.
     """
     beside = str(Path(sys.executable).parent)  # an environment that was not activated
-    found = shutil.which("vllm") or shutil.which("vllm", path=beside)
-    if found is None:
+    program = shutil.which("vllm") or shutil.which("vllm", path=beside)
+    if program is None:
         raise UserError(
             "There is no `vllm` on the PATH to serve this model with. Install it where there is a GPU (pip install "
             "'ragrounds[vllm]'), or give a running server with --base-url."
         )
-    return found
+    return program
 
 
 def environment() -> Iterator[tuple[str, str]]:
-    """This process's environment without providers' keys, which a server of one's own has no use for."""
+    """Yield this process's environment without providers' keys, which a local server does not need."""
     for name, value in os.environ.items():
         if not name.endswith("_API_KEY") or name.startswith("VLLM_"):
             yield name, value
-    # vLLM reports its use to its makers where nothing is said.
+    # By default vLLM sends usage statistics to its developers.
     yield from (("VLLM_NO_USAGE_STATS", "1"), ("DO_NOT_TRACK", "1"))
 
 
 def free_port() -> int:
-    """A port of the loopback interface that is free now."""
+    """Return a port of the loopback interface that is free now."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -62,7 +62,7 @@ def free_port() -> int:
 
 
 def answer_of(port: int, path: str) -> bytes | None:
-    """The body of an answer to a GET of a server on this machine; ``None``: it did not answer with success."""
+    """Return the body of an answer to a GET of a server on this machine; ``None`` if it did not answer with success."""
     key = os.environ.get("VLLM_API_KEY")
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
@@ -83,7 +83,7 @@ _TAIL = 6
 
 
 class ServeCommand(Struct, frozen=True):
-    """A model to serve, with arguments. Equal commands share one server."""
+    """Model to serve, with arguments. Equal commands share one server."""
 
     model: str
     arguments: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class ServeCommand(Struct, frozen=True):
 
 
 class VllmServer:
-    """One server. Its methods may be called from any thread."""
+    """vLLM server. Its methods may be called from any thread."""
 
     def __init__(self, command: ServeCommand, home: Path, tell: Tell) -> None:
         self.command = command
@@ -108,19 +108,19 @@ class VllmServer:
 
     @property
     def url(self) -> str:
-        """Its address, once it has been started."""
+        """Address of the server, once it has been started."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def died(self) -> bool:
-        """Whether it was ready and has ended by itself."""
-        return self._ready and not self._closing.is_set() and self._running is not None and self._ended()
+        """True if the server was ready and has ended by itself."""
+        return self._ready and not self._closing.is_set() and self._running is not None and self._has_ended()
 
     def start(self) -> str:
-        """Start it, where it does not run yet, and wait until it answers. Returns its URL.
+        """Start the server unless it runs already, and wait until it answers. Return its URL.
 
         Raises:
-            UserError: there is no ``vllm`` here.
+            UserError: ``vllm`` is not installed.
             StopRun: it ended while it started, or was not ready in time; with the last lines of its log.
         """
         with self._starting:
@@ -139,7 +139,7 @@ class VllmServer:
             return self.url
 
     def stop(self) -> None:
-        """Stop it, also while it is starting. It can be started again."""
+        """Stop the server, also while it is starting. It can be started again."""
         self._closing.set()
         with self._starting:
             self._end()
@@ -151,9 +151,9 @@ class VllmServer:
         self._listeners.append(hear)
 
     def death(self) -> StopRun:
-        """The error to raise when it has ended by itself."""
+        """Return the error to raise when the server has ended by itself."""
         code = self._running.poll() if self._running else None
-        return StopRun(f"The vLLM server of {self.command.model} ended {_how(code)}. {self._tail()}")
+        return StopRun(f"The vLLM server of {self.command.model} ended {_exit_words(code)}. {self._tail()}")
 
     def _spawn(self, program: str) -> None:
         self._port = free_port()
@@ -171,34 +171,36 @@ class VllmServer:
                 stdout=log,
                 stderr=log,
                 env=dict(environment()),
-                start_new_session=True,  # Ctrl-C in the terminal is for us: what is in flight needs its server
+                start_new_session=True,  # Ctrl-C in the terminal must not reach it: calls in flight need their server
             )
 
     def _wait(self) -> None:
-        begun = told = time.monotonic()
+        start = last_report = time.monotonic()
         self._tell(f"vLLM: starting {self.command.model} on port {self._port}; its log: {self._log}")
         while True:
             if self._closing.is_set():
                 raise StopRun(f"The start of the vLLM server of {self.command.model} was cancelled.")
-            if self._ended():
+            if self._has_ended():
                 code = self._running.returncode if self._running else None
-                raise StopRun(f"vLLM could not serve {self.command.model}: it ended {_how(code)}. {self._tail()}")
+                raise StopRun(
+                    f"vLLM could not serve {self.command.model}: it ended {_exit_words(code)}. {self._tail()}"
+                )
             if self._healthy():
                 break
             now = time.monotonic()
-            if now - begun > self.command.start_timeout:
+            if now - start > self.command.start_timeout:
                 raise StopRun(
                     f"The vLLM server of {self.command.model} was not ready after {self.command.start_timeout:g} s "
                     f"(start_timeout). {self._tail()}"
                 )
-            if now - told >= _EVERY:
-                told = now
-                self._tell(f"vLLM: loading {self.command.model}, {now - begun:.0f} s so far")
-            self._closing.wait(0.1 if now - begun < 5 else 1.0)
-        self._tell(f"vLLM: {self.command.model} is ready after {time.monotonic() - begun:.0f} s")
+            if now - last_report >= _EVERY:
+                last_report = now
+                self._tell(f"vLLM: loading {self.command.model}, {now - start:.0f} s so far")
+            self._closing.wait(0.1 if now - start < 5 else 1.0)
+        self._tell(f"vLLM: {self.command.model} is ready after {time.monotonic() - start:.0f} s")
 
     def _healthy(self) -> bool:
-        """``/health`` answers, and ``/v1/models`` names the model."""
+        """Return True if ``/health`` answers, and ``/v1/models`` names the model."""
         if answer_of(self._port, "/health") is None:
             return False
         body = answer_of(self._port, "/v1/models")
@@ -208,7 +210,7 @@ class VllmServer:
         except (ValueError, AttributeError):
             return False
 
-    def _ended(self) -> bool:
+    def _has_ended(self) -> bool:
         return self._running is None or self._running.poll() is not None
 
     def _watch(self) -> None:
@@ -216,8 +218,8 @@ class VllmServer:
         if running is not None:
             running.wait()
             if self._ready and not self._closing.is_set():
-                for hear in self._listeners:
-                    hear()
+                for notify in self._listeners:
+                    notify()
 
     def _end(self) -> None:
         running, self._running = self._running, None
@@ -236,11 +238,11 @@ class VllmServer:
         except OSError:
             return f"Its log: {self._log}"
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()][-_TAIL:]
-        said = redacted(" / ".join(lines), os.environ.get("VLLM_API_KEY", ""), os.environ.get("HF_TOKEN", ""))
-        return f"Its last lines: {said[-1500:] or '(none)'} (all of them: {self._log})"
+        last_lines = redacted(" / ".join(lines), os.environ.get("VLLM_API_KEY", ""), os.environ.get("HF_TOKEN", ""))
+        return f"Its last lines: {last_lines[-1500:] or '(none)'} (all of them: {self._log})"
 
 
-def _how(code: int | None) -> str:
+def _exit_words(code: int | None) -> str:
     if code is None:
         return "by itself"
     return f"by signal {code - 128}" if code > 128 else f"with exit code {code}"
@@ -251,5 +253,5 @@ def _plain(name: str) -> str:
 
 
 def arguments_of(pairs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
-    """Options with their values, those without a value left out."""
+    """Return options with their values; options without a value are left out."""
     return tuple(text for option, value in pairs if value is not None for text in (option, str(value)))

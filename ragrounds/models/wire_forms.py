@@ -1,8 +1,8 @@
-"""The forms of model calls that are known on the wire: what is asked, of which model, and what came back.
+"""Known forms of model calls on the wire: the request, the model, and the answer.
 
-A system that is not ours calls models through clients of its own. Its calls are recognised by path and body: chat
-completions, completions, responses and embeddings of OpenAI and of the many servers that speak like it, messages of
-Anthropic, Ollama's chat, Gemini's `generateContent`, and rerankers. Whole answers and streams are read.
+A foreign system calls models through its own clients. Its calls are recognised by path and body: chat completions,
+completions, responses and embeddings of OpenAI and of the many compatible servers, messages of Anthropic, Ollama's
+chat, Gemini's `generateContent`, and rerankers. Complete answers and streams are read.
 """
 
 from __future__ import annotations
@@ -38,39 +38,40 @@ from ragrounds.recorder.wire import WireRequest, WireResponse
 
 
 class RecordedRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """A call of a foreign system, as the journal keeps it: read as :class:`Request` it is shown like any other."""
+    """Call of a foreign system in the journal. Read as :class:`Request`, it is shown like any other."""
 
     form: str
     address: str
-    """Without a query, and without a login."""
+    """Address without a query and without a login."""
     settings: dict[str, object] = field(default_factory=dict)
-    """What the body holds beside messages and tools: temperature, response format, tool choice …"""
+    """Fields of the body other than messages and tools: temperature, response format, tool choice …"""
 
 
 class RecordedReply(Reply, frozen=True, kw_only=True):
-    """What was answered, read as :class:`Reply`, with the body as it came: that is what a replay gives back."""
+    """Answer of a foreign system's call, read as :class:`Reply`, with the original body, which a replay returns."""
 
     status: int
     content_type: str
     body: str
     encoding: str = "utf-8"
     headers: dict[str, str] = field(default_factory=dict)
-    """A service's own (``x-…``), of an address that the user listed: Elasticsearch's client knows its server by one."""
+    """Headers (``x-…``) of a service at an address that the user listed: Elasticsearch's client identifies its server
+    by one."""
 
 
 class ModelCall(Struct, frozen=True, dict=True):
-    """A request whose form is known."""
+    """Request of a known form."""
 
     form: WireForm
     address: str
     model: str
     body: Body
     id: object = None
-    """Under which the answer is wanted, where the form has such: it is drawn anew for each call, and no part of it."""
+    """Id that the answer must have, in forms with one. It is random for each call, and not part of the call's key."""
 
     @cached_property
     def actor(self) -> str:
-        """Who is asked, as a model's text: provider, name, server, and how it samples."""
+        """Text of the model: provider, name, server, and sampling."""
         if self.form is LISTED:
             return f"http:{self.model}"
         parts = urllib.parse.urlsplit(self.address)
@@ -85,19 +86,19 @@ class ModelCall(Struct, frozen=True, dict=True):
 
     @property
     def listed(self) -> bool:
-        """Whether the provider itself is asked, whose prices are listed."""
+        """True if the server is the provider's own, whose prices are listed."""
         return (urllib.parse.urlsplit(self.address).hostname or "") in _PROVIDERS
 
     def request(self) -> RecordedRequest:
-        """The request, for the journal."""
-        told = self.form.role == "tool"
-        shown = listed_asked(self.body) if told else asked(self.body)
-        settings = {} if told else {key: self.body[key] for key in self.body if key not in SHOWN}
+        """Return the request for the journal."""
+        is_tool = self.form.role == "tool"
+        readable = listed_asked(self.body) if is_tool else asked(self.body)
+        settings = {} if is_tool else {key: self.body[key] for key in self.body if key not in SHOWN}
         return RecordedRequest(
-            messages=shown.messages,
-            stop=shown.stop,
-            max_tokens=shown.max_tokens,
-            tools=shown.tools,
+            messages=readable.messages,
+            stop=readable.stop,
+            max_tokens=readable.max_tokens,
+            tools=readable.tools,
             response_format=response_format(self.body),
             tool_choice=tool_choice(self.body),
             parallel_tool_calls=False if self.body.get("parallel_tool_calls") is False else None,
@@ -108,42 +109,42 @@ class ModelCall(Struct, frozen=True, dict=True):
 
 
 class WireForm(Struct, frozen=True):
-    """One form of call."""
+    """Form of a call."""
 
     name: str
     path: str
-    """How the address ends."""
+    """End of the address."""
     provider: str
-    """Whose form it is: the provider's name where the server is nobody's who is known."""
+    """Provider of the form, used as the model's provider if the server is not known."""
     needs: str
-    """The key without which a body is not of this form."""
+    """Key without which a body is not of this form."""
     read: Callable[[bytes, str], Reply]
-    """From a body and its content type to the reply.
+    """Converts a body and its content type to the reply.
 
     Raises:
-        ValueError, BadReply, ragrounds.models.faults.Transient: it is none.
+        ValueError, BadReply, ragrounds.models.faults.Transient: the body has another form.
     """
     role: str = "answering"
 
 
 def known_call(request: WireRequest, listed: Sequence[str] = ()) -> ModelCall | None:
-    """Read a request; ``None``: it is no call of a form that is known, and its address does not begin with one of
-    those `listed`."""
-    return _of_form(request) or _of_listed(request, listed)
+    """Read a request; ``None`` if its form is unknown and its address does not begin with one of those `listed`."""
+    return _read_known_form(request) or _read_listed(request, listed)
 
 
-def _of_listed(request: WireRequest, listed: Sequence[str]) -> ModelCall | None:
-    """A call of no form, to an address that the user listed: all of it is its key, but what is named like a secret."""
+def _read_listed(request: WireRequest, listed: Sequence[str]) -> ModelCall | None:
+    """Read a call of unknown form to an address that the user listed. Its key is all of it but parameters named like
+    secrets."""
     address = plain_address(request.url)
     if not any(address.startswith(plain_address(start).rstrip("/")) for start in listed):
         return None
-    asked = urllib.parse.parse_qsl(urllib.parse.urlsplit(request.url).query, keep_blank_values=True)
-    query = [f"{name}={value}" for name, value in asked if not _SECRET.search(name)]
+    parameters = urllib.parse.parse_qsl(urllib.parse.urlsplit(request.url).query, keep_blank_values=True)
+    query = [f"{name}={value}" for name, value in parameters if not _SECRET.search(name)]
     body = {"method": request.method.upper(), "query": query, "body": request.body.decode("utf-8", "replace")}
     return ModelCall(LISTED, address, address.partition("://")[2], body)
 
 
-def _of_form(request: WireRequest) -> ModelCall | None:
+def _read_known_form(request: WireRequest) -> ModelCall | None:
     if request.method.upper() != "POST" or request.body.lstrip()[:1] != b"{":
         return None
     address = plain_address(request.url)
@@ -160,24 +161,24 @@ def _of_form(request: WireRequest) -> ModelCall | None:
         if form is not MCP:
             return ModelCall(form, address, words(body.get("model"), 200) or _model_in(path), body)
         if "text/event-stream" in request.headers.get("accept", "") and (method := words(body.get("method"), 200)):
-            # Without what a client draws anew each time.
+            # Without fields that are random for each call.
             params = {name: value for name, value in object_in(body, "params").items() if name != "_meta"}
-            said = {"method": method, "params": params}
-            return ModelCall(MCP, address, words(params.get("name"), 200) or method, said, body.get("id"))
+            message = {"method": method, "params": params}
+            return ModelCall(MCP, address, words(params.get("name"), 200) or method, message, body.get("id"))
     return None
 
 
 def plain_address(url: str) -> str:
-    """An address without a login, a query and a fragment: these may hold a key."""
+    """Return an address without a login, a query and a fragment: these may contain a key."""
     parts = urllib.parse.urlsplit(url)
-    place = parts.hostname or ""
-    place = f"[{place}]" if ":" in place else place
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
     port = f":{parts.port}" if parts.port and parts.port != {"http": 80, "https": 443}.get(parts.scheme) else ""
-    return f"{parts.scheme}://{place}{port}{parts.path}"
+    return f"{parts.scheme}://{host}{port}{parts.path}"
 
 
 def _model_in(path: str) -> str:
-    """The model that a path names: Azure's deployments, Gemini's models."""
+    """Return the model that a path names: Azure's deployments, Gemini's models."""
     before: str = ""
     for part in path.split("/"):
         if before in ("deployments", "models", "engines"):
@@ -199,7 +200,7 @@ _PROVIDERS = {
     "api.cohere.com": "cohere",
     "openrouter.ai": "openrouter",
 }
-"""Hosts of providers, by the names by which models are given: `--model google_genai:…`, prices.toml."""
+"""Hosts of providers → names of providers in model specs (`--model google_genai:…`) and prices.toml."""
 _SAMPLING = frozenset(
     "temperature top_p top_k seed presence_penalty frequency_penalty repetition_penalty reasoning_effort".split()
 )
@@ -209,7 +210,7 @@ _SECRET = re.compile(r"(?i)key|token|secret|password|signature|^sig$|^auth")
 
 GEMINI = WireForm("generateContent", ":generateContent", "google_genai", "contents", gemini_read)
 MCP = WireForm("MCP", "", "mcp", "jsonrpc", mcp_read, role="tool")
-"""Of a server of the Model Context Protocol, over streamable HTTP: its address may end in any way."""
+"""Form of a server of the Model Context Protocol, over streamable HTTP: its address may end in any way."""
 FORMS: tuple[WireForm, ...] = (
     WireForm("chat completions", "/chat/completions", "openai", "messages", read_reply),
     WireForm("completions", "/completions", "openai", "prompt", read_reply),
@@ -224,26 +225,26 @@ FORMS: tuple[WireForm, ...] = (
     MCP,
 )
 LISTED = WireForm("HTTP", "", "http", "", listed_read, role="tool")
-"""Of an address that the user listed: nothing is known of its form."""
+"""Form of an address that the user listed: nothing is known of its bodies."""
 
 
 def canonical(body: Body) -> bytes:
-    """A body as bytes that are the same however a client orders its keys."""
+    """Return a body as bytes that do not depend on the order of its keys."""
     return json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def recorded(form: WireForm, response: WireResponse, redact: Callable[[str], str]) -> RecordedReply:
-    """An answer for the journal, keys taken out.
+    """Return an answer for the journal, with keys removed.
 
     Raises:
-        ValueError, BadReply, ragrounds.models.faults.Transient: it is none of this form.
+        ValueError, BadReply, ragrounds.models.faults.Transient: it does not have this form.
     """
     try:
         text, encoding = response.body.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
         text, encoding = response.body.decode("latin-1"), "latin-1"
     clean = redact(text)
-    own = response.headers.items() if form is LISTED else ()
+    headers = response.headers.items() if form is LISTED else ()
     reply = form.read(clean.encode(encoding), response.content_type)
     return RecordedReply(
         **{name: getattr(reply, name) for name in Reply.__struct_fields__},
@@ -251,12 +252,12 @@ def recorded(form: WireForm, response: WireResponse, redact: Callable[[str], str
         content_type=response.content_type,
         body=clean,
         encoding=encoding,
-        headers={name: redact(value) for name, value in own if name.startswith("x-")},
+        headers={name: redact(value) for name, value in headers if name.startswith("x-")},
     )
 
 
 def given_back(reply: RecordedReply) -> WireResponse:
-    """A recorded answer as it goes to the client."""
+    """Return a recorded answer as it is sent to the client."""
     return WireResponse(reply.status, reply.content_type, reply.body.encode(reply.encoding), reply.headers)
 
 
@@ -265,28 +266,29 @@ _CALLS = frozenset({"function", "function_call", "tool_use"})
 
 
 def call_key(call: ModelCall, epoch: int) -> bytes:
-    """The key of a call's first occurrence in an attempt: its form, its address, its whole body, the epoch.
+    """Return the key of a call's first occurrence in an attempt: its form, its address, its whole body, the epoch.
 
-    Ids that tie a tool's result to its call are numbered in their order: a framework may draw them anew in every run.
+    Ids that tie a tool's result to its call are numbered in order: a framework may generate new ones in every run.
     """
     numbers: dict[str, str] = {}
     body = {
-        name: _numbered(value, numbers) if name in ("messages", "input") else value for name, value in call.body.items()
+        name: _number_ids(value, numbers) if name in ("messages", "input") else value
+        for name, value in call.body.items()
     }
     parts = ("wire", call.form.name, call.address, canonical(body), epoch)
     return hashlib.sha256(msgspec.msgpack.encode(parts)).digest()
 
 
-def _numbered(value: object, numbers: dict[str, str]) -> object:
-    """A value with the ids of its tool calls in place of which stands the number of their first appearance."""
+def _number_ids(value: object, numbers: dict[str, str]) -> object:
+    """Return a value in which the ids of tool calls are replaced by the number of their first appearance."""
     if isinstance(value, list):
-        return [_numbered(one, numbers) for one in value]
+        return [_number_ids(part, numbers) for part in value]
     if not isinstance(value, dict):
         return value
     links = _LINKS | {"id"} if value.get("type") in _CALLS else _LINKS
     return {
-        key: numbers.setdefault(held, f"call {len(numbers)}")
-        if key in links and isinstance(held, str)
-        else _numbered(held, numbers)
-        for key, held in value.items()
+        key: numbers.setdefault(part, f"call {len(numbers)}")
+        if key in links and isinstance(part, str)
+        else _number_ids(part, numbers)
+        for key, part in value.items()
     }

@@ -1,4 +1,4 @@
-"""Small parts of requests and answers at the wire, read with goodwill."""
+"""Helpers for lenient reading of requests and answers on the wire."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from ragrounds.models.reply_parts import as_json, read_content, words
 
 
 def shown_text(value: object) -> str:
-    """A message's content as one text; parts that are no text stand in it by their kind."""
+    """Return a message's content as one text; parts that are not text are represented by their kind."""
     content = read_content(value)
     if content is None:
         return ""
-    shown = " ".join(f"[{kind}]" for kind in content.left_out)
-    return wellformed("\n".join(filter(None, (content.reasoning, content.text, content.refusal, shown))))
+    other_kinds = " ".join(f"[{kind}]" for kind in content.left_out)
+    return wellformed("\n".join(filter(None, (content.reasoning, content.text, content.refusal, other_kinds))))
 
 
 def objects_in(value: object) -> list[dict[str, object]]:
-    """The objects of a list; of anything else, none."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    """Return the objects of a list; empty for anything else."""
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
 
 
 def first_number(*values: object) -> int | None:
-    """The first of some values that is a whole number."""
+    """Return the first of some values that is a whole number."""
     return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
 
 def gemini_calls(parts: list[dict[str, object]]) -> tuple[ToolCall, ...]:
-    """The function calls among the parts of one of Gemini's turns."""
-    found = [object_in(one, "functionCall") for one in parts if "functionCall" in one]
+    """Return the function calls among the parts of one of Gemini's turns."""
+    calls = [object_in(part, "functionCall") for part in parts if "functionCall" in part]
     return tuple(
-        ToolCall(words(one.get("id"), 200), words(one.get("name"), 200), as_json(one.get("args") or {}))
-        for one in found
+        ToolCall(words(call.get("id"), 200), words(call.get("name"), 200), as_json(call.get("args") or {}))
+        for call in calls
     )
 
 
 def object_in(given: Mapping[str, object], name: str) -> dict[str, object]:
-    """The object under a name; empty where there is none."""
+    """Return the object under a name; empty if there is no such object."""
     value = given.get(name)
     return value if isinstance(value, dict) else {}

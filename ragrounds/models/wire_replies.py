@@ -1,4 +1,4 @@
-"""What came back in answers of the forms that are known at the wire, whole and streamed: text, calls, usage."""
+"""Answers of the known forms on the wire, complete and streamed: text, calls, usage."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def _object(body: bytes) -> dict[str, object]:
 
 
 def answer_events(body: bytes, content_type: str) -> Iterator[dict[str, object]]:
-    """The objects of a stream of events, of a list or of lines; of anything else, the one object that it is."""
+    """Yield the objects of a stream of events, of a list or of lines; of anything else, the single object."""
     start = body.lstrip()[:6]
     if "event-stream" in content_type or start.startswith((b"data:", b"event:", b":")):
-        data: list[bytes] = []
+        data_lines: list[bytes] = []
         for line in (*body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), b""):
             if line.startswith(b"data:"):
-                data.append(line[5:].removeprefix(b" "))
-            elif not line and data:
-                event, data = b"\n".join(data), []
+                data_lines.append(line[5:].removeprefix(b" "))
+            elif not line and data_lines:
+                event, data_lines = b"\n".join(data_lines), []
                 if event.strip() == b"[DONE]":
                     return
                 yield _object(event)
@@ -42,8 +42,8 @@ def answer_events(body: bytes, content_type: str) -> Iterator[dict[str, object]]
     yield _object(body)
 
 
-class _Said:
-    """The parts of an answer, in their order."""
+class _ReplyParts:
+    """Parts of an answer, in order."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -51,7 +51,7 @@ class _Said:
         self.calls: list[ToolCall] = []
 
     def reply(self, counted: tuple[Usage | None, str], model: object, finish: object, between: str = "") -> Reply:
-        """The reply of these parts; `between` thoughts stands so much."""
+        """Return the reply made of these parts; thoughts are joined with `between`."""
         usage, note = counted
         return Reply(
             text=wellformed("".join(self.texts)),
@@ -77,32 +77,32 @@ _FINISHES = {
 
 
 def responses_read(body: bytes, content_type: str) -> Reply:
-    """The reply that an answer of this form holds.
+    """Return the reply in an answer of this form.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it contains no reply.
     """
-    found: dict[str, object] = {}
+    response: dict[str, object] = {}
     for event in answer_events(body, content_type):
         inner = event.get("response")
         if isinstance(inner, dict):
-            found = inner
+            response = inner
         elif "output" in event:
-            found = event
-    if "output" not in found:
+            response = event
+    if "output" not in response:
         raise ValueError("not an answer of the responses API: it has no `output`")
-    said = _Said()
-    for item in objects_in(found["output"]):
-        kind = item.get("type")
+    reply_parts = _ReplyParts()
+    for element in objects_in(response["output"]):
+        kind = element.get("type")
         if kind == "function_call":
-            name, arguments = words(item.get("name"), 200), read_arguments(item.get("arguments"))
-            said.calls.append(ToolCall(words(item.get("call_id"), 200), name, wellformed(arguments)))
+            name, arguments = words(element.get("name"), 200), read_arguments(element.get("arguments"))
+            reply_parts.calls.append(ToolCall(words(element.get("call_id"), 200), name, wellformed(arguments)))
         elif kind == "reasoning":
-            said.thoughts.append(shown_text(item.get("summary")))
+            reply_parts.thoughts.append(shown_text(element.get("summary")))
         elif kind == "message":
-            said.texts.append(shown_text(item.get("content")))
-    finish = "tool_calls" if said.calls else found.get("status")
-    return said.reply(_input_output(object_in(found, "usage")), found.get("model"), finish, "\n")
+            reply_parts.texts.append(shown_text(element.get("content")))
+    finish = "tool_calls" if reply_parts.calls else response.get("status")
+    return reply_parts.reply(_input_output(object_in(response, "usage")), response.get("model"), finish, "\n")
 
 
 def _input_output(usage: Mapping[str, object]) -> tuple[Usage | None, str]:
@@ -117,48 +117,50 @@ def _input_output(usage: Mapping[str, object]) -> tuple[Usage | None, str]:
 
 
 def messages_read(body: bytes, content_type: str) -> Reply:
-    """The reply that an answer of this form holds.
+    """Return the reply in an answer of this form.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it contains no reply.
     """
-    whole: dict[str, object] = {}
+    message: dict[str, object] = {}
     blocks: dict[object, dict[str, object]] = {}
     usage: dict[str, object] = {}
     for event in answer_events(body, content_type):
         match event.get("type"):
             case "message_start":
-                whole = object_in(event, "message")
-                usage |= object_in(whole, "usage")
+                message = object_in(event, "message")
+                usage |= object_in(message, "usage")
             case "content_block_start":
                 blocks[event.get("index")] = dict(object_in(event, "content_block"), written="")
             case "content_block_delta":
                 _extend(blocks.setdefault(event.get("index"), {}), object_in(event, "delta"))
             case "message_delta":
-                whole |= object_in(event, "delta")
+                message |= object_in(event, "delta")
                 usage |= object_in(event, "usage")
             case "message":
-                whole = event
+                message = event
                 usage |= object_in(event, "usage")
                 blocks = dict(enumerate(objects_in(event.get("content"))))
             case "error":
                 raise ValueError(f"an error in the stream: {object_in(event, 'error').get('message')}")
-    if not whole:
+    if not message:
         raise ValueError("not a message in Anthropic's format")
-    said = _Said()
+    reply_parts = _ReplyParts()
     for block in blocks.values():
         if block.get("type") == "tool_use":
             arguments = block.get("written") or as_json(block.get("input") or {})
-            said.calls.append(ToolCall(words(block.get("id"), 200), words(block.get("name"), 200), str(arguments)))
+            reply_parts.calls.append(
+                ToolCall(words(block.get("id"), 200), words(block.get("name"), 200), str(arguments))
+            )
         elif block.get("type") == "thinking":
-            said.thoughts.append(words(block.get("thinking"), len(body)))
+            reply_parts.thoughts.append(words(block.get("thinking"), len(body)))
         else:
-            said.texts.append(words(block.get("text"), len(body)))
+            reply_parts.texts.append(words(block.get("text"), len(body)))
     cached = usage.get("cache_read_input_tokens") or 0
     parts = [usage.get("input_tokens"), cached, usage.get("cache_creation_input_tokens") or 0]
-    given = sum(part for part in parts if isinstance(part, int)) if isinstance(parts[0], int) else None
-    counted = counted_usage(given, usage.get("output_tokens"), cached) if usage else (None, "")
-    return said.reply(counted, whole.get("model"), whole.get("stop_reason"), "\n")
+    input_tokens = sum(part for part in parts if isinstance(part, int)) if isinstance(parts[0], int) else None
+    counted = counted_usage(input_tokens, usage.get("output_tokens"), cached) if usage else (None, "")
+    return reply_parts.reply(counted, message.get("model"), message.get("stop_reason"), "\n")
 
 
 def _extend(block: dict[str, object], delta: Mapping[str, object]) -> None:
@@ -168,52 +170,52 @@ def _extend(block: dict[str, object], delta: Mapping[str, object]) -> None:
 
 
 def list_read(body: bytes, content_type: str) -> Reply:
-    """The reply that an answer with vectors or a ranking holds: how many there are.
+    """Return the number of vectors or ranked documents in an answer, in words.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it contains neither.
     """
-    found = _object(body)
-    listed = found.get("data") or found.get("embeddings") or found.get("results")
+    answer = _object(body)
+    listed = answer.get("data") or answer.get("embeddings") or answer.get("results")
     if not isinstance(listed, list):
         raise ValueError("the answer has neither a list of vectors nor a ranking")
-    usage = object_in(found, "usage")
-    tokens = first_number(usage.get("prompt_tokens"), usage.get("total_tokens"), found.get("prompt_eval_count"))
+    usage = object_in(answer, "usage")
+    tokens = first_number(usage.get("prompt_tokens"), usage.get("total_tokens"), answer.get("prompt_eval_count"))
     counted = counted_usage(tokens, 0) if tokens is not None else (None, "")
-    ranked = any("relevance_score" in one for one in objects_in(listed[:1])) or "results" in found
-    said = _Said()
-    said.texts.append(f"{len(listed)} {'documents ranked' if ranked else 'vectors'}")
-    return said.reply(counted, found.get("model"), "stop")
+    ranked = any("relevance_score" in element for element in objects_in(listed[:1])) or "results" in answer
+    reply_parts = _ReplyParts()
+    reply_parts.texts.append(f"{len(listed)} {'documents ranked' if ranked else 'vectors'}")
+    return reply_parts.reply(counted, answer.get("model"), "stop")
 
 
 def ollama_read(body: bytes, content_type: str) -> Reply:
-    """The reply that an answer of this form holds.
+    """Return the reply in an answer of this form.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it contains no reply.
     """
-    said, last = _Said(), dict[str, object]()
+    reply_parts, last = _ReplyParts(), dict[str, object]()
     lines = "ndjson" if b"\n{" in body.strip() else content_type
     for last in answer_events(body, lines):
         message = object_in(last, "message")
-        said.texts.append(shown_text(message.get("content") if message else last.get("response")))
-        said.thoughts.append(shown_text(message.get("thinking")))
-        said.calls += read_calls(message.get("tool_calls"))[0]
+        reply_parts.texts.append(shown_text(message.get("content") if message else last.get("response")))
+        reply_parts.thoughts.append(shown_text(message.get("thinking")))
+        reply_parts.calls += read_calls(message.get("tool_calls"))[0]
     if "done" not in last:
         raise ValueError("not an answer in Ollama's format: it is not `done`")
     counted = (
         counted_usage(last.get("prompt_eval_count"), last.get("eval_count")) if "eval_count" in last else (None, "")
     )
-    return said.reply(counted, last.get("model"), last.get("done_reason"))
+    return reply_parts.reply(counted, last.get("model"), last.get("done_reason"))
 
 
 def gemini_read(body: bytes, content_type: str) -> Reply:
-    """The reply that an answer of this form holds.
+    """Return the reply in an answer of this form.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it contains no reply.
     """
-    said, usage = _Said(), dict[str, object]()
+    reply_parts, usage = _ReplyParts(), dict[str, object]()
     model: object = ""
     finish: object = ""
     seen = False
@@ -225,41 +227,43 @@ def gemini_read(body: bytes, content_type: str) -> Reply:
             finish = candidate.get("finishReason") or finish
             parts = objects_in(object_in(candidate, "content").get("parts"))
             for part in parts:
-                (said.thoughts if part.get("thought") else said.texts).append(words(part.get("text"), len(body)))
-            said.calls += gemini_calls(parts)
+                (reply_parts.thoughts if part.get("thought") else reply_parts.texts).append(
+                    words(part.get("text"), len(body))
+                )
+            reply_parts.calls += gemini_calls(parts)
     if not seen:
         raise ValueError("not an answer in Gemini's format: it has no `candidates`")
     thought = first_number(usage.get("thoughtsTokenCount")) or 0
-    written = first_number(usage.get("candidatesTokenCount"))
+    answer_tokens = first_number(usage.get("candidatesTokenCount"))
     counted: tuple[Usage | None, str] = (None, "")
     if usage:
-        output = None if written is None else written + thought
+        output = None if answer_tokens is None else answer_tokens + thought
         counted = counted_usage(usage.get("promptTokenCount"), output, usage.get("cachedContentTokenCount"), thought)
-    return said.reply(counted, model, finish)
+    return reply_parts.reply(counted, model, finish)
 
 
 def mcp_answer(body: bytes, content_type: str) -> dict[str, object]:
-    """The JSON-RPC answer that a body of an MCP server holds, whole or streamed, without its id; empty: none."""
+    """Return the JSON-RPC answer in a body of an MCP server, complete or streamed, without its id; empty if missing."""
     try:
-        told = [event for event in answer_events(body, content_type) if "result" in event or "error" in event]
+        answers = [event for event in answer_events(body, content_type) if "result" in event or "error" in event]
     except (ValueError, BadReply):
         return {}
-    return {key: value for key, value in told[-1].items() if key != "id"} if told else {}
+    return {key: value for key, value in answers[-1].items() if key != "id"} if answers else {}
 
 
 def mcp_read(body: bytes, content_type: str) -> Reply:
-    """What a tool of an MCP server gave, as text.
+    """Return the output of a tool of an MCP server, as text.
 
     Raises:
-        ValueError: an error, or no answer.
+        ValueError: the answer is an error, or is missing.
     """
     answer = mcp_answer(body, content_type)
     if "result" not in answer:
         raise ValueError(f"not a result of an MCP server: {as_json(answer.get('error'))}")
-    result = object_in(answer, "result")
-    return Reply(text=shown_text(result.get("content")) or as_json(result), usage=Usage())
+    output = object_in(answer, "result")
+    return Reply(text=shown_text(output.get("content")) or as_json(output), usage=Usage())
 
 
 def listed_read(body: bytes, content_type: str) -> Reply:
-    """What came back from a call of no known form, as text: it has no tokens."""
+    """Return the answer to a call of unknown form, as text. It has no tokens."""
     return Reply(text=wellformed(text_of(body, content_type)), usage=Usage())

@@ -1,4 +1,4 @@
-"""What is asked in requests of the forms that are known at the wire: messages, tools, limits."""
+"""Requests of the known forms on the wire: messages, tools, limits."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _speaker(role: object) -> Speaker:
 
 
 def _tools(value: object) -> tuple[Tool, ...]:
-    """Tools in the forms of chat completions (`function`), responses (flat) and messages (`input_schema`)."""
-    made = []
-    for given in objects_in(value):
-        inner = given.get("function")
-        one = inner if isinstance(inner, dict) else given
-        schema = one.get("parameters") or one.get("input_schema") or {}
-        name = words(one.get("name") or one.get("type"), 200)
-        made.append(Tool(name, words(one.get("description"), 10_000), schema if isinstance(schema, dict) else {}))
-    return tuple(made)
+    """Return tools in the forms of chat completions (`function`), responses (flat) and messages (`input_schema`)."""
+    tools = []
+    for declaration in objects_in(value):
+        inner = declaration.get("function")
+        function = inner if isinstance(inner, dict) else declaration
+        schema = function.get("parameters") or function.get("input_schema") or {}
+        name = words(function.get("name") or function.get("type"), 200)
+        tools.append(Tool(name, words(function.get("description"), 10_000), schema if isinstance(schema, dict) else {}))
+    return tuple(tools)
 
 
 def _stop(value: object) -> tuple[str, ...]:
-    given = value if isinstance(value, list) else [value]
-    return tuple(one for one in given if isinstance(one, str))
+    stops = value if isinstance(value, list) else [value]
+    return tuple(stop for stop in stops if isinstance(stop, str))
 
 
 SHOWN = frozenset(
@@ -50,7 +50,7 @@ _OF_TOOLS = ("tool_use", "tool_result")
 
 
 def asked(body: Body) -> Request:
-    """What a body of any form asks: its turns, its limits, its tools."""
+    """Return the request of a body of any form: its turns, its limits, its tools."""
     system = body.get("instructions") or body.get("system")
     system = system or object_in(body, "systemInstruction") or object_in(body, "system_instruction")
     system = system["parts"] if isinstance(system, dict) and "parts" in system else system
@@ -58,18 +58,26 @@ def asked(body: Body) -> Request:
     if "documents" in body:
         turns.append(Message("user", shown_text(body.get("query"))))
     name = next((name for name in ("messages", "contents", "input", "prompt", "documents") if name in body), "")
-    given = body.get(name)
+    conversation = body.get(name)
     plain = 0
-    tokens = isinstance(given, list) and bool(given) and isinstance(given[0], int)
-    for item in given if isinstance(given, list) and not tokens else [given]:
-        if isinstance(item, dict) and name != "documents":
-            turns += _turns(item)
-        elif item is not None and (plain := plain + 1) <= MOST_SHOWN:
+    tokens = isinstance(conversation, list) and bool(conversation) and isinstance(conversation[0], int)
+    for entry in conversation if isinstance(conversation, list) and not tokens else [conversation]:
+        if isinstance(entry, dict) and name != "documents":
+            turns += _turns(entry)
+        elif entry is not None and (plain := plain + 1) <= MOST_SHOWN:
             text = (
-                item if isinstance(item, str) else f"[{len(item)} tokens]" if isinstance(item, list) else as_json(item)
+                entry
+                if isinstance(entry, str)
+                else f"[{len(entry)} tokens]"
+                if isinstance(entry, list)
+                else as_json(entry)
             )
             turns.append(Message("user", wellformed(text)))
-    groups = [one["functionDeclarations"] for one in objects_in(body.get("tools")) if "functionDeclarations" in one]
+    groups = [
+        tool_group["functionDeclarations"]
+        for tool_group in objects_in(body.get("tools"))
+        if "functionDeclarations" in tool_group
+    ]
     limits = (body.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"))
     return Request(
         messages=tuple(turns),
@@ -79,42 +87,42 @@ def asked(body: Body) -> Request:
     )
 
 
-def _turns(item: Mapping[str, object]) -> Iterator[Message]:
-    """The turns that one item of a conversation stands for: one, and one for each result of a tool in it."""
-    kind = item.get("type")
-    shown = as_json if "parts" in item else shown_text
-    results = [Message("tool", shown(one.given), answers=one.id or one.name) for one in results_in(item)]
+def _turns(entry: Mapping[str, object]) -> Iterator[Message]:
+    """Yield the turns of one entry of a conversation: the turn itself, and one for each result of a tool in it."""
+    kind = entry.get("type")
+    as_text = as_json if "parts" in entry else shown_text
+    results = [Message("tool", as_text(result.given), answers=result.id or result.name) for result in results_in(entry)]
     if kind == "function_call":
-        id, name = words(item.get("call_id"), 200), words(item.get("name"), 200)
-        yield Message("assistant", "", (ToolCall(id, name, read_arguments(item.get("arguments"))),))
+        id, name = words(entry.get("call_id"), 200), words(entry.get("name"), 200)
+        yield Message("assistant", "", (ToolCall(id, name, read_arguments(entry.get("arguments"))),))
     elif kind == "reasoning":
-        yield Message("assistant", shown_text(item.get("summary")))
-    elif kind == "function_call_output" or _is_result(item):
+        yield Message("assistant", shown_text(entry.get("summary")))
+    elif kind == "function_call_output" or _is_result(entry):
         yield from results
     else:
-        calls, _ = read_calls(item.get("tool_calls"))
-        said = item.get("content")
-        for part in objects_in(said):
+        calls, _ = read_calls(entry.get("tool_calls"))
+        content = entry.get("content")
+        for part in objects_in(content):
             if part.get("type") == "tool_use":
                 id, name = words(part.get("id"), 200), words(part.get("name"), 200)
                 calls += (ToolCall(id, name, as_json(part.get("input") or {})),)
-        if isinstance(said, list):
-            said = [part for part in said if not (isinstance(part, dict) and part.get("type") in _OF_TOOLS)]
-        if parts := objects_in(item.get("parts")):
+        if isinstance(content, list):
+            content = [part for part in content if not (isinstance(part, dict) and part.get("type") in _OF_TOOLS)]
+        if parts := objects_in(entry.get("parts")):
             calls += gemini_calls(parts)
-            said = [{"text": part["text"]} for part in parts if isinstance(part.get("text"), str)]
+            content = [{"text": part["text"]} for part in parts if isinstance(part.get("text"), str)]
         yield from results
-        if (text := shown_text(said)) or calls or not results:
-            yield Message(_speaker(item.get("role")), text, calls)
+        if (text := shown_text(content)) or calls or not results:
+            yield Message(_speaker(entry.get("role")), text, calls)
 
 
-def _is_result(item: Mapping[str, object]) -> bool:
-    """Whether a turn of a chat is a tool's."""
-    return _speaker(item.get("role")) == "tool" and "parts" not in item
+def _is_result(entry: Mapping[str, object]) -> bool:
+    """Return True if a turn of a chat is a tool's."""
+    return _speaker(entry.get("role")) == "tool" and "parts" not in entry
 
 
 class ToolResult(NamedTuple):
-    """What a tool gave, as it stands in a conversation; the id of its call, and its name, where these stand there."""
+    """Result of a tool in a conversation, with the id of its call and the tool's name, if these are known."""
 
     id: str
     name: str
@@ -122,38 +130,41 @@ class ToolResult(NamedTuple):
 
 
 def results_in(item: Mapping[str, object]) -> list[ToolResult]:
-    """The results of tools that one item of a conversation holds, whatever its form."""
+    """Return the results of tools in one entry of a conversation, whatever its form."""
     if item.get("type") == "function_call_output":
         return [ToolResult(words(item.get("call_id"), 200), "", item.get("output"))]
     if _is_result(item):
         name = words(item.get("tool_name") or item.get("name"), 200)
         return [ToolResult(words(item.get("tool_call_id"), 200), name, item.get("content"))]
     blocks = [part for part in objects_in(item.get("content")) if part.get("type") == "tool_result"]
-    made = [ToolResult(words(one.get("tool_use_id"), 200), "", one.get("content")) for one in blocks]
-    told = [object_in(part, "functionResponse") for part in objects_in(item.get("parts")) if "functionResponse" in part]
-    return made + [
-        ToolResult(words(one.get("id"), 200), words(one.get("name"), 200), one.get("response")) for one in told
+    results = [ToolResult(words(block.get("tool_use_id"), 200), "", block.get("content")) for block in blocks]
+    responses = [
+        object_in(part, "functionResponse") for part in objects_in(item.get("parts")) if "functionResponse" in part
+    ]
+    return results + [
+        ToolResult(words(response.get("id"), 200), words(response.get("name"), 200), response.get("response"))
+        for response in responses
     ]
 
 
 def items_of(body: Body) -> list[dict[str, object]]:
-    """The items of the conversation that a body holds; none where it is one text, or none."""
+    """Return the entries of the conversation in a body; empty if it is a single text or missing."""
     return objects_in(body.get(next((name for name in ("messages", "contents", "input") if name in body), "")))
 
 
 def listed_asked(body: Body) -> Request:
-    """What a call of no known form asks, or the use of a tool, as one text."""
+    """Return the request of a call of unknown form, or the use of a tool, as one text."""
     query = body.get("query")
     sent = " ".join(map(str, query)) if isinstance(query, list) else ""
-    told = as_json(body["params"]) if "params" in body else body.get("body")
-    return Request(messages=(Message("user", wellformed(f"{body.get('method')} {sent}\n{told}".strip())),))
+    payload = as_json(body["params"]) if "params" in body else body.get("body")
+    return Request(messages=(Message("user", wellformed(f"{body.get('method')} {sent}\n{payload}".strip())),))
 
 
 def response_format(body: Body) -> dict[str, object] | None:
-    """The form that a reply is asked for in, as chat completions name it, whichever form asks; ``None``: none."""
-    for given in (object_in(body, "response_format"), object_in(object_in(body, "text"), "format")):
-        if given and given.get("type") != "text":
-            return given
+    """Return the requested form of the reply, as chat completions name it; ``None`` if not set."""
+    for requested in (object_in(body, "response_format"), object_in(object_in(body, "text"), "format")):
+        if requested and requested.get("type") != "text":
+            return requested
     schema = object_in(object_in(body, "generationConfig"), "responseSchema") or object_in(body, "format")
     if schema:
         return {"type": "json_schema", "json_schema": {"schema": schema}}
@@ -161,11 +172,11 @@ def response_format(body: Body) -> dict[str, object] | None:
 
 
 def tool_choice(body: Body) -> str | None:
-    """Which tool is to be called: ``auto``, ``none``, ``required``, or its name; ``None``: nothing is said."""
-    given = body.get("tool_choice")
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, dict):
+    """Return which tool must be called: ``auto``, ``none``, ``required``, or its name; ``None`` if not set."""
+    choice = body.get("tool_choice")
+    if isinstance(choice, str):
+        return choice
+    if not isinstance(choice, dict):
         return None
-    named = words(object_in(given, "function").get("name") or given.get("name"), 200)
-    return named or {"any": "required"}.get(words(given.get("type"), 60), words(given.get("type"), 60)) or None
+    name = words(object_in(choice, "function").get("name") or choice.get("name"), 200)
+    return name or {"any": "required"}.get(words(choice.get("type"), 60), words(choice.get("type"), 60)) or None

@@ -1,8 +1,8 @@
-"""Reading prompt files.
+"""Loader of prompt files.
 
-A prompt is a Markdown file of turns, each begun by a line ``[system]``, ``[user]`` or ``[assistant]``; a fixed text (a
-notice) has no such line. ``$name`` stands for a value. Values are put in once and as they are: nothing in them is
-interpreted, whatever a document or a model wrote. ``name.zh.md`` beside ``name.md`` is the Chinese form.
+A prompt is a Markdown file of turns. Each turn begins with a line ``[system]``, ``[user]`` or ``[assistant]``; a fixed
+text (a notice) has no such line. ``$name`` is replaced by a value. Values are inserted once and verbatim: nothing in
+them is interpreted, whatever a document or a model wrote. ``name.zh.md`` next to ``name.md`` is the Chinese form.
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ from ragrounds.base.records import Message, Speaker
 from ragrounds.prompts.layout import OPTIONAL, arranged
 
 _NAME = re.compile(r"(?!.*\.\.)[^\0/\\\ud800-\udfff]{1,100}(?:/[^\0/\\\ud800-\udfff]{1,100}){0,9}")
-"""Of a prompt: a place inside its folder."""
+"""Name of a prompt: a path inside its folder."""
 _TURN = re.compile(r"^\[(system|user|assistant)\][ \t]*\n", re.MULTILINE)
 
 
 class PromptFolder(Struct, frozen=True):
-    """The prompts of one agent: the package's own, with the user's files (same names) before them.
+    """Prompts of one agent: the package's files, overridden by the user's files of the same names.
 
     Raises:
-        UserError: a folder that is not there, and no name of a variant that ships.
+        UserError: the folder does not exist and is not the name of a variant that ships.
     """
 
     folder: str | None = None
-    """A folder of the user's, or the name of a variant that ships (:func:`variants`)."""
+    """The user's folder, or the name of a variant that ships (:func:`variants`)."""
     layout: str = ""
-    """The order of the parts of the package's own prompts (:mod:`ragrounds.prompts.layout`); empty: as they stand. A
-    prompt of the user's folder stands as it is: its layout is the user's."""
+    """Order of the parts of the package's prompts (:mod:`ragrounds.prompts.layout`); empty: the order in the file.
+
+    A prompt of the user's folder is not rearranged: its layout is the user's.
+    """
 
     def __post_init__(self) -> None:
         if self.folder is not None and self.folder not in variants() and not Path(self.folder).is_dir():
@@ -51,31 +53,31 @@ class PromptFolder(Struct, frozen=True):
         """Fill the template `name`.
 
         Raises:
-            UserError: there is no such prompt, or it asks for a value that this node does not give.
+            UserError: the prompt does not exist, or it needs a value that this node does not give.
         """
-        text, own = self._read(name, language)
-        if own or not (self.layout or any(values.get(part) == "" for part in OPTIONAL)):
-            return tuple(Message(role, self._fill(name, turn, values)) for role, turn in _turns(name, text))
-        parted = _parted(name, text, self.layout)
+        text, from_user = self._read(name, language)
+        if from_user or not (self.layout or any(values.get(part) == "" for part in OPTIONAL)):
+            return tuple(Message(role, self._fill(name, turn, values)) for role, turn in _turn_templates(name, text))
+        parted = _arranged_templates(name, text, self.layout)
         return tuple(
             Message(role, "\n\n".join(self._fill(name, part, values) for kind, part in parts if values.get(kind) != ""))
             for role, parts in parted
         )
 
     def text(self, name: str, language: str = "en", /, **values: str) -> str:
-        """A text without turns: a notice, a correction."""
+        """Fill a text without turns: a notice, a correction."""
         return self._fill(name, string.Template(self._read(name, language)[0].strip()), values)
 
     def source(self, name: str, language: str = "en") -> str:
-        """The text of a prompt as it stands in its file, with its places to fill.
+        """Return the text of a prompt as in its file, with its placeholders.
 
         Raises:
-            UserError: there is no such prompt.
+            UserError: the prompt does not exist.
         """
         return self._read(name, language)[0]
 
     def digest(self, names: tuple[str, ...]) -> dict[str, str]:
-        """Name → hash of every form of the prompts `names`: a part of a run's fingerprint."""
+        """Return name → hash over all languages of the prompts `names`: a part of a run's fingerprint."""
         digests = {}
         for name in sorted(names):
             texts = "\0".join([self._read(name, language)[0] for language in ("en", "zh")])
@@ -83,17 +85,17 @@ class PromptFolder(Struct, frozen=True):
         return digests
 
     def names(self) -> list[str]:
-        """All prompts there are."""
-        return sorted(_packaged() | (_in_folder(self.folder) if self.folder else set()))
+        """List the names of all prompts."""
+        return sorted(_packaged_names() | (_folder_names(self.folder) if self.folder else set()))
 
     def _read(self, name: str, language: str) -> tuple[str, bool]:
-        """A prompt's text, and whether it stands in the user's folder."""
-        places = (self.folder, None) if self.folder else (None,)
-        for place in places if _NAME.fullmatch(name) else ():
+        """Return a prompt's text, and True if it comes from the user's folder."""
+        folders = (self.folder, None) if self.folder else (None,)
+        for folder in folders if _NAME.fullmatch(name) else ():
             for file in (f"{name}.{language}.md", f"{name}.md"):
-                text = _text(place, file)
+                text = _text(folder, file)
                 if text is not None:
-                    return text, place is not None and place not in variants()
+                    return text, folder is not None and folder not in variants()
         raise UserError(f"There is no prompt {name!r}.{nearest(name, self.names())} Known: {', '.join(self.names())}.")
 
     def _fill(self, name: str, template: string.Template, values: dict[str, str]) -> str:
@@ -113,20 +115,25 @@ _VARIANTS = "variants"
 
 @functools.cache
 def variants() -> tuple[str, ...]:
-    """Other wordings of some prompts that ship: ``prompts=hundred_words`` asks for long answers in fewer than 100 words
-    and without reasoning, as OGCaReBench asks models made for medicine (Fig. 10b)."""
+    """List the variants that ship: other wordings of some prompts.
+
+    ``prompts=hundred_words`` asks for long answers in fewer than 100 words and without reasoning, as OGCaReBench asks
+    medical models (Fig. 10b).
+    """
     root = files("ragrounds.prompts").joinpath(_VARIANTS)
-    return tuple(sorted(place.name for place in root.iterdir() if place.is_dir()))
+    return tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir()))
 
 
 @functools.lru_cache(maxsize=512)
-def _turns(name: str, text: str) -> tuple[tuple[Speaker, string.Template], ...]:
+def _turn_templates(name: str, text: str) -> tuple[tuple[Speaker, string.Template], ...]:
     return tuple((speaker, string.Template(turn)) for speaker, turn in _split(name, text))
 
 
 @functools.lru_cache(maxsize=512)
-def _parted(name: str, text: str, layout: str) -> tuple[tuple[Speaker, list[tuple[str, string.Template]]], ...]:
-    """The turns in their parts, in the order of a layout: a part is named where it may be left out."""
+def _arranged_templates(
+    name: str, text: str, layout: str
+) -> tuple[tuple[Speaker, list[tuple[str, string.Template]]], ...]:
+    """Return the turns in their parts, in the order of a layout. Only a part that may be left out keeps its name."""
     return tuple(
         (speaker, [(part.name if part.name in OPTIONAL else "", string.Template(part.text)) for part in parts])
         for speaker, parts in arranged(_split(name, text), layout)
@@ -144,13 +151,13 @@ def _split(name: str, text: str) -> list[tuple[Speaker, str]]:
 @functools.lru_cache(maxsize=512)
 def _text(folder: str | None, file: str) -> str | None:
     if folder is None:
-        places = [root.joinpath(file) for root in _roots()]
+        candidates = [root.joinpath(file) for root in _roots()]
     else:
         root = files("ragrounds.prompts").joinpath(_VARIANTS, folder) if folder in variants() else Path(folder)
-        places = [root.joinpath(file)]
-    for place in places:
+        candidates = [root.joinpath(file)]
+    for candidate in candidates:
         try:
-            return place.read_text(encoding="utf-8")
+            return candidate.read_text(encoding="utf-8")
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             continue
         except UnicodeDecodeError as error:
@@ -166,7 +173,7 @@ def _roots() -> tuple[Traversable, ...]:
     return (files("ragrounds.prompts"), *(root for root in extended if root.is_dir()))
 
 
-def _packaged() -> set[str]:
+def _packaged_names() -> set[str]:
     return {
         f"{folder.name}/{file.name.split('.')[0]}"
         for root in _roots()
@@ -177,8 +184,8 @@ def _packaged() -> set[str]:
     }
 
 
-def _in_folder(folder: str) -> set[str]:
+def _folder_names(folder: str) -> set[str]:
     if folder in variants():
-        return set()  # a variant words prompts anew that the package has
+        return set()  # a variant only rewords prompts of the package
     root = Path(folder)
     return {str(path.relative_to(root).with_suffix("")).split(".")[0] for path in root.rglob("*.md")}

@@ -1,1 +1,1 @@
-"""A command at work, on standard error: one screen that redraws, plain lines, JSON lines, or nothing."""
+"""Displays of a running command on standard error: a screen that redraws, plain lines, JSON lines, or nothing."""

@@ -1,4 +1,4 @@
-"""An arena while it is played, on stderr: one screen that redraws on a terminal, a line now and then elsewhere."""
+"""Progress of an arena on stderr: a screen that redraws on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EVERY = 10.0
 
 
 class LiveArena(TaskDisplay):
-    """A context manager whose `observe` is the player's listener: what has been played in this command."""
+    """Progress of an arena, as a context manager. Pass its `observe` to the player as listener."""
 
     name = "ragrounds arena"
 
@@ -35,7 +35,7 @@ class LiveArena(TaskDisplay):
     @classmethod
     @contextmanager
     def opened(cls, arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
-        """Say what is played, and give the listener."""
+        """Print who plays, and yield the listener."""
         judges = ", ".join(arena.judges)
         sys.stderr.write(
             f"{arena.id}: {', '.join(arena.names)}; {number_of(arena.count, 'question')}; judged by {judges}\n"
@@ -44,24 +44,24 @@ class LiveArena(TaskDisplay):
             yield live.observe
 
     def observe(self, finished: FinishedMatch) -> None:
-        """A match ended."""
+        """Count a finished match, and print a line if the last one is old enough."""
         self.count(finished)
         if not self.is_open and self.seconds >= self._next_line:
             self._next_line = self.seconds + _EVERY
             print(self.line(), file=self.stream)
 
     def count(self, finished: FinishedMatch) -> None:
-        """Count a match, and say nothing."""
+        """Count a match without printing."""
         self.matches += 1
         self.missing += sum(finished.match.panel(axis) is None for axis in self._axes)
-        for judged in finished.judged:
-            self.calls += judged.calls
+        for judgement in finished.judged:
+            self.calls += judgement.calls
             self.cost_paid = (
-                None if self.cost_paid is None or judged.cost_paid is None else self.cost_paid + judged.cost_paid
+                None if self.cost_paid is None or judgement.cost_paid is None else self.cost_paid + judgement.cost_paid
             )
 
     def line(self) -> str:
-        """All of it in a line."""
+        """Return all counts in one line."""
         return (
             f"{number_of(self.matches, 'match')}, {number_of(self.calls, 'judge call')}, {dollars(self.cost_paid)}, "
             f"{self.matches / self.seconds:.1f} matches/s"

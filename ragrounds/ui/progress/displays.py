@@ -1,4 +1,4 @@
-"""A run while it is made, on standard error: a screen that redraws, plain lines, JSON lines, or nothing."""
+"""Progress of runs on standard error: a screen that redraws, plain lines, JSON lines, or nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN_EVERY = 10.0
 
 
 class Progress(Protocol):
-    """A display of a run's counts, as a context manager."""
+    """Display of a run's counts, as a context manager."""
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count an attempt that ended, and show it."""
@@ -35,14 +35,15 @@ class Progress(Protocol):
 def open_progress(
     display: Display | None, tally: ReplayProgress, stream: TextIO | None = None, said: Sequence[str] = ()
 ) -> Progress:
-    """The display that was asked for, on stderr; by default `full` on a terminal and `plain` elsewhere. A terminal
-    whose cursor cannot be moved gets plain lines.
+    """Open the requested display on stderr; by default `full` on a terminal and `plain` elsewhere.
+
+    A terminal whose cursor cannot be moved gets plain lines.
 
     Args:
-        display: which one.
+        display: the display to open.
         tally: the counts.
-        stream: where to, in place of stderr.
-        said: what was said before, for a screen that covers it.
+        stream: stream to use in place of stderr.
+        said: lines printed before, for a screen that covers them.
     """
     stream = stream or sys.stderr
     tally.begin()
@@ -55,7 +56,7 @@ def open_progress(
 
 
 class SilentProgress:
-    """Counts, and shows nothing."""
+    """Progress that counts and shows nothing."""
 
     def __init__(self, tally: ReplayProgress) -> None:
         self.observe = tally.observe
@@ -64,11 +65,11 @@ class SilentProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to close."""
+        """Do nothing: nothing is open."""
 
 
 class LineProgress:
-    """A line every few seconds, and one at the end."""
+    """Progress as a line every few seconds, and one at the end."""
 
     def __init__(self, tally: ReplayProgress, stream: TextIO, as_json: bool) -> None:
         self._tally = tally
@@ -78,7 +79,7 @@ class LineProgress:
         self._last = time.monotonic()
 
     def observe(self, finished: FinishedAttempt) -> None:
-        """Count an attempt that ended; write a line where the last one is old enough."""
+        """Count an attempt that ended; write a line if the last one is old enough."""
         self._tally.observe(finished)
         if time.monotonic() - self._last >= _PLAIN_EVERY:
             self._write()
@@ -96,8 +97,10 @@ class LineProgress:
 
 
 class FullProgress:
-    """One screen that redraws until the run ends; then the terminal is as it was, with a line of what is open or
-    failed."""
+    """Screen that redraws until the run ends.
+
+    Afterwards the terminal is restored, with one line if attempts are open or have failed.
+    """
 
     def __init__(self, tally: ReplayProgress, stream: TextIO, said: Sequence[str] = ()) -> None:
         self.observe, self._stream = tally.observe, stream
@@ -105,10 +108,10 @@ class FullProgress:
         viewer = [sys.executable, "-m", "ragrounds", "trace", *tally.runs]
         self._screen = Screen(stream, self._picture, said, viewer)
 
-    def _picture(self, width: int, height: int, said: Sequence[str]) -> RenderableType:
-        from ragrounds.ui.progress.frame import frame  # what a terminal's screen alone shows
+    def _picture(self, width: int, height: int, other_lines: Sequence[str]) -> RenderableType:
+        from ragrounds.ui.progress.frame import frame  # rich's tables: imported only if a screen is shown
 
-        return frame(self._facts.gather(), width, height, said, self._screen.opens_viewer)
+        return frame(self._facts.gather(), width, height, other_lines, self._screen.opens_viewer)
 
     def __enter__(self) -> FullProgress:
         self._screen.__enter__()

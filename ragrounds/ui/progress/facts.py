@@ -1,4 +1,4 @@
-"""What is known of a run while it is made, gathered once for every display: screen, plain line, JSON, notebook."""
+"""Facts on runs in progress, gathered once for every display: screen, plain line, JSON, notebook."""
 
 from __future__ import annotations
 
@@ -19,79 +19,79 @@ from ragrounds.models.traffic import ServerTraffic, flows
 from ragrounds.ui.text import one_line
 
 _REST = 25.0
-"""Times that computing the figures takes, until they are computed again: they cost a twenty-fifth of one core."""
+"""Pause after computing the figures, in multiples of the time it took: they use at most a twenty-fifth of one core."""
 _PARTS = 24
-"""Of the time of the rate, by which its trend is seen."""
+"""Number of parts into which the time of the rate is divided, to show its trend."""
 _LONGEST_REASON = 300
 """Characters of an error's message."""
 
 
 class AgentProgress(Struct, frozen=True, kw_only=True):
-    """How far the run of one agent is."""
+    """Progress of one agent's run."""
 
     run: str
     agent: str
-    """The agent's text."""
+    """Spec of the agent."""
     name: str
-    """What it is called."""
+    """Name of the agent."""
     total: int
     done: int
     in_flight: int
     outcomes: dict[str, int]
     scorer: str
     average: float | None
-    """The score so far: what the table calls `average`, or by the name of the one dataset."""
+    """Score so far: the table's `average`, or the score of the only dataset."""
     pooled: float | None
     pooled_yet: bool
-    """Whether `average` is still that of all questions alike: some dataset has too few."""
+    """True if `average` is still the mean over all questions, because a dataset has too few."""
     figure: Figure
-    """The same with its interval, over the questions scored so far; computed a moment ago where a run is large."""
+    """Score with its interval over the questions scored so far; slightly older than the counts if a run is large."""
     dataset: str
-    """The one dataset; empty: there are several."""
+    """Name of the only dataset; empty if there are several."""
     tokens: int
     cost_paid: float | None
     cost_uncached: float | None
 
 
 class BudgetUse(Struct, frozen=True):
-    """A part of the budget: ``dollars``, ``tokens`` or ``seconds``."""
+    """Part of the budget: ``dollars``, ``tokens`` or ``seconds``."""
 
     unit: str
     used: float | None
-    """``None``: not known."""
+    """Amount used; ``None`` if unknown."""
     limit: float
 
 
 class SeenFaults(Struct, frozen=True):
-    """Faults by their kind, most frequent first, and the last of them."""
+    """Faults by kind, the most frequent first, and the last message."""
 
     kinds: dict[str, int] = {}
     last: str = ""
-    """In one line; empty: there is none."""
+    """Last message in one line; empty if nothing failed."""
     age: float | None = None
-    """Seconds since then."""
+    """Seconds since the last fault."""
 
 
 class LastResult(Struct, frozen=True):
-    """An attempt that ended a moment ago."""
+    """Attempt that ended a moment ago."""
 
     run: str
     question_id: str
     outcome: str
     value: float | None
-    """By the scorer whose figure is live; ``None``: none."""
+    """Value by the scorer whose figure is live; ``None`` if not scored."""
     prediction: str
     seconds: float
 
 
 class ProgressFacts(Struct, frozen=True, kw_only=True):
-    """Everything that a display shows of some runs at one moment."""
+    """Snapshot of all figures that a display shows of some runs."""
 
     benchmark: str
     seconds: float
-    """Since the first question of this command could be asked."""
+    """Seconds since the first question of this command could be asked."""
     rate: float
-    """Attempts a second, of the last ones."""
+    """Attempts per second, over the last ones."""
     seconds_left: float | None
     agents: tuple[AgentProgress, ...]
     flying: tuple[LiveAttempt, ...]
@@ -101,68 +101,68 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
     failed: SeenFaults
     """Attempts that failed in this process."""
     retried: SeenFaults
-    """Tries of calls that were made again."""
+    """Tries of calls that were repeated."""
     servers: tuple[ServerTraffic, ...]
     calls_made: int | None
     calls_reused: int | None
-    """Calls answered from the journal; ``None``: not known here."""
+    """Calls answered from the journal; ``None`` if unknown."""
     budget: tuple[BudgetUse, ...]
     until: str
-    """How the claim stands that may end the runs; empty: there is none."""
+    """Progress of the claim that may end the runs; empty if not set."""
     asked_to_stop: int
-    """0; 1: what is in flight is finished and nothing else begun; 2 or more: it stops at once."""
+    """Number of requests to stop. 1: attempts in flight are finished, no others begin; 2 or more: stop at once."""
     trend: tuple[int, ...] = ()
     """Attempts that ended in equal parts of the time of `rate`, the last part last."""
     recent: tuple[LastResult, ...] = ()
-    """The last that ended, the last one first."""
+    """Last attempts that ended, the newest first."""
 
     @property
     def done(self) -> int:
-        """Attempts that are made, of all agents."""
+        """Number of finished attempts of all agents."""
         return sum(agent.done for agent in self.agents)
 
     @property
     def total(self) -> int:
-        """Attempts that there are to make, of all agents."""
+        """Number of attempts of all agents, finished or not."""
         return sum(agent.total for agent in self.agents)
 
     @property
     def cost_paid(self) -> float | None:
-        """Dollars really paid, of all agents; ``None``: not known."""
-        return _sum([agent.cost_paid for agent in self.agents])
+        """Dollars really paid for all agents; ``None`` if unknown."""
+        return _sum_costs([agent.cost_paid for agent in self.agents])
 
     @property
     def cost_uncached(self) -> float | None:
-        """Dollars as if nothing were in the journal, of all agents; ``None``: not known."""
-        return _sum([agent.cost_uncached for agent in self.agents])
+        """Dollars at full price (as if the journal were empty) for all agents; ``None`` if unknown."""
+        return _sum_costs([agent.cost_uncached for agent in self.agents])
 
     @property
     def outcomes(self) -> Counter[str]:
-        """How attempts ended, of all agents."""
+        """Number of attempts by outcome, of all agents."""
         counted: Counter[str] = Counter()
         for agent in self.agents:
             counted.update(agent.outcomes)
         return counted
 
 
-def _seen(counts: FaultCounts, now: float) -> SeenFaults:
+def _seen_faults(counts: FaultCounts, now: float) -> SeenFaults:
     kinds = Counter({one_line(kind, 60): count for kind, count in dict(counts.kinds).items()})
     if counts.last is None:
         return SeenFaults()
-    at, said = counts.last
-    return SeenFaults(dict(kinds.most_common()), one_line(said, _LONGEST_REASON), max(0.0, now - at))
+    last_time, message = counts.last
+    return SeenFaults(dict(kinds.most_common()), one_line(message, _LONGEST_REASON), max(0.0, now - last_time))
 
 
-def _sum(costs: list[float | None]) -> float | None:
+def _sum_costs(costs: list[float | None]) -> float | None:
     return None if None in costs else sum(cost or 0.0 for cost in costs)
 
 
 class ProgressGatherer:
-    """Gathers the facts of some runs as often as a display wants them; safe to use from the display's own thread.
+    """Source of the facts on some runs, for a display. It may be used from the display's thread.
 
     Args:
         progress: the counts.
-        clock: gives seconds, of the monotonic clock.
+        clock: returns seconds of the monotonic clock.
     """
 
     def __init__(self, progress: ReplayProgress, clock: Callable[[], float] = time.monotonic) -> None:
@@ -171,11 +171,11 @@ class ProgressGatherer:
         self._next_figures = 0.0
 
     def gather(self, last: bool = False) -> ProgressFacts:
-        """The facts now; the `last` ones have figures of this moment, however long they take."""
+        """Return the facts now. If `last`, figures are computed again, however long that takes."""
         progress, now = self._progress, self._clock()
-        flying = [one for one in progress.in_flight() if one.run in progress.runs]
+        flying = [attempt for attempt in progress.in_flight() if attempt.run in progress.runs]
         self._compute_figures(now, last)
-        by_run = Counter(one.run for one in flying)
+        by_run = Counter(attempt.run for attempt in flying)
         journal = progress.journal() if progress.journal is not None else (None, None)
         return ProgressFacts(
             benchmark=progress.benchmark,
@@ -184,9 +184,9 @@ class ProgressGatherer:
             seconds_left=progress.seconds_left,
             agents=tuple(self._agent(id, run, by_run[id]) for id, run in progress.runs.items()),
             flying=tuple(flying),
-            nodes=dict(Counter(one.node or "-" for one in flying).most_common()),
-            failed=_seen(progress.failed, now),
-            retried=_seen(progress.retried, now),
+            nodes=dict(Counter(attempt.node or "-" for attempt in flying).most_common()),
+            failed=_seen_faults(progress.failed, now),
+            retried=_seen_faults(progress.retried, now),
             servers=tuple(flows()),
             calls_made=journal[0],
             calls_reused=journal[1],
@@ -199,7 +199,7 @@ class ProgressGatherer:
 
     def _result(self, finished: FinishedAttempt) -> LastResult:
         attempt, live = finished.attempt, self._progress.runs[finished.run.id].score.scorer
-        score = next((one for one in finished.scores if one.scorer == live), None)
+        score = next((candidate for candidate in finished.scores if candidate.scorer == live), None)
         ended = outcome(attempt.status, score.answer_status if score else None)
         read, value = (score.prediction, score.value) if score else ("", None)
         return LastResult(attempt.run, attempt.question_id, ended, value, read, attempt.seconds)
@@ -239,9 +239,9 @@ class ProgressGatherer:
 
 
 def facts_json(facts: ProgressFacts) -> dict[str, object]:
-    """The facts as values that JSON can hold, without what each attempt in flight is at."""
-    shown: dict[str, object] = to_builtins(replace(facts, flying=(), agents=(), recent=()))
-    del shown["flying"], shown["agents"], shown["recent"]
+    """Return the facts as values that JSON can hold, without the current step of each attempt in flight."""
+    counts: dict[str, object] = to_builtins(replace(facts, flying=(), agents=(), recent=()))
+    del counts["flying"], counts["agents"], counts["recent"]
     runs = {agent.run: to_builtins(agent) for agent in facts.agents}
-    longest = max((time.time() - one.at for one in facts.flying), default=None)
-    return shown | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}
+    longest = max((time.time() - attempt.at for attempt in facts.flying), default=None)
+    return counts | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}

@@ -1,4 +1,4 @@
-"""A run's facts as one screen of a given size: who is how far, what is in flight, what failed, what a Ctrl-C does."""
+"""Progress of runs as one screen of a given size: agents, attempts in flight, failures, and the effect of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -33,24 +33,25 @@ _FLYING = 5
 _NAME = 40
 _LABEL = 13
 _SCORE = 1
-"""How soon the score is left out where the terminal is narrow: columns of a high number are first."""
+"""Priority of the score's column: on a narrow terminal, columns with a high number are left out first."""
 
 Parts = list[tuple[RenderableType, int]]
-"""What is drawn, each part with its number of lines."""
+"""Renderables, each with its number of lines."""
 
 
 def frame(
     facts: ProgressFacts, width: int, height: int, said: Sequence[str] = (), viewer: bool = False
 ) -> RenderableType:
-    """One screen of `width` columns and `height` lines. What has no room is left out: agents that are done, columns of
-    figures, attempts in flight.
+    """Render one screen of `width` columns and `height` lines.
+
+    Parts without room are left out: agents that are done, columns of figures, attempts in flight.
 
     Args:
-        facts: of this moment.
+        facts: progress at this moment.
         width: columns of the terminal.
-        height: its lines.
-        said: what else was said, in lines; the last are shown.
-        viewer: whether `v` opens the viewer.
+        height: lines of the terminal.
+        said: other output, in lines; the last ones are shown.
+        viewer: True if the key `v` opens the viewer.
     """
     head = [title("ragrounds run", safe(facts.benchmark, 60), facts.seconds), _bar(facts, width)]
     about = _about(facts)
@@ -58,87 +59,87 @@ def frame(
     parts = [*agents, *about, *_recent(facts, width), *_flying(facts, width)]
     foot = foot_words(len(facts.flying), "attempt", facts.asked_to_stop)
     if viewer and not facts.asked_to_stop:
-        foot = [*(f"{one} v opens the viewer." for one in foot), *foot]
+        foot = [*(f"{wording} v opens the viewer." for wording in foot), *foot]
     return page(head, parts, said, foot, width, height)
 
 
 def table_parts(facts: ProgressFacts, width: int = 160) -> list[RenderableType]:
-    """The agents and what is to be said of them, without attempts in flight: for a notebook's cell."""
+    """Render the agents and remarks on them without attempts in flight, for a notebook's cell."""
     return [part for part, _ in (*_agents(facts, width, len(facts.agents)), *_about(facts))]
 
 
 def _bar(facts: ProgressFacts, width: int) -> RenderableType:
     left = f"{duration(facts.seconds_left)} left" if facts.seconds_left is not None else "time left not known yet"
     share = facts.done / facts.total if facts.total else 1.0
-    # Nothing is done to the last before it is.
+    # Rounded down: 100 % is shown only if everything is done.
     done = min(99, int(100 * share)) if share < 1 else 100
-    said = f"{facts.done:,} of {facts.total:,} attempts ({done} %)  {facts.rate:.1f}/s {_spark(facts.trend)} {left}"
-    if width < 2 * len(said):
-        return line(said)
+    counts = f"{facts.done:,} of {facts.total:,} attempts ({done} %)  {facts.rate:.1f}/s {_spark(facts.trend)} {left}"
+    if width < 2 * len(counts):
+        return line(counts)
     grid = Table.grid(padding=(0, 2, 0, 0))
     size = min(width // 2 - 4, 40)
-    grid.add_row(ProgressBar(max(facts.total, 1), facts.done, width=size, complete_style="green"), said)
+    grid.add_row(ProgressBar(max(facts.total, 1), facts.done, width=size, complete_style="green"), counts)
     return grid
 
 
 def _spark(trend: Sequence[int]) -> str:
-    """A line whose height is the rate: ``▁▃▇``."""
-    most = max(trend, default=0)
-    return "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (most + 1))] for count in trend) if most else ""
+    """Render the rate over time as bars: ``▁▃▇``."""
+    highest = max(trend, default=0)
+    return "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (highest + 1))] for count in trend) if highest else ""
 
 
 def _recent(facts: ProgressFacts, width: int) -> Parts:
-    """The last results: what was answered, and whether that is right."""
+    """Render the last results: the answer, and whether it is correct."""
     names = {agent.run: one_line(agent.name, _NAME) for agent in facts.agents}
     grid = Table.grid(padding=(0, 2, 0, 0))
     for style in ("", "", "", "dim"):
         grid.add_column(style=style, no_wrap=True, overflow="ellipsis")
-    for one in facts.recent:
-        right = one.value is not None and one.value >= 1
-        sign, style = ("✓", "green") if right else ("✗", "red") if one.outcome == "answered" else ("!", "yellow")
-        ended = one.prediction if one.outcome == "answered" else one.outcome.replace("_", " ")
-        name = names.get(one.run, "") if len(names) > 1 else ""
-        cells = f"{sign} {one_line(ended, 20)}", one_line(one.question_id, 40), name, duration(one.seconds)
+    for recent in facts.recent:
+        right = recent.value is not None and recent.value >= 1
+        sign, style = ("✓", "green") if right else ("✗", "red") if recent.outcome == "answered" else ("!", "yellow")
+        ended = recent.prediction if recent.outcome == "answered" else recent.outcome.replace("_", " ")
+        name = names.get(recent.run, "") if len(names) > 1 else ""
+        cells = f"{sign} {one_line(ended, 20)}", one_line(recent.question_id, 40), name, duration(recent.seconds)
         grid.add_row(Text(cells[0], style), *map(Text, cells[1:]))
     return [(Group(rule("last results", width), grid), len(facts.recent) + 1)] if facts.recent else []
 
 
 def _about(facts: ProgressFacts) -> Parts:
-    """What is known of all agents together, a line each: failures, servers, costs, the journal, the claim."""
+    """Render what concerns all agents, one line each: failures, servers, costs, the journal, the claim."""
     price = f"{dollars(facts.cost_paid)} paid, full price {dollars(facts.cost_uncached)}"
     cost = "; ".join(filter(None, (price, budget_words(facts))))
-    said = [
+    remarks = [
         ("failed", fault_words(facts.failed), "red"),
         ("tried again", fault_words(facts.retried), "yellow"),
-        *(("server", one.removeprefix("http://"), "") for one in server_words(facts.servers)),
+        *(("server", server.removeprefix("http://"), "") for server in server_words(facts.servers)),
         ("cost", cost, ""),
         ("journal", journal_words(facts), ""),
         ("claim", one_line(facts.until, 1000), ""),
     ]
-    return [(line((f"{label:<{_LABEL}}", "dim"), (text, style)), 1) for label, text, style in said if text]
+    return [(line((f"{label:<{_LABEL}}", "dim"), (text, style)), 1) for label, text, style in remarks if text]
 
 
-def _agents(facts: ProgressFacts, width: int, most: int) -> Parts:
-    """A line for each agent under the headings of the run's table: done, score with its interval, outcomes, cost."""
-    shown = list(facts.agents)
-    if len(shown) > most:
-        # Those that are done say least; the order stays.
-        by_need = sorted(shown, key=lambda one: one.done >= one.total)[: max(1, most - 1)]
-        shown = [one for one in shown if one in by_need]
+def _agents(facts: ProgressFacts, width: int, max_lines: int) -> Parts:
+    """Render a line per agent with the columns of the run's table: done, score with its interval, outcomes, cost."""
+    visible = list(facts.agents)
+    if len(visible) > max_lines:
+        # Agents that are done are left out first; the order stays.
+        by_need = sorted(visible, key=lambda agent: agent.done >= agent.total)[: max(1, max_lines - 1)]
+        visible = [agent for agent in visible if agent in by_need]
     parts: Parts = []
     if scorer := next((agent.scorer for agent in facts.agents if agent.scorer), ""):
-        known = described(scorer)
-        unit = f"{known.unit}{', lower is better' if known.direction == 'lower' else ''}"
-        said = f" so far{pooled_words(facts)}; {known.summary}"
-        parts.append((line((f"{scorer}, {unit}", "bold"), (said, "dim")), 1))
-    bands, _ = laid_out(table_of("live", shown, _columns(facts)), width)
+        scorer_info = described(scorer)
+        unit = f"{scorer_info.unit}{', lower is better' if scorer_info.direction == 'lower' else ''}"
+        remark = f" so far{pooled_words(facts)}; {scorer_info.summary}"
+        parts.append((line((f"{scorer}, {unit}", "bold"), (remark, "dim")), 1))
+    bands, _ = laid_out(table_of("live", visible, _columns(facts)), width)
     if len(bands) == 1 and bands[0].table.columns[0].name == "agent":
-        parts.append((drawn_band(bands[0]), len(shown) + 1))
+        parts.append((drawn_band(bands[0]), len(visible) + 1))
     else:
-        parts += [(line(f"{one_line(one.name, _NAME)} {one.done:,}/{one.total:,}"), 1) for one in shown]
-    rest = [one for one in facts.agents if one not in shown]
+        parts += [(line(f"{one_line(agent.name, _NAME)} {agent.done:,}/{agent.total:,}"), 1) for agent in visible]
+    rest = [agent for agent in facts.agents if agent not in visible]
     if rest:
-        done, total = sum(one.done for one in rest), sum(one.total for one in rest)
+        done, total = sum(agent.done for agent in rest), sum(agent.total for agent in rest)
         parts.append(
             (line(f"and {number_of(len(rest), 'more agent')}: {done:,} of {total:,} attempts", style="dim"), 1)
         )
@@ -150,20 +151,20 @@ def _columns(facts: ProgressFacts) -> list[Column]:
         return in_scale(value, described(agent.scorer).unit) if agent.scorer else UNKNOWN
 
     def ends(agent: AgentProgress) -> str:
-        """The interval of the score."""
+        """Return the interval of the score."""
         return interval(agent.figure, described(agent.scorer).unit) if agent.scorer else UNKNOWN
 
     def outcome(name: str, spare: int) -> Column:
-        """The column of an outcome."""
+        """Return the column of an outcome."""
         return Column(name.replace("_", " "), lambda agent: agent.outcomes.get(name, 0), spare=spare)
 
-    alone = all(agent.dataset for agent in facts.agents)
-    score = facts.agents[0].dataset.rpartition("/")[2] if alone and facts.agents else "average"
+    one_dataset = all(agent.dataset for agent in facts.agents)
+    score = facts.agents[0].dataset.rpartition("/")[2] if one_dataset and facts.agents else "average"
     return [
         words("agent", lambda agent: one_line(agent.name, _NAME), whole=True),
         Column("done", lambda agent: f"{agent.done:,}/{agent.total:,}"),
         Column(one_line(score, 16) or "score", lambda agent: scale(agent, agent.figure.value), spare=_SCORE),
-        *([] if alone else [Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)]),
+        *([] if one_dataset else [Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)]),
         Column("95 %", ends, spare=2),
         Column("n", "figure.n", spare=5),
         *([Column("running", "in_flight", spare=6)] if facts.flying else []),
@@ -176,20 +177,20 @@ def _columns(facts: ProgressFacts) -> list[Column]:
 
 
 def _flying(facts: ProgressFacts, width: int) -> Parts:
-    """Who is in flight and at which step, those that take longest."""
+    """Render the attempts that are longest in flight, each with its current step."""
     if not facts.flying:
         return []
     now = time.time()
     names = {agent.run: one_line(agent.name, _NAME) for agent in facts.agents}
-    shown = sorted(facts.flying, key=lambda one: one.at)[:_FLYING]
-    said = f"in flight {len(facts.flying):,}: {node_words(facts, 6)}; longest {duration(longest(facts))}"
+    visible = sorted(facts.flying, key=lambda attempt: attempt.at)[:_FLYING]
+    heading = f"in flight {len(facts.flying):,}: {node_words(facts, 6)}; longest {duration(longest(facts))}"
     grid = Table.grid(padding=(0, 2, 0, 0))
     for justify, style in (("right", "cyan"), ("left", ""), ("left", ""), ("left", "green"), ("left", "dim")):
         grid.add_column(justify=justify, style=style, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
-    for one in shown:
-        question = one_line(one.question_id, 40) + (f"#{one.epoch}" if one.epoch else "")
-        cells = (names[one.run] if len(names) > 1 else "", question, one_line(one.node or "starting", 30))
-        grid.add_row(*map(Text, (duration(max(0.0, now - one.at)), *cells, doing_words(one, now))))
-    more = len(facts.flying) - len(shown)
-    parts: Parts = [(Group(rule(said, width), grid), len(shown) + 1)]
+    for attempt in visible:
+        question = one_line(attempt.question_id, 40) + (f"#{attempt.epoch}" if attempt.epoch else "")
+        cells = (names[attempt.run] if len(names) > 1 else "", question, one_line(attempt.node or "starting", 30))
+        grid.add_row(*map(Text, (duration(max(0.0, now - attempt.at)), *cells, doing_words(attempt, now))))
+    more = len(facts.flying) - len(visible)
+    parts: Parts = [(Group(rule(heading, width), grid), len(visible) + 1)]
     return [*parts, *([(line(f"and {more:,} more", style="dim"), 1)] if more else [])]

@@ -1,4 +1,4 @@
-"""Judging while it runs: one screen that redraws."""
+"""Progress of judging: a screen that redraws."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ragrounds.ui.text import dollars, number_of
 
 
 class JudgeProgress(TaskDisplay):
-    """A context manager whose `observe` gets every answer that was judged.
+    """Progress of judging, as a context manager. Pass each judged answer to its `observe`.
 
     Args:
         runs: ids of the runs whose answers are judged.
-        stream: of the terminal; ``None``: stderr.
+        stream: stream of the terminal; ``None``: stderr.
     """
 
     name = "ragrounds judge"
@@ -37,7 +37,7 @@ class JudgeProgress(TaskDisplay):
             self._paid = None if self._paid is None or cost is None else self._paid + cost
 
     def line(self) -> str:
-        """Where it stands, in a line."""
+        """Return the progress in one line."""
         failed = f", {self._failed:,} with a call that gave no reply" if self._failed else ""
         failed += f", {number_of(self._unreadable, 'unreadable verdict')}" if self._unreadable else ""
         return (

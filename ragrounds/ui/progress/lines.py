@@ -1,4 +1,4 @@
-"""A run's facts in lines, for logs and for a pipe: one of words, or one of JSON."""
+"""Progress of runs in lines, for logs and pipes: a line of words or a line of JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 
 _FEW = 4
-"""Runs whose scores stand in a line."""
+"""Number of runs up to which a line shows scores."""
 _NAME = 40
 _NODES = 4
 """Nodes that are named."""
 
 
 def progress_line(facts: ProgressFacts) -> str:
-    """The counts of all runs in a line."""
+    """Return the counts of all runs in one line."""
     outcomes = facts.outcomes
     empty = f"{outcomes['empty']:,} empty, " if outcomes["empty"] else ""
     first = (
@@ -34,7 +34,7 @@ def progress_line(facts: ProgressFacts) -> str:
     rest = (_scores(facts), flying, f"failed: {failed}" if failed else "",
             f"tried again: {retried}" if retried else "", *server_words(facts.servers), journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip
-    return "; ".join((first, *(said for said in rest if said)))
+    return "; ".join((first, *(part for part in rest if part)))
 
 
 def _score(agent: AgentProgress) -> str:
@@ -45,32 +45,32 @@ def _score(agent: AgentProgress) -> str:
 
 
 def node_words(facts: ProgressFacts, most: int = _NODES) -> str:
-    """At which nodes the attempts in flight are."""
-    named = [f"{one_line(node, 24)} {count:,}" for node, count in facts.nodes.items()]
+    """Count the attempts in flight by node."""
+    node_counts = [f"{one_line(node, 24)} {count:,}" for node, count in facts.nodes.items()]
     left = sum(list(facts.nodes.values())[most:])
-    return ", ".join([*named[:most], *([f"elsewhere {left:,}"] if left else [])])
+    return ", ".join([*node_counts[:most], *([f"elsewhere {left:,}"] if left else [])])
 
 
 def longest(facts: ProgressFacts) -> float:
-    """Seconds for which the attempt that began first is in flight."""
-    return max((time.time() - one.at for one in facts.flying), default=0.0)
+    """Return the seconds for which the oldest attempt in flight has been running."""
+    return max((time.time() - attempt.at for attempt in facts.flying), default=0.0)
 
 
 def doing_words(live: LiveAttempt, now: float) -> str:
-    """The call that an attempt waits for, the one that began last, and how many others; empty: for none."""
+    """Describe the latest call that an attempt waits for, and count the others; empty if it waits for no call."""
     if not live.doing:
         return ""
     call = live.doing[-1]
-    others = f" and {number_of(len(live.doing) - 1, 'other call')}" if len(live.doing) > 1 else ""
+    more_calls = f" and {number_of(len(live.doing) - 1, 'other call')}" if len(live.doing) > 1 else ""
     took = duration(max(0.0, now - call.at))
     if call.kind == "model":
-        return f"asks {one_line(call.actor.partition('[')[0], 60)} {took}{others}"
-    what = f"“{one_line(call.what, 120)}”" if call.what else one_line(call.actor, 60)
-    return f"{call.kind} {what} {took}{others}"
+        return f"asks {one_line(call.actor.partition('[')[0], 60)} {took}{more_calls}"
+    target = f"“{one_line(call.what, 120)}”" if call.what else one_line(call.actor, 60)
+    return f"{call.kind} {target} {took}{more_calls}"
 
 
 def fault_words(seen: SeenFaults) -> str:
-    """How many faults there were of each kind, and what was said of the last; empty: there is none."""
+    """Count the faults of each kind and quote the last message; empty if nothing failed."""
     if not seen.kinds:
         return ""
     kinds = ", ".join(f"{count:,} {one_line(kind, 60)}" for kind, count in seen.kinds.items())
@@ -79,7 +79,7 @@ def fault_words(seen: SeenFaults) -> str:
 
 
 def journal_words(facts: ProgressFacts) -> str:
-    """How many model calls the journal answered."""
+    """Return the share of model calls that the journal answered."""
     if facts.calls_made is None or facts.calls_reused is None:
         return ""
     calls = facts.calls_made + facts.calls_reused
@@ -91,32 +91,32 @@ def journal_words(facts: ProgressFacts) -> str:
 
 
 def budget_words(facts: ProgressFacts) -> str:
-    """What is used of the budget of this command."""
+    """Return the used part of this command's budget."""
     return ", ".join(map(_budget_part, facts.budget))
 
 
 def _budget_part(part: BudgetUse) -> str:
-    written = {"dollars": dollars, "seconds": duration}.get(part.unit, tokens)
-    limit = written(part.limit) + (" tokens" if part.unit == "tokens" else "")
+    format_amount = {"dollars": dollars, "seconds": duration}.get(part.unit, tokens)
+    limit = format_amount(part.limit) + (" tokens" if part.unit == "tokens" else "")
     if part.used is None:
         return f"budget used: unknown, of {limit}"
     share = f" ({min(100, int(100 * part.used / part.limit))} %)" if part.limit else ""
-    return f"budget used: {written(part.used)} of {limit}{share}"
+    return f"budget used: {format_amount(part.used)} of {limit}{share}"
 
 
 def _scores(facts: ProgressFacts) -> str:
-    """The score of each agent, where they are few."""
+    """Return the score of each agent; empty if there are too many agents."""
     agents = facts.agents
     if len(agents) > _FEW or not any(agent.figure.value is not None for agent in agents):
         return ""
-    named = ", ".join(f"{one_line(agent.name, _NAME)} {_score(agent)}" for agent in agents)
-    return f"{'score' if all(agent.dataset for agent in agents) else 'average'} so far{pooled_words(facts)}: {named}"
+    scores = ", ".join(f"{one_line(agent.name, _NAME)} {_score(agent)}" for agent in agents)
+    return f"{'score' if all(agent.dataset for agent in agents) else 'average'} so far{pooled_words(facts)}: {scores}"
 
 
 def pooled_words(facts: ProgressFacts) -> str:
-    """That an average so far is none over datasets yet; empty: it is."""
+    """Return a remark while the average is not yet one over datasets; otherwise empty."""
     return (
         f", of all questions alike until each dataset has {ENOUGH}"
-        if any(one.pooled_yet for one in facts.agents)
+        if any(agent.pooled_yet for agent in facts.agents)
         else ""
     )

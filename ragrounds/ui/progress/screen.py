@@ -1,8 +1,8 @@
-"""A terminal's whole screen that is drawn again and again while a command works, and given back as it was.
+"""Full screen of a terminal that redraws while a command runs, and restores the terminal afterwards.
 
-rich draws it, in the alternate screen. What else is written to the terminal meanwhile (by print, logging, a library in
-C, a child) goes into a file: its last lines are shown inside the screen, and all of it stands below the command when
-the screen is given back.
+rich renders it in the alternate screen. Other output to the terminal (by print, logging, a C library, a child process)
+is redirected into a file: its last lines are shown inside the screen, and all of it is printed below the command when
+the screen closes.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import duration, number_of, one_line, safe
 
 Picture = Callable[[int, int, Sequence[str]], RenderableType]
-"""Gives what is drawn in so many columns and lines; the last lines that others have written are shown in it."""
-_A_SECOND = 2.5
-"""Pictures a second."""
-_KEPT = 400
-"""Lines of others that are kept."""
+"""Renders a screen of the given columns and lines; it receives the last lines of other output."""
+_REFRESH_RATE = 2.5
+"""Refreshes per second."""
+_MAX_LINES = 400
+"""Lines of other output that are kept."""
 _LINE = 2_000
-"""Characters of such a line."""
-_PIECE = 1 << 20
-"""Bytes of others that are read at a time."""
-_SAID = 4
-"""Lines of others that a screen shows."""
-_HEARD = 0.1
-"""Seconds between two looks at the keys."""
+"""Characters kept of such a line."""
+_READ_SIZE = 1 << 20
+"""Bytes of other output that are read at a time."""
+_VISIBLE_LINES = 4
+"""Lines of other output that a screen shows."""
+_KEY_INTERVAL = 0.1
+"""Seconds between two checks for a pressed key."""
 _STALE = 30.0
-"""Seconds for which what was said before is shown."""
+"""Seconds for which lines printed before the screen opened are shown."""
 _CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 
 
 def can_redraw(stream: TextIO) -> bool:
-    """Whether a stream is a terminal whose cursor can be moved."""
+    """True if the stream is a terminal whose cursor can be moved."""
     try:
         return os.name == "posix" and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
     except ValueError:  # closed
@@ -62,7 +62,7 @@ def can_redraw(stream: TextIO) -> bool:
 
 
 def _is_typed_into() -> bool:
-    """Whether standard input is a terminal of which this process has the keys."""
+    """True if standard input is a terminal and this process receives its keys."""
     try:
         return os.name == "posix" and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (OSError, ValueError, AttributeError):
@@ -70,27 +70,27 @@ def _is_typed_into() -> bool:
 
 
 class OtherOutput:
-    """What others write to the terminal while a screen is drawn: kept in a file, so that nobody waits for us."""
+    """Other output to the terminal while a screen is open. It goes into a file, so that no writer has to wait."""
 
     def __init__(self) -> None:
         self._saved: dict[int, int] = {}
         self._file: IO[bytes] | None = None
         self._read = 0
         self._open = b""
-        self.lines: deque[str] = deque(maxlen=_KEPT)
-        """The last lines, with nothing in them that moves a cursor."""
+        self.lines: deque[str] = deque(maxlen=_MAX_LINES)
+        """Last lines, without control sequences."""
         self.dropped = 0
-        """Lines before these."""
+        """Number of lines before these, which are not kept."""
 
     def take(self, descriptors: Sequence[int]) -> None:
-        """Take what is written to these descriptors from now on."""
+        """Redirect these descriptors into the file from now on."""
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - until `give_back`
         for number in descriptors:
             self._saved[number] = os.dup(number)
             os.dup2(self._file.fileno(), number)
 
     def give_back(self) -> None:
-        """Let others write to the terminal again, and read what is left."""
+        """Restore the descriptors, and read the rest of the file."""
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
@@ -105,52 +105,51 @@ class OtherOutput:
             self._file = None
 
     def read(self) -> None:
-        """Read what was written since the last time."""
-        while self._file is not None and (piece := os.pread(self._file.fileno(), _PIECE, self._read)):
+        """Read the output since the last call."""
+        while self._file is not None and (piece := os.pread(self._file.fileno(), _READ_SIZE, self._read)):
             self._read += len(piece)
-            *whole, self._open = (self._open + piece).split(b"\n")
-            self._open = self._open[-_PIECE:]
-            for line in whole:
+            *complete_lines, self._open = (self._open + piece).split(b"\n")
+            self._open = self._open[-_READ_SIZE:]
+            for line in complete_lines:
                 self._add(line)
 
     def shown(self) -> list[str]:
-        """The last lines, with the one that has no end yet."""
+        """Return the last lines, including the unfinished one."""
         return [line for line in (*self.lines, _plain(self._open)) if line.strip()]
 
     def _add(self, line: bytes) -> None:
         text = _plain(line)
         if text.strip():
-            self.dropped += len(self.lines) == _KEPT
+            self.dropped += len(self.lines) == _MAX_LINES
             self.lines.append(text)
 
 
 def _plain(line: bytes) -> str:
-    """What a terminal would show of a line: without colours, and of a line that was written again and again the
-    last."""
+    """Return the visible text of a line: without colours, and only the part after the last carriage return."""
     text = _CODES.sub("", line[-4 * _LINE :].decode("utf-8", "replace")).rstrip("\r").rpartition("\r")[2]
     return safe(text.replace("\t", "    "), _LINE)
 
 
 class Screen:
-    """A screen that is drawn again until the block ends.
+    """Screen that refreshes until the block ends.
 
     Args:
-        stream: of the terminal.
-        picture: what is drawn.
-        said: lines that were said before, to be seen inside the screen.
-        viewer: a command that takes the terminal when `v` is pressed, until it ends; none: no key does anything.
+        stream: stream of the terminal.
+        picture: renders the screen.
+        said: lines printed before, shown inside the screen.
+        viewer: command that takes the terminal when `v` is pressed, until it ends; empty: no key has an effect.
     """
 
     def __init__(self, stream: TextIO, picture: Picture, said: Sequence[str] = (), viewer: Sequence[str] = ()) -> None:
         self._stream, self._picture, self._said = stream, picture, list(said)
-        self._others, self._began = OtherOutput(), time.monotonic()
+        self._other_output, self._began = OtherOutput(), time.monotonic()
         self._viewer = list(viewer) if _is_typed_into() else []
         self._modes: list[Any] = []
-        self._ended, self._keys = threading.Event(), threading.Thread(target=self._listen, daemon=True)
+        self._ended, self._keys = threading.Event(), threading.Thread(target=self._watch_keys, daemon=True)
 
     @property
     def opens_viewer(self) -> bool:
-        """Whether `v` does."""
+        """True if the key `v` opens the viewer."""
         return bool(self._viewer)
 
     def __enter__(self) -> Self:
@@ -159,9 +158,9 @@ class Screen:
                 stream.flush()
         self._out = os.fdopen(os.dup(self._stream.fileno()), "w", encoding="utf-8", errors="replace")
         self._console = SafeConsole(file=self._out, force_terminal=True)
-        self._others.take(_descriptors_of(self._stream))
+        self._other_output.take(_descriptors_of(self._stream))
         self._live = Live(
-            get_renderable=self._drawn, console=self._console, screen=True, refresh_per_second=_A_SECOND,
+            get_renderable=self._render, console=self._console, screen=True, refresh_per_second=_REFRESH_RATE,
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
         self._live.start(refresh=True)
@@ -181,14 +180,14 @@ class Screen:
         if self._before is not None:
             signal.signal(signal.SIGTSTP, self._before)  # type: ignore[arg-type]
         self._close()
-        self._others.give_back()
+        self._other_output.give_back()
         with contextlib.suppress(OSError):
             self._out.close()
-        if self._others.dropped:
-            said = f"({self._others.dropped:,} lines before these are left out; --display plain shows all.)\n"
-            self._stream.write(said)
-        for line in self._others.lines:
-            if line != FINISHES:  # the screen said it, when it was so
+        if self._other_output.dropped:
+            remark = f"({self._other_output.dropped:,} lines before these are left out; --display plain shows all.)\n"
+            self._stream.write(remark)
+        for line in self._other_output.lines:
+            if line != FINISHES:  # the screen showed it while it was true
                 self._stream.write(line + "\n")
         self._stream.flush()
 
@@ -199,7 +198,7 @@ class Screen:
             self._live.stop()
 
     def _suspend(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-Z: give the screen back, and draw on when the process goes on."""
+        """Handle Ctrl-Z: restore the terminal, and redraw when the process continues."""
         self._close()
         self._single_keys(False)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
@@ -210,7 +209,7 @@ class Screen:
         self._live.start(refresh=True)
 
     def _single_keys(self, on: bool) -> None:
-        """Give keys as they are pressed, without showing them; or lines again, as before."""
+        """Deliver single keys without echo if `on`; otherwise restore the line mode."""
         import termios
         import tty
 
@@ -221,12 +220,12 @@ class Screen:
             elif self._modes:
                 termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._modes)
 
-    def _listen(self) -> None:
-        """Hear keys until the screen ends; the work goes on while the viewer is open."""
+    def _watch_keys(self) -> None:
+        """Wait for keys until the screen ends; the command continues while the viewer is open."""
         number = sys.stdin.fileno()
         with contextlib.suppress(OSError, ValueError):
-            while not self._ended.wait(_HEARD):
-                # Who reads in the background is stopped.
+            while not self._ended.wait(_KEY_INTERVAL):
+                # A background process that reads from the terminal would be stopped.
                 if os.tcgetpgrp(number) != os.getpgrp() or not select.select([number], [], [], 0)[0]:
                     continue
                 if not (key := os.read(number, 1)):
@@ -238,21 +237,21 @@ class Screen:
                     self._single_keys(True)
                     self._live.start(refresh=True)
 
-    def _drawn(self) -> RenderableType:
+    def _render(self) -> RenderableType:
         with contextlib.suppress(OSError, ValueError):
             size = os.get_terminal_size(self._out.fileno())
             self._console.size = ConsoleDimensions(max(1, size.columns), max(1, size.lines))
-        self._others.read()
+        self._other_output.read()
         before = self._said if time.monotonic() - self._began < _STALE else ()
-        said = [line for line in (*before, *self._others.shown()) if line.strip() and line != FINISHES]
+        lines = [line for line in (*before, *self._other_output.shown()) if line.strip() and line != FINISHES]
         try:
-            return self._picture(*self._console.size, said)
-        except Exception as error:  # the work goes on, whatever becomes of its picture
+            return self._picture(*self._console.size, lines)
+        except Exception as error:  # a failing display must not end the work
             return Text(f"This screen cannot be drawn ({type(error).__name__}: {error}). The work continues.")
 
 
 def line(*parts: str | tuple[str, str], style: str = "") -> Text:
-    """A line that is cut where the screen ends."""
+    """Return a line that is cut at the edge of the screen."""
     return Text.assemble(*parts, style=style, no_wrap=True, overflow="ellipsis")
 
 
@@ -264,38 +263,48 @@ def page(
     width: int,
     height: int,
 ) -> RenderableType:
-    """A screen: its head, parts as far as there is room, the last of what others said, and at the bottom the first of
-    the foot's wordings that fits. A part comes with its number of lines."""
+    """Render a screen: its head, the parts that have room, the last lines of other output, and the foot.
+
+    A part comes with its number of lines. The foot is the first of its wordings that fits.
+    """
     room = height - len(head) - 1
-    kept = list(head)
+    parts = list(head)
     for part, lines in body:
         if lines <= room:
-            kept.append(part)
+            parts.append(part)
             room -= lines
-    others = [one_line(one, 10_000) for one in said][-min(_SAID, max(0, room - 1)) or len(said) :]
-    if others and room > 1:
-        kept += [rule("other output", width), *(line(one, style="dim") for one in others)]
-        room -= len(others) + 1
-    fits = next((one for one in foot if cell_len(one) <= width), foot[-1])
-    return Group(*kept, *[Text("")] * room, line(fits, style="bold yellow" if fits.startswith("Stop") else "dim"))
+    other_lines = [one_line(output_line, 10_000) for output_line in said][
+        -min(_VISIBLE_LINES, max(0, room - 1)) or len(said) :
+    ]
+    if other_lines and room > 1:
+        parts += [rule("other output", width), *(line(output_line, style="dim") for output_line in other_lines)]
+        room -= len(other_lines) + 1
+    fits = next((wording for wording in foot if cell_len(wording) <= width), foot[-1])
+    return Group(*parts, *[Text("")] * room, line(fits, style="bold yellow" if fits.startswith("Stop") else "dim"))
 
 
 def rule(words: str, width: int) -> Text:
-    """Words on a line across the screen."""
+    """Return words on a horizontal line across the screen."""
     return Text(f"── {words} {'─' * width}", style="dim", no_wrap=True, overflow="crop")
 
 
 def title(name: str, about: str, seconds: float) -> Table:
-    """The first line: the command, what it is about, and for how long it has worked."""
-    made = Table.grid(expand=True)
-    made.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    made.add_column(no_wrap=True, justify="right", style="dim")
-    made.add_row(line((f" {name} ", "bold reverse"), f"  {about}" if about else ""), duration(seconds))
-    return made
+    """Return the first line: the command, its subject, and the time since it began."""
+    grid = Table.grid(expand=True)
+    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    grid.add_column(no_wrap=True, justify="right", style="dim")
+    grid.add_row(line((f" {name} ", "bold reverse"), f"  {about}" if about else ""), duration(seconds))
+    return grid
 
 
 def foot_words(in_flight: int, what: str, asked: int) -> list[str]:
-    """What a Ctrl-C does now, or what the one that was pressed does: the longest wording first."""
+    """Return wordings of what Ctrl-C does now, or of what the last one does; the longest first.
+
+    Args:
+        in_flight: number of calls or attempts in flight.
+        what: noun for these.
+        asked: number of times that Ctrl-C was pressed.
+    """
     flying = f"the {number_of(in_flight, what)} in flight" if in_flight else "what is in flight"
     if asked > 1:
         return ["Stopping at once: what is in flight is cut off, what ended is kept.", "Stopping at once."]
@@ -312,7 +321,7 @@ def foot_words(in_flight: int, what: str, asked: int) -> list[str]:
 
 
 def server_words(traffic: Sequence[ServerTraffic]) -> list[str]:
-    """What the calls to each server are doing, and whether its refusals make it slow."""
+    """Describe the calls to each server, and whether its refusals slow them down."""
     return [
         f"{one_line(flow.place, 60)}: {flow.flying:,} of {flow.flying + flow.waiting:,} calls in flight"
         + (f", slowed by {flow.limited:,} x 429 to {flow.allowed:,} at once" if flow.limited else "")
@@ -321,16 +330,17 @@ def server_words(traffic: Sequence[ServerTraffic]) -> list[str]:
 
 
 class TaskDisplay:
-    """The display of a command that judges, plays or carries out a study: a screen that redraws, and nothing where its
-    stream is no terminal whose cursor can be moved. A kind of it says where it stands.
+    """Display of a command that judges, plays or runs a study. Subclasses define :meth:`line`.
+
+    It redraws a screen on a terminal whose cursor can be moved, and shows nothing elsewhere.
 
     Args:
-        stream: of the terminal; ``None``: stderr.
-        clock: gives seconds.
+        stream: stream of the terminal; ``None``: stderr.
+        clock: returns seconds.
     """
 
     name = ""
-    """The command, as it is typed."""
+    """Command as it is typed."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self._clock = stream or sys.stderr, clock
@@ -338,21 +348,21 @@ class TaskDisplay:
         self._screen: Screen | None = None
 
     def line(self) -> str:
-        """Where it stands, in a line."""
+        """Return the progress in one line."""
         raise NotImplementedError
 
     def share(self) -> float | None:
-        """How much of it is done, from 0 to 1; ``None``: not known."""
+        """Return the completed share, from 0 to 1; ``None`` if unknown."""
         return None
 
     @property
     def is_open(self) -> bool:
-        """Whether it has the terminal."""
+        """True if the screen is open on the terminal."""
         return self._screen is not None
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
+        """Seconds since the command began."""
         return max(self._clock() - self._began, 1e-6)
 
     def __enter__(self) -> Self:
@@ -366,26 +376,26 @@ class TaskDisplay:
             screen.__exit__(*error)
 
     def picture(self, width: int, height: int, said: Sequence[str]) -> RenderableType:
-        """One screen of `width` columns and `height` lines."""
+        """Render one screen of `width` columns and `height` lines."""
         head: list[RenderableType] = [title(self.name, "", self.seconds), line(one_line(self.line(), 10_000)), Text("")]
         if (share := self.share()) is not None:
             bar = Table.grid()
             bar.add_row(ProgressBar(total=1.0, completed=share, width=min(60, width), complete_style="green"))
             head.insert(2, bar)
-        servers = [(line(one, style="dim"), 1) for one in server_words(flows())]
+        servers = [(line(server, style="dim"), 1) for server in server_words(flows())]
         foot = foot_words(sum(flow.flying for flow in flows()), "call", times_asked())
         return page(head, servers, said, foot, width, height)
 
 
 def _descriptors_of(stream: TextIO) -> list[int]:
-    """The descriptors of this process that write to the terminal of a stream."""
+    """Return the descriptors of this process that write to the terminal of a stream."""
     try:
         terminal = os.ttyname(stream.fileno())
     except (OSError, ValueError):
         return []
-    found = []
+    descriptors = []
     for number in {1, 2, stream.fileno()}:
         with contextlib.suppress(OSError):
             if os.isatty(number) and os.ttyname(number) == terminal:
-                found.append(number)
-    return found
+                descriptors.append(number)
+    return descriptors

@@ -1,1 +1,1 @@
-"""The report: one HTML file that needs nothing outside itself."""
+"""Report as one HTML file that needs nothing outside itself."""

@@ -1,4 +1,4 @@
-"""Scripts and style sheets of pages, which have no file but their own."""
+"""Scripts and style sheets of pages, read from the files of this folder."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _READY = "document.documentElement.dataset.ready = performance.now().toFixed(1);
 
 
 def page_script(*, attempts: bool) -> str:
-    """The script of a page: what its tables need, and with `attempts` their browser.
+    """Return the script of a page: that of its tables, and with `attempts` that of their browser.
 
-    It sets ``data-ready`` of the page's root when it can be used.
+    The script sets ``data-ready`` of the page's root when the page can be used.
     """
     names, begin = (_TABLES + _ATTEMPTS, "startAttempts();") if attempts else (_TABLES, _READY)
     pieces = "\n".join(asset(name) for name in names)
@@ -27,7 +27,7 @@ def asset(name: str) -> str:
     Raises:
         UserError: the file is missing.
     """
-    found = files(__package__) / name
-    if not found.is_file():
+    file = files(__package__) / name
+    if not file.is_file():
         raise UserError(f"The file {name} of the installed ragrounds is missing; install it again.")
-    return found.read_text(encoding="utf-8").strip()
+    return file.read_text(encoding="utf-8").strip()

@@ -1,4 +1,4 @@
-"""How to cite what a report rests on: this tool in the version that made the runs, the benchmark, the strategies."""
+"""Citations of a report: this tool in the version that made the runs, the benchmark, the strategies."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from ragrounds.version import __version__
 
 
 class Citation(Struct, frozen=True, kw_only=True):
-    """One thing to cite."""
+    """Citation of one source."""
 
     what: str
-    """Of what it is the source: ``this tool``, a benchmark, an agent."""
+    """Subject of the source: ``this tool``, a benchmark, an agent."""
     text: str
     bibtex: str = ""
-    """Of the tool; papers have entries of their own."""
+    """BibTeX entry of the tool; empty for papers."""
 
 
 def citations(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[Citation]:
-    """The tool, the papers of the benchmark and its datasets, and those of the strategies, each once.
+    """Yield the tool, the papers of the benchmark and its datasets, and those of the strategies, without duplicates.
 
     Args:
-        runs: of the report.
-        datasets: by their canonical names.
+        runs: runs of the report.
+        datasets: canonical names of the datasets.
     """
     yield _tool(runs)
-    said: set[str] = set()
+    cited_papers: set[str] = set()
     cards = map(card_of, dict.fromkeys([*(run.benchmark.partition("/")[0] for run in runs), *datasets]))
     benchmarks = ((card.name, card.paper) for card in cards if card is not None)
-    for what, paper in (*benchmarks, *_strategies(runs)):
-        if paper and paper not in said:
-            said.add(paper)
-            yield Citation(what=what, text=paper)
+    for subject, paper in (*benchmarks, *_strategies(runs)):
+        if paper and paper not in cited_papers:
+            cited_papers.add(paper)
+            yield Citation(what=subject, text=paper)
 
 
 def _tool(runs: Sequence[Run]) -> Citation:

@@ -1,4 +1,4 @@
-"""The methods paragraph: what was done, in the words of a paper, from the runs' own records."""
+"""Methods paragraph in the words of a paper, from the runs' records."""
 
 from __future__ import annotations
 
@@ -23,81 +23,81 @@ def methods(
     scorers: Sequence[str],
     judges: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[str]:
-    """Paragraphs of plain text. They say only what the runs' records say; what is unknown is said to be.
+    """Return paragraphs of plain text. They state only what the runs' records contain, and name what is unknown.
 
     Args:
-        comparison: of the runs.
-        runs: in its order.
-        scorers: those that are shown.
-        judges: run id → the models that were asked for verdicts on its answers, whether scores rest on these or not.
+        comparison: comparison of the runs.
+        runs: runs in its order.
+        scorers: scorers that are shown.
+        judges: run id → models that gave verdicts on its answers, also if no score uses these verdicts.
     """
     rows, names = {row.run: row for row in comparison.rows}, agent_names(comparison)
     parts = (
-        _data(comparison, runs),
-        *(_agent(run, rows[run.id], names[run.id]) for run in runs),
-        _scores(comparison, scorers),
-        _judging(comparison, scorers, judges),
+        _data_words(comparison, runs),
+        *(_agent_words(run, rows[run.id], names[run.id]) for run in runs),
+        _score_words(comparison, scorers),
+        _judge_words(comparison, scorers, judges),
     )
     return [part for part in parts if part]
 
 
-def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
+def _data_words(comparison: Comparison, runs: Sequence[Run]) -> str:
     table = comparison.tables[0] if comparison.tables else None
     datasets = list(table.lines[0].datasets) if table else []
     parts = f" from {len(datasets)} datasets ({', '.join(datasets)})" if len(datasets) > 1 else ""
     versions = {run.version for run in runs} - {""}
     tool = f"ragrounds {', '.join(sorted(versions))}" if versions else "ragrounds"
-    asked = "once" if comparison.epochs == 1 else f"{comparison.epochs} times"
+    times = "once" if comparison.epochs == 1 else f"{comparison.epochs} times"
     selections = {selection_words(run) for run in runs} - {""}
-    drawn = f" Of the benchmark: {'; '.join(sorted(selections))}." if selections else ""
+    selection = f" Of the benchmark: {'; '.join(sorted(selections))}." if selections else ""
     return (
         f"We evaluated {number_of(len(runs), 'system')} with {tool} on {comparison.questions:,} questions of "
-        f"{comparison.benchmark}{parts}; every question was asked {asked} of each system. Questions and answers have "
-        f"the content hash {runs[0].questions[:16]}.{drawn}"
+        f"{comparison.benchmark}{parts}; every question was asked {times} of each system. Questions and answers have "
+        f"the content hash {runs[0].questions[:16]}.{selection}"
     )
 
 
-def _agent(run: Run, row: RunTotals, name: str) -> str:
-    known, agent = run.identity, name if name == run.agent else f"{name} ({run.agent})"
+def _agent_words(run: Run, row: RunTotals, name: str) -> str:
+    identity, agent = run.identity, name if name == run.agent else f"{name} ({run.agent})"
     if run.origin == "imported":
-        given = ", ".join(f"{name} {known[name]}" for name in ("setting", "model") if known.get(name))
-        return f"{agent}: answers made elsewhere and imported ({given or 'as given'}); run {run.id}."
-    named = "; ".join(f"{'' if role == 'model' else f'{role}: '}{model}" for role, model in _asked(row).items())
-    parts = [f"graph {known['graph']}" if known.get("graph") else "", f"model {named}" if named else ""]
-    if known.get("retriever"):
-        parts.append(f"retriever {known['retriever']} over {known.get('corpus')}")
-    said = ", ".join(part for part in parts if part)
-    return f"{agent}: {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
+        origin = ", ".join(f"{name} {identity[name]}" for name in ("setting", "model") if identity.get(name))
+        return f"{agent}: answers made elsewhere and imported ({origin or 'as given'}); run {run.id}."
+    models = "; ".join(f"{'' if role == 'model' else f'{role}: '}{model}" for role, model in _asked(row).items())
+    parts = [f"graph {identity['graph']}" if identity.get("graph") else "", f"model {models}" if models else ""]
+    if identity.get("retriever"):
+        parts.append(f"retriever {identity['retriever']} over {identity.get('corpus')}")
+    details = ", ".join(part for part in parts if part)
+    return f"{agent}: {details or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
 
 
 def _asked(row: RunTotals) -> dict[str, str]:
-    """Role → model, of the models that were really asked, as far as that is kept."""
-    asked = {text.partition("[")[0] for text in row.answered_by}
-    return {role: model for role, model in row.models.items() if not asked or model.partition("[")[0] in asked}
+    """Return role → model of the models that were really called, as far as this is recorded."""
+    recorded = {text.partition("[")[0] for text in row.answered_by}
+    return {role: model for role, model in row.models.items() if not recorded or model.partition("[")[0] in recorded}
 
 
-def _judging(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str, Sequence[str]]) -> str:
-    """Who gave the verdicts behind the scores that are shown, and who else was asked."""
+def _judge_words(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str, Sequence[str]]) -> str:
+    """Name the judges behind the scores that are shown, and other judges of the same answers."""
     names = agent_names(comparison)
     tables = [table for table in comparison.tables if table.scorer in scorers]
     by_judges: dict[tuple[tuple[ScoreJudges, tuple[str, ...]], ...], list[str]] = {}
     for table in tables:
-        if found := score_judges(table.lines):
-            by_judges.setdefault(found, []).append(table.scorer)
-    said = [
-        f"The verdicts behind the scores under {', '.join(judged)} were given by {judged_by(found, names)}."
-        for found, judged in by_judges.items()
+        if table_judges := score_judges(table.lines):
+            by_judges.setdefault(table_judges, []).append(table.scorer)
+    sentences = [
+        f"The verdicts behind the scores under {', '.join(scorer_names)} were given by {judged_by(sources, names)}."
+        for sources, scorer_names in by_judges.items()
     ]
     if noise := list(dict.fromkeys(line.noise for table in tables for line in table.lines if line.noise)):
-        said.append(f"Asked again about some answers, the judge says another thing of {'; '.join(noise)} of them.")
-    gave = {judge for several in by_judges for found, _ in several for judge in found.judges}
-    asked = short_judges(judge for names in judges.values() for judge in names)
-    if others := [name for judge, name in asked.items() if judge not in gave]:
-        said.append(f"Also asked, without a part in these scores: {', '.join(others)}.")
-    return " ".join(said)
+        sentences.append(f"Asked again about some answers, the judge says another thing of {'; '.join(noise)} of them.")
+    gave = {judge for several in by_judges for sources, _ in several for judge in sources.judges}
+    short_names = short_judges(judge for names in judges.values() for judge in names)
+    if uninvolved := [name for judge, name in short_names.items() if judge not in gave]:
+        sentences.append(f"Also asked, without a part in these scores: {', '.join(uninvolved)}.")
+    return " ".join(sentences)
 
 
-def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
+def _score_words(comparison: Comparison, scorers: Sequence[str]) -> str:
     tables = [table for table in comparison.tables if table.scorer in scorers]
     if not tables:
         return "No score has been recorded."
@@ -127,11 +127,11 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
             "duplicates as a permutation test of the same mean, and by an interval that leaves 0 out where it does"
         )
         text += f", with Holm's correction over the {pairs} pairs. " if pairs > 1 else ". "
-    found = next((table.frontier for table in tables if table.frontier), None)
-    if found is not None:
+    frontier = next((table.frontier for table in tables if table.frontier), None)
+    if frontier is not None:
         text += (
-            f"Cost is counted in {UNITS[found.measure]} a question, averaged as scores are; intervals of costs"
-            + (", of the cost of a correct answer and of prices" if found.tradeoffs else "")
+            f"Cost is counted in {UNITS[frontier.measure]} a question, averaged as scores are; intervals of costs"
+            + (", of the cost of a correct answer and of prices" if frontier.tradeoffs else "")
             + " come from 2,000 joint bootstrap resamples of the questions. "
         )
     return text.strip()

@@ -1,4 +1,4 @@
-"""The page: sections, style, script and attempts put together into one file that asks nothing of any network."""
+"""Report page: sections, style, script and attempts in one file that loads nothing from a network."""
 
 from __future__ import annotations
 
@@ -58,39 +58,44 @@ def report_page(
     links: Sequence[tuple[str, str]] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
-    """The report as one HTML page, part by part; what is read first comes first, so that a browser paints it before it
-    has the rest.
+    """Yield the report as one HTML page, part by part.
+
+    Parts that are read first come first, so that a browser shows them before it has the rest.
 
     Args:
-        store: where the runs are.
-        runs: those of the comparison, in its order.
-        comparison: their figures.
-        title: of the page.
-        scorers: those to show, by default as in the terminal.
-        attempts: also every attempt with its steps.
-        beside: the address of a page with them, where this one is without.
-        brief: the conclusion, the table and the frontier alone, for one sheet of paper.
+        store: store of the runs.
+        runs: runs of the comparison, in its order.
+        comparison: figures of the runs.
+        title: title of the page.
+        scorers: scorers to show; empty: the same as in the terminal.
+        attempts: True to include every attempt with its steps.
+        beside: address of another page with the attempts, if this page has none.
+        brief: True for the conclusion, the table and the frontier alone, for one sheet of paper.
         analyses: names of analyses to make and show.
-        severity: a file of what wrong and missing answers cost, for them.
-        seed: of the bootstraps of analyses and verdicts.
-        links: label and relative address of other pages, which its navigation begins with.
+        severity: file with the costs of wrong and missing answers, for analyses.
+        seed: seed of the bootstraps of analyses and verdicts.
+        links: label and relative address of other pages, at the beginning of the navigation.
         on_progress: called with the number of attempts written so far.
     """
     hide = Redactor()
-    shown = [one.scorer for table, beside in comparison.shown(scorers) for one in (table, *beside)]
+    scorer_names = [
+        scorer_table.scorer
+        for table, more_tables in comparison.shown(scorers)
+        for scorer_table in (table, *more_tables)
+    ]
     attempts = attempts and not brief
     script = page_script(attempts=attempts)
     names = agent_names(comparison)
-    found = abstract(store, runs, comparison, scorers)
+    summary = abstract(store, runs, comparison, scorers)
     notes = sections.named_notes(comparison.notes, names)
     first = next((table for table, _ in comparison.shown(scorers)), None)
-    printed = printed_figures(runs, found.systems, comparison, first) if first else {}
-    parts = {"Abstract": abstract_section(comparison, scorers, found, names, () if brief else notes, printed)}
+    printed = printed_figures(runs, summary.systems, comparison, first) if first else {}
+    parts = {"Abstract": abstract_section(comparison, scorers, summary, names, () if brief else notes, printed)}
     if brief:
         parts["Notes"] = sections.limitations_section((), notes)
     else:
         behaviour = figure(hop_profile(store, runs, names, seed))
-        options = AnalysisOptions(scorer=next(iter(shown), ""), severity=severity, seed=seed)
+        options = AnalysisOptions(scorer=next(iter(scorer_names), ""), severity=severity, seed=seed)
         behaviour += sections.analyses_section(store, runs, analyses, options, names)
         judges = {run.id: tuple(store.judges(run)) for run in runs}
         limits = limitation_sentences(store, runs, comparison, scorers, names)
@@ -99,22 +104,29 @@ def report_page(
             "Behaviour": behaviour,
             "Judges": tables_and_remarks(verdict_parts(store, runs, seed, names)),
             "Arena": tables_and_remarks(played_arenas(store, runs, names)),
-            "Methods": "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, shown, judges)),
-            "How to cite": citation_section(citations(runs, found.datasets)),
+            "Methods": "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, scorer_names, judges)),
+            "How to cite": citation_section(citations(runs, summary.datasets)),
             "Limitations": sections.limitations_section(limits, notes),
             "Fingerprints": sections.fingerprint_section(runs, hide, names),
         }
-    made = {name: body for name, body in parts.items() if body}
+    sections_by_name = {name: body for name, body in parts.items() if body}
     heading = title or f"{comparison.benchmark}: {number_of(len(runs), 'system')} compared"
     if len(runs) == 1 and not title:
         heading = f"{names[runs[0].id]} on {comparison.benchmark}"
     to = [*links, *([("Attempts", beside)] if beside else [])]
-    models = dict.fromkeys(model for one in found.systems for model in one.models)
-    asked = ", ".join(models) if len(models) <= 3 else number_of(len(models), "model")
-    subtitle = " · ".join(filter(None, (found.title, asked, days(found.systems).removeprefix("on "))))
-    yield head(hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, to, hide(subtitle))
-    yield hide(incomplete_section(found, names, much=True))
-    for name, body in made.items():
+    models = dict.fromkeys(model for system in summary.systems for model in system.models)
+    model_words = ", ".join(models) if len(models) <= 3 else number_of(len(models), "model")
+    subtitle = " · ".join(filter(None, (summary.title, model_words, days(summary.systems).removeprefix("on "))))
+    yield head(
+        hide(heading),
+        [*sections_by_name, *(["Attempts"] if attempts else [])],
+        page_style(),
+        script,
+        to,
+        hide(subtitle),
+    )
+    yield hide(incomplete_section(summary, names, much=True))
+    for name, body in sections_by_name.items():
         yield section(name, hide(body))
     if attempts:
         yield from _attempts(store, runs, comparison, hide, on_progress)
@@ -129,17 +141,17 @@ def _results(
     names: Mapping[str, str],
     attempts: str | None,
 ) -> str:
-    """What each agent does, of which questions figures are, the figures, and why answers are not right."""
-    asked = {question.id for question in common_questions(store, runs, True)[0]}
+    """Return the section of results: agents, covered questions, figures, and causes of wrong answers."""
+    question_ids = {question.id for question in common_questions(store, runs, True)[0]}
     headlines = [table.scorer for table, _ in comparison.shown(scorers)]
-    causes = cause_counts(store, runs, headlines, asked, comparison.epochs)
-    of = "".join(f"<p>{prose(line)}</p>" for line in which_questions(comparison, scorers))
+    causes = cause_counts(store, runs, headlines, question_ids, comparison.epochs)
+    coverage = "".join(f"<p>{prose(line)}</p>" for line in which_questions(comparison, scorers))
     figures = results_section(comparison, scorers)
-    return what_agents_do(runs, names) + of + figures + causes_section(causes, names, attempts)
+    return what_agents_do(runs, names) + coverage + figures + causes_section(causes, names, attempts)
 
 
 def section(name: str, body: str) -> str:
-    """A part of a page under its heading."""
+    """Return a part of a page under its heading."""
     return f'<section id="{_anchor(name)}"><h2>{name}</h2>{body}</section>\n'
 
 
@@ -155,15 +167,15 @@ def head(
     links: Sequence[tuple[str, str]] = (),
     subtitle: str = "",
 ) -> str:
-    """The beginning of a page, with links to its parts.
+    """Return the beginning of a page, with links to its parts.
 
     Args:
-        title: of the page.
+        title: title of the page.
         parts: names of its sections.
-        style: the one that is allowed.
-        script: the one that is allowed.
+        style: the only style sheet that the page allows.
+        script: the only script that the page allows.
         links: label and relative address of other pages, before those to its parts.
-        subtitle: a line below the title; empty: none.
+        subtitle: line below the title; empty: no line.
     """
     # Only this very script and style are allowed, and nothing may be fetched: text that came from a model cannot act
     # here, even if it ever got into the page as markup.
@@ -189,9 +201,9 @@ def head(
 def _attempts(
     store: Store, runs: Sequence[Run], comparison: Comparison, hide: Redactor, on_progress: Callable[[int], None] | None
 ) -> Iterator[str]:
-    # Where the comparison is on what all runs share, so is the list: its counts are those of the tables.
+    # If the comparison is limited to shared questions, so is the list: its counts must match those of the tables.
     questions, _ = common_questions(store, runs, True)
-    order = {question.id: place for place, question in enumerate(questions)}
+    order = {question.id: position for position, question in enumerate(questions)}
     agents = agent_names(comparison)
     traces = (
         trace
@@ -202,7 +214,7 @@ def _attempts(
 
 
 def page_style() -> str:
-    """The style of every page: the theme's colours, text and tables, the browser of attempts, pictures."""
+    """Return the style of every page: the theme's colours, text and tables, the browser of attempts, pictures."""
     sheets = "".join(asset(name) for name in ("report.css", "tables.css", "browser.css"))
     return theme_style() + sheets + picture_style()
 

@@ -1,7 +1,7 @@
-"""The attempts inside the page: an index of all of them, and their texts in chunks that are unpacked when looked at.
+"""Attempts inside the page: an index of all of them, and their texts in chunks that are unpacked when opened.
 
-Everything is JSON, deflated (gzip) and written as base64 into data blocks, which no browser interprets; the page's
-script unpacks them with the browser's own DecompressionStream. Long texts of a chunk stand once, in a table.
+Everything is JSON, compressed (gzip) and written as base64 into data blocks, which no browser interprets; the page's
+script unpacks them with the browser's DecompressionStream. A chunk stores each long text once, in a table.
 """
 
 from __future__ import annotations
@@ -30,77 +30,78 @@ from ragrounds.ui.report.assets import asset
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""
 _LONG = 60
-"""Characters from which a text stands in its chunk's table."""
+"""Characters from which a text is stored in its chunk's table."""
 _SNIPPET = 200
-"""Characters of a question that the index holds."""
+"""Characters of a question in the index."""
 _FACTS = {
     "steps": "steps", "hops": "hops", "repeated": "repeated",
     "failed_calls": "failed_calls", "failed_searches": "failed_searches", "faults": "faults", "gold_known": "gold",
     "gold_found": "gold_found", "gold_seen": "gold_seen", "gold_cut": "gold_cut", "gold_rank": "gold_rank",
     "gold_hop": "gold_hop",
 }  # fmt: skip
-"""Figures of the index, by their names in the filter language → the facts of an attempt."""
+"""Figures of the index: name in the filter language → attribute of the attempt's facts."""
 _WORDS = {
     word: (one.name, "count" if one.counts else one.kind)
     for word in (*BY_NAME, *ALIASES)
     if (one := BY_NAME[ALIASES.get(word, word)])
 }
-"""Words of the filter language → the field that is meant, and its kind."""
+"""Words of the filter language → field and its kind."""
 
 
 def packed(value: object, hide: Callable[[str], str]) -> str:
-    """JSON, without keys, deflated, as base64."""
+    """Return a value as compressed JSON in base64, with keys redacted."""
     text = hide(msgspec.json.encode(value).decode("utf-8"))
     return base64.b64encode(gzip.compress(text.encode("utf-8"), 9, mtime=0)).decode("ascii")
 
 
 def _sound(text: str) -> str:
-    """A text without lone surrogates, which no JSON can carry."""
+    """Return a text without lone surrogates, which JSON cannot represent."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class _Texts:
-    """The table of a chunk's long texts."""
+    """Table of a chunk's long texts."""
 
     def __init__(self) -> None:
         self.all: list[str] = []
         self.size = 0
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
 
     def __call__(self, text: str) -> str | int:
-        """The text itself where it is short, else its place as a number below 0: -1 is the first."""
+        """Return a short text itself; for a long one return its number in the table, below 0: -1 is the first."""
         text = _sound(text)
         if len(text) < _LONG:
             self.size += len(text) + 20
             return text
-        if text not in self._places:
-            self._places[text] = len(self.all)
+        if text not in self._indices:
+            self._indices[text] = len(self.all)
             self.all.append(text)
             self.size += len(text)
-        return -1 - self._places[text]
+        return -1 - self._indices[text]
 
 
 class Payload:
-    """Builds the index while giving out the chunks one after the other."""
+    """Index of the attempts, built while their chunks are written."""
 
     def __init__(self, order: Mapping[str, int], numbers: Mapping[str, int], hide: Callable[[str], str]) -> None:
-        """
+        """Prepare an empty index.
+
         Args:
-            order: question id → its place in the benchmark.
+            order: question id → its position in the benchmark.
             numbers: run id → its number, from 0.
-            hide: takes keys out of a text.
+            hide: redacts keys in a text.
         """
         self._order, self._numbers, self._hide = order, numbers, hide
         self._questions: dict[str, int] = {}
-        self._shown: list[list[object]] = []
+        self._question_rows: list[list[object]] = []
         self._rows: list[tuple[tuple[int, int, int], dict[str, object]]] = []
-        """The place of each attempt in the benchmark's order, and its row."""
+        """Position of each attempt in the benchmark's order, and its row."""
         self._headlines: dict[tuple[str, ...], str] = {}
-        """Benchmark, kind and the scorers that scored a question → the headline of them."""
+        """Benchmark, kind and scorers of a question → the headline scorer."""
         self.attempts = 0
 
     def chunks(self, traces: Iterable[Trace]) -> Iterator[str]:
-        """The chunks, packed; take them all before asking for the index."""
+        """Yield the packed chunks. Take all of them before asking for the index."""
         number, texts, attempts, passages = 0, _Texts(), list[object](), dict[tuple[str, str], list[object]]()
         for trace in traces:
             calls = calls_of(trace)
@@ -115,10 +116,10 @@ class Payload:
             yield packed(_chunk(attempts, passages, texts), self._hide)
 
     def index(self) -> str:
-        """Questions, and a row an attempt, in the benchmark's order: what the list shows, filters and sorts by."""
+        """Return questions, and one row per attempt in the benchmark's order, for the list to show, filter and sort."""
         rows = [row for _, row in sorted(self._rows, key=itemgetter(0))]
         columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-        index = {"questions": self._shown, "outcomes": list(OUTCOMES), "columns": columns, "words": _WORDS}
+        index = {"questions": self._question_rows, "outcomes": list(OUTCOMES), "columns": columns, "words": _WORDS}
         return packed(index, self._hide)
 
     def _note(
@@ -131,11 +132,11 @@ class Payload:
     ) -> None:
         question, attempt = trace.question, trace.attempt
         if question.id not in self._questions:
-            self._questions[question.id] = len(self._shown)
+            self._questions[question.id] = len(self._question_rows)
             text = _sound(" ".join(question.text.split()))
-            shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
+            snippet = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
             gold = trace.gold.answer if question.kind == "choice" else ""
-            self._shown.append([question.id, question.benchmark, subject(question), shown, gold])
+            self._question_rows.append([question.id, question.benchmark, subject(question), snippet, gold])
         usage, run = attempt.usage, self._numbers[trace.run.id]
         facts = facts_row(attempt, calls, trace.gold, 0, hops)[1]
         row: dict[str, object] = {
@@ -151,7 +152,7 @@ class Payload:
             "output": usage.output if usage else None,
             **{name: getattr(attempt, name) for name in COUNTED},
             "time": round(attempt.seconds, 3) if attempt.seconds or attempt.at else None,
-            **{name: facts[of] for name, of in _FACTS.items()},
+            **{name: facts[field] for name, field in _FACTS.items()},
             "signs": " ".join(hop_signs(hop).signs for hop in hops),
             **where,
         }
@@ -159,12 +160,17 @@ class Payload:
         self.attempts += 1
 
     def _shown_score(self, question: Question, scores: Sequence[Score]) -> Score | None:
-        """The score that the list shows: the headline's of the question. Where a scorer had nothing to score by,
-        another's is shown; a judge's score without a value is a failure, and shown."""
-        by_scorer = {one.scorer: one for one in scores if one.value is not None or described(one.scorer).needs_judge}
+        """Return the score that the list shows: that of the question's headline scorer.
+
+        If that scorer had no basis for a score, another scorer's is shown. A judge's score without a value is a
+        failure, and is shown.
+        """
+        by_scorer = {
+            score.scorer: score for score in scores if score.value is not None or described(score.scorer).needs_judge
+        }
         scored = (question.benchmark, question.kind, *sorted(by_scorer))
         if scored not in self._headlines:
-            self._headlines[scored] = next((one.scorer for one in headline_of([question], by_scorer)), "")
+            self._headlines[scored] = next((headline.scorer for headline in headline_of([question], by_scorer)), "")
         return by_scorer.get(self._headlines[scored], next(iter([*by_scorer.values(), *scores]), None))
 
 
@@ -212,8 +218,8 @@ def _attempt(
 
 
 def _hop(hop: Hop, texts: _Texts) -> list[object]:
-    """Query, passages found, of these new, the earlier hop that it repeats, error, and gold as rank and fate."""
-    gold = [[one.rank, one.fate] for one in hop.found if one.gold]
+    """Return query, number of passages, number of new ones, repeated earlier hop, error, and gold as rank and fate."""
+    gold = [[passage.rank, passage.fate] for passage in hop.found if passage.gold]
     return [texts(hop.query), len(hop.found), hop.new, hop.repeats, texts(hop.error), gold]
 
 
@@ -222,7 +228,7 @@ def _usage(usage: Usage | None) -> list[int] | None:
 
 
 def _step(step: TracedStep, texts: _Texts, passages: dict[tuple[str, str], list[object]]) -> dict[str, object]:
-    written = (
+    changes = (
         (key, value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8"))
         for key, value in step.changes.items()
     )
@@ -232,20 +238,20 @@ def _step(step: TracedStep, texts: _Texts, passages: dict[tuple[str, str], list[
         "error": texts(step.error),
         "calls": [_call(call, texts, passages) for call in step.calls],
         "notes": [[note.what, texts(note.text)] for note in step.notes],
-        "changes": {key: texts(value) for key, value in written},
+        "changes": {key: texts(value) for key, value in changes},
     }
 
 
 def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], list[object]]) -> dict[str, object]:
     call = traced.call
-    found = []
+    references = []
     for passage in traced.passages:
         key = (passage.id, passage.text)
         if key not in passages:
-            written = [passage.id, passage.document, texts(passage.title), texts(passage.text), passage.corpus]
-            passages[key] = [len(passages), *written]
-        found.append([passages[key][0], passage.rank, round(passage.score, 4), passage.retriever])
-    made: dict[str, object] = {
+            fields = [passage.id, passage.document, texts(passage.title), texts(passage.text), passage.corpus]
+            passages[key] = [len(passages), *fields]
+        references.append([passages[key][0], passage.rank, round(passage.score, 4), passage.retriever])
+    entry: dict[str, object] = {
         "kind": call.kind,
         "role": call.role,
         "actor": texts(call.actor),
@@ -255,26 +261,26 @@ def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], lis
         "cost_uncached": call.cost_uncached,
     }
     if other := other_name(call.actor, call.model):
-        made["model"] = texts(other)
+        entry["model"] = texts(other)
     if call.error:
-        made["error"] = texts(call.error)
+        entry["error"] = texts(call.error)
     if call.faults:
-        made["faults"] = [[fault.kind, texts(fault.message), fault.status] for fault in call.faults]
+        entry["faults"] = [[fault.kind, texts(fault.message), fault.status] for fault in call.faults]
     if traced.searched:
-        made["query"] = texts(traced.searched.query)
-    if found:
-        made["found"] = found
+        entry["query"] = texts(traced.searched.query)
+    if references:
+        entry["found"] = references
     if traced.asked:
         prefix = [["prefix", texts(traced.asked.prefix)]] if traced.asked.prefix else []
-        terms = [["asked for", texts(said)]] if (said := terms_of(traced.asked)) else []
+        terms = [["asked for", texts(request_terms)]] if (request_terms := terms_of(traced.asked)) else []
         messages = [[message.role, texts(message.content)] for message in traced.asked.messages]
-        made["messages"] = [*terms, *messages, *prefix]
+        entry["messages"] = [*terms, *messages, *prefix]
     if traced.reply:
-        made["reply"] = texts(traced.reply.text)
-        made["finish"] = traced.reply.finish
+        entry["reply"] = texts(traced.reply.text)
+        entry["finish"] = traced.reply.finish
         if traced.reply.reasoning:
-            made["reasoning"] = texts(traced.reply.reasoning)
-    return made
+            entry["reasoning"] = texts(traced.reply.reasoning)
+    return entry
 
 
 def attempt_part(
@@ -284,14 +290,15 @@ def attempt_part(
     hide: Redactor,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
-    """The section of attempts, piece by piece. The page needs the script and the style of
-    :mod:`ragrounds.ui.tables.html_tables` for it.
+    """Yield the section of attempts, piece by piece.
+
+    The page also needs the script and the style of :mod:`ragrounds.ui.tables.html_tables`.
 
     Args:
-        traces: of these runs, in any order; those of one question beside each other make a smaller page.
-        order: question id → its place in the list.
+        traces: attempts of these runs, in any order; the page is smaller if those of one question are adjacent.
+        order: question id → its position in the list.
         runs: run id and name, in the order of the page.
-        hide: takes keys out of texts.
+        hide: redacts keys in texts.
         on_progress: called with the number of attempts written so far.
     """
     yield asset("browser.html")
@@ -307,10 +314,10 @@ def attempt_part(
 
 
 def attempt_link(run: str, question_id: str, epoch: int = 0) -> str:
-    """The fragment that opens an attempt in a page: ``#a=RUN/QUESTION``, with the epoch where it is not the first."""
+    """Return the fragment that opens an attempt in a page: ``#a=RUN/QUESTION``, followed by any epoch but the first."""
     parts = [run, question_id, *([str(epoch)] if epoch else [])]
     return "#a=" + "/".join(quote(part, safe="") for part in parts)
 
 
-def _block(name: str, data: str) -> str:
-    return f'<script type="text/plain" id="{name}">{data}</script>\n'
+def _block(name: str, payload: str) -> str:
+    return f'<script type="text/plain" id="{name}">{payload}</script>\n'

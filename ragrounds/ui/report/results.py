@@ -1,5 +1,7 @@
-"""The results of a report: under each scorer the figures, the differences, what it cost and each dataset, as pictures
-and as the tables that the terminal shows; then how attempts ended."""
+"""Results of a report: figures, differences, costs and datasets of each scorer, then outcomes of attempts.
+
+They are shown as pictures and as the terminal's tables.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,32 @@ from ragrounds.ui.tables.html_tables import html_table, text
 from ragrounds.ui.text import one_line
 
 _OPEN_PAIRS = 15
-"""Pairs up to which their table is open."""
+"""Number of pairs up to which their table is unfolded."""
 
 
 def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
-    """Everything that the tables of the terminal show, with pictures."""
+    """Return everything that the tables of the terminal show, with pictures."""
     tables = comparison.shown(scorers)
-    parts = [_under(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables]
-    return "".join([*parts, _endings(comparison, scorers)])
+    parts = [
+        _scorer_section(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables
+    ]
+    return "".join([*parts, _outcome_section(comparison, scorers)])
 
 
 def figure(picture: Picture | None, width: float = WIDE) -> str:
-    """A picture as a figure of the page; empty where it has nothing to show."""
+    """Return a picture as a figure of the page; empty if it has nothing to show."""
     if picture is None:
         return ""
     try:
         return f"<figure>{page_picture(picture, width)}</figure>"
-    except UserError:  # no point has a value: the tables say so
+    except UserError:  # no point has a value: the tables show that
         return ""
 
 
-def _under(
+def _scorer_section(
     comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTable], several: bool, first: bool
 ) -> str:
-    # The first headline's frontier is drawn on top of the page.
+    # The page begins with the first headline's frontier.
     names, word = agent_names(comparison), figure_word(table.scorer)
     level = "h4" if several else "h3"
     parts = [f"<h3>Under {text(one_line(table.scorer))}</h3>"] if several else []
@@ -57,10 +61,10 @@ def _under(
     parts += [figure(score_picture(comparison, table.scorer)) if several_runs else ""]
     parts += [html_table(score_table(table, names, beside))]
     if table.pairs:
-        drawn = figure(difference_picture(comparison, table.scorer))
-        parts += [f"<{level}>Paired differences</{level}>", drawn, _pairs(table, names)]
+        differences = figure(difference_picture(comparison, table.scorer))
+        parts += [f"<{level}>Paired differences</{level}>", differences, _pairs(table, names)]
     if table.frontier is not None:
-        costs = _cost(comparison, table, table.frontier, drawn=several_runs and not first)
+        costs = _cost_section(comparison, table, table.frontier, with_picture=several_runs and not first)
         parts += [f"<{level}>Cost and {text(word)}</{level}>", *costs]
     if panels := figure(dataset_picture(comparison, table.scorer)):
         parts += [f"<{level}>Each dataset</{level}>", panels]
@@ -70,7 +74,7 @@ def _under(
 
 
 def _pairs(table: ScorerTable, names: Mapping[str, str]) -> str:
-    shown = html_table(pair_table(table, names))
+    pairs = html_table(pair_table(table, names))
     remark = (
         "<p>No test says which of these runs differ: the scores are not right or wrong, and the intervals are each of "
         "one pair alone.</p>"
@@ -78,13 +82,13 @@ def _pairs(table: ScorerTable, names: Mapping[str, str]) -> str:
         else ""
     )
     if len(table.pairs) <= _OPEN_PAIRS:
-        return remark + shown
-    return f"{remark}<details><summary>All {len(table.pairs):,} pairs</summary>{shown}</details>"
+        return remark + pairs
+    return f"{remark}<details><summary>All {len(table.pairs):,} pairs</summary>{pairs}</details>"
 
 
-def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier, *, drawn: bool) -> Iterator[str]:
+def _cost_section(comparison: Comparison, table: ScorerTable, placed: Frontier, *, with_picture: bool) -> Iterator[str]:
     names = agent_names(comparison)
-    if drawn:
+    if with_picture:
         yield figure(comparison_frontier(comparison, table.scorer))
     for costs in frontier_tables(placed, table.scorer, names):
         yield html_table(costs)
@@ -92,8 +96,8 @@ def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier, *, drawn
         yield f"<p>{text(left)}</p>"
 
 
-def _endings(comparison: Comparison, scorers: Sequence[str]) -> str:
+def _outcome_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     unplaced = all(table.frontier is None for table, _ in comparison.shown(scorers))
     unknown = unplaced and all(row.cost_uncached is None for row in comparison.rows)
-    said = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
-    return f"{said}<h3>How attempts ended, and what they took</h3>{html_table(outcome_table(comparison, scorers))}"
+    remark = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
+    return f"{remark}<h3>How attempts ended, and what they took</h3>{html_table(outcome_table(comparison, scorers))}"

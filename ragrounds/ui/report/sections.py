@@ -1,5 +1,5 @@
-"""The parts of a report beside its figures: what is missing, the abstract, why answers are not right, what agents do,
-notes, analyses, fingerprints."""
+"""Sections of a report other than its figures: missing parts, abstract, causes of wrong answers, agents, notes,
+analyses, fingerprints."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ from ragrounds.ui.text import number_of, one_line
 _LINES = 12
 """Commands that are listed."""
 _MUCH = 0.05
-"""The share of a run above which what is missing comes before everything else."""
+"""Share of a run above which missing attempts are reported before everything else."""
 _BESIDE = 460
-"""Width of the frontier beside the table, in pixels."""
+"""Width of the frontier next to the table, in pixels."""
 
 
 def incomplete_section(abstract: Abstract, names: Mapping[str, str], *, much: bool) -> str:
-    """That something is missing, of which runs, and the commands that make it; empty where nothing is.
+    """Return what is missing of which runs, and the commands that make it; empty if nothing is missing.
 
     Args:
-        abstract: of a comparison.
-        names: run id → what the run is called, safe to show.
-        much: whether this is for a page of which more than 5 % is missing of some run, or for one of less.
+        abstract: abstract of a comparison.
+        names: run id → name of the run, safe to show.
+        much: True to report only if more than 5 % of some run is missing, False to report only if less is.
     """
     lines, commands = lack_lines(abstract, names), missing_commands(abstract)
-    if not lines or any(one.count > _MUCH * one.of for one in abstract.lacks) != much:
+    if not lines or any(missing.count > _MUCH * missing.of for missing in abstract.lacks) != much:
         return ""
     listed = "".join(f"<li>{text(line)}</li>" for line in lines)
-    shown = "".join(f"<code>{text(command)}</code>" for command in commands[:_LINES])
+    listing = "".join(f"<code>{text(command)}</code>" for command in commands[:_LINES])
     more = f"<p>And {len(commands) - _LINES:,} more.</p>" if len(commands) > _LINES else ""
-    made = (
-        f'<details><summary>Commands that make what is missing</summary><div class="commands">{shown}</div>{more}'
+    folded_commands = (
+        f'<details><summary>Commands that make what is missing</summary><div class="commands">{listing}</div>{more}'
         "</details>"
     )
     if not much:
-        return f"<aside><p>Incomplete: {text(' '.join(lines))}</p>{made if commands else ''}</aside>"
+        return f"<aside><p>Incomplete: {text(' '.join(lines))}</p>{folded_commands if commands else ''}</aside>"
     return (
         '<aside class="incomplete" role="note" aria-labelledby="incomplete"><h2 id="incomplete">Incomplete</h2>'
-        f"<ul>{listed}</ul>{made if commands else ''}</aside>\n"
+        f"<ul>{listed}</ul>{folded_commands if commands else ''}</aside>\n"
     )
 
 
@@ -73,57 +73,59 @@ def abstract_section(
     notes: Sequence[str],
     printed: Mapping[str, PrintedFigure],
 ) -> str:
-    """What can be concluded at what price, Table 1 with the frontier, and the conditions: what is seen first.
+    """Return what is seen first: the conclusion with its price, Table 1 with the frontier, and the conditions.
 
     Args:
-        comparison: of any number of runs.
-        scorers: those that were asked for; none: the headlines.
-        found: who answered what, and what is missing.
-        names: run id → what the run is called, safe to show.
-        notes: on its runs, which stand elsewhere.
-        printed: run id → what a paper printed for the same.
+        comparison: comparison of any number of runs.
+        scorers: requested scorers; empty: the headlines.
+        found: models, datasets and missing attempts of the comparison.
+        names: run id → name of the run, safe to show.
+        notes: notes on its runs, which are shown elsewhere.
+        printed: run id → figure that a paper printed for the same.
     """
-    shown, called = [table for table, _ in comparison.shown(scorers)], agent_names(comparison)
-    said = " ".join(map(coded, conclusion_lines(comparison, scorers, called))).replace(" %", "\u00a0%")
-    placed = shown[0].frontier if shown and len(comparison.rows) > 1 else None
-    drawn = figure(frontier_picture(placed, shown[0].scorer, called), _BESIDE) if placed else ""
-    table = html_table(summary_table(comparison, shown, called, printed))
-    below = [*table_remarks(comparison, shown, called), who_answered(found, names)]
+    tables, called = [table for table, _ in comparison.shown(scorers)], agent_names(comparison)
+    conclusion = " ".join(map(coded, conclusion_lines(comparison, scorers, called))).replace(" %", "\u00a0%")
+    placed = tables[0].frontier if tables and len(comparison.rows) > 1 else None
+    picture = figure(frontier_picture(placed, tables[0].scorer, called), _BESIDE) if placed else ""
+    table = html_table(summary_table(comparison, tables, called, printed))
+    below = [*table_remarks(comparison, tables, called), who_answered(found, names)]
     remarks = "".join(f"<p>{prose(line)}</p>" for line in below)
     more = f'<p>{number_of(len(notes), "note")}: <a href="#limitations">Limitations</a>.</p>' if notes else ""
     few = incomplete_section(found, names, much=False)
     about = f'<div class="dim">{remarks}{more}{few}</div>'
-    return f'<p class="lead">{said}</p><div class="first"><div>{table}{about}</div>{drawn}</div>'
+    return f'<p class="lead">{conclusion}</p><div class="first"><div>{table}{about}</div>{picture}</div>'
 
 
 def citation_section(found: Iterable[Citation]) -> str:
-    """What to cite, in words; the tool as BibTeX too."""
-    made = list(found)
-    lines = "".join(f"<li>{text(one.what)}: {text(one.text)}.</li>" for one in made)
-    entries = text("".join(one.bibtex for one in made))
-    return f"<ul>{lines}</ul><details><summary>BibTeX</summary><pre>{entries}</pre></details>"
+    """Return the citations in words, and the BibTeX entries."""
+    entries = list(found)
+    lines = "".join(f"<li>{text(citation.what)}: {text(citation.text)}.</li>" for citation in entries)
+    bibtex = text("".join(citation.bibtex for citation in entries))
+    return f"<ul>{lines}</ul><details><summary>BibTeX</summary><pre>{bibtex}</pre></details>"
 
 
 _KINDS = {"choice": "multiple choice", "long": "long answers", "extraction": "extraction"}
 
 
 def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attempts: str | None) -> str:
-    """A table of likely causes by agent; empty where there are none.
+    """Return a table of likely causes by agent; empty if there is no cause to list.
 
     Args:
-        found: the most frequent first.
-        names: run id → what the run is called, safe to show.
-        attempts: the address of the page with the attempts, to which causes then lead; empty: this one.
+        found: causes, the most frequent first.
+        names: run id → name of the run, safe to show.
+        attempts: address of the page with the attempts, to which causes link; empty: this page; ``None``: no links.
     """
     if not found:
         return ""
     columns = (
         words("likely cause", "word"),
-        *(Column(name, lambda one, run=run: one.counts.get(run, 0)) for run, name in names.items()),  # type: ignore[misc]
-        words("it means", lambda one: CAUSES[one.word]),
+        *(Column(name, lambda cause, run=run: cause.counts.get(run, 0)) for run, name in names.items()),  # type: ignore[misc]
+        words("it means", lambda cause: CAUSES[cause.word]),
     )
     links = (
-        {place: attempts + attempt_link(*one.first) for place, one in enumerate(found)} if attempts is not None else {}
+        {row_number: attempts + attempt_link(*cause.first) for row_number, cause in enumerate(found)}
+        if attempts is not None
+        else {}
     )
     table = table_of("causes", found, columns, title="attempts by likely cause")
     led = "<p>A cause leads to the first such attempt.</p>" if links else ""
@@ -131,77 +133,78 @@ def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attemp
 
 
 def what_agents_do(runs: Sequence[Run], names: Mapping[str, str]) -> str:
-    """What each agent that ships does, from its card. Files and code of others are not opened."""
-    known, called = set(shipped()), dict[str, list[str]]()
+    """Describe each agent that ships, from its card. Files and code of users are not opened."""
+    built_in, called = set(shipped()), dict[str, list[str]]()
     for run in runs:
-        if (name := run.agent.partition("[")[0]) in known:
+        if (name := run.agent.partition("[")[0]) in built_in:
             called.setdefault(open_agent(name).card.summary, []).append(names[run.id])
     lines = "".join(f"<li>{text(listed(who))}: {prose(summary)}</li>" for summary, who in called.items())
     return f'<ul class="notes">{lines}</ul>' if lines else ""
 
 
 def which_questions(comparison: Comparison, scorers: Sequence[str]) -> Iterator[str]:
-    """Of how many questions each scorer's figures are, where these are not all."""
+    """Yield the number of questions of each scorer that does not cover all."""
     for table, _ in comparison.shown(scorers):
-        asked = max((line.overall.n + line.overall.missing for line in table.lines), default=0)
-        if 0 < asked < comparison.questions:
+        covered = max((line.overall.n + line.overall.missing for line in table.lines), default=0)
+        if 0 < covered < comparison.questions:
             kinds = " and ".join(_KINDS.get(kind, kind) for kind in described(table.scorer).kinds)
             yield (
-                f"{one_line(table.scorer)} is of {asked:,} of {comparison.questions:,} questions: those that "
+                f"{one_line(table.scorer)} is of {covered:,} of {comparison.questions:,} questions: those that "
                 f"it can score ({kinds})."
             )
 
 
 Hide = Callable[[str], str]
-"""Takes what looks like a key out of a text."""
+"""Redacts what looks like a key in a text."""
 
 
 def analyses_section(
     store: Store, runs: Sequence[Run], names: Sequence[str], options: AnalysisOptions, called: Mapping[str, str]
 ) -> str:
-    """The table, the note and the picture of each analysis; `called` as of
-    :func:`ragrounds.ui.tables.analysis_tables.with_names`.
+    """Return the table, the note and the picture of each analysis.
+
+    `called` is as for :func:`ragrounds.ui.tables.analysis_tables.with_names`.
 
     Raises:
-        UserError: an unknown analysis, or runs that lack what it needs.
+        UserError: an analysis is unknown, or the runs lack something it needs.
     """
     parts = []
     for name in names:
-        result = with_names(analyse(name, store, runs, options), called)
-        parts.append(figure(result.picture))
-        parts.append(html_table(analysis_table(result.table, options.scorer)))
-        if result.table.note:
-            parts.append(f"<p>{text(*named_notes([result.table.note], called))}</p>")
+        analysis = with_names(analyse(name, store, runs, options), called)
+        parts.append(figure(analysis.picture))
+        parts.append(html_table(analysis_table(analysis.table, options.scorer)))
+        if analysis.table.note:
+            parts.append(f"<p>{text(*named_notes([analysis.table.note], called))}</p>")
     return "".join(parts)
 
 
 def limitations_section(sentences: Iterable[str], notes: Sequence[str]) -> str:
-    """What follows from the data, and the notes of the comparison."""
-    said = "".join(f"<li>{prose(sentence)}</li>" for sentence in sentences)
+    """Return the limitations that follow from the data, and the notes of the comparison."""
+    limitations = "".join(f"<li>{prose(sentence)}</li>" for sentence in sentences)
     more = "".join(f"<li>{prose(note)}</li>" for note in notes)
     noted = f'<h3>Notes on these runs</h3><ul class="notes">{more}</ul>' if notes else ""
-    return (f"<ul>{said}</ul>" if said else "") + noted
+    return (f"<ul>{limitations}</ul>" if limitations else "") + noted
 
 
 def named_notes(notes: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """Notes with the names of runs in place of their ids; commands keep the ids."""
+    """Return notes with the names of runs in place of their ids; commands keep the ids."""
     ids = sorted(names, key=len, reverse=True)
-    made = []
+    renamed = []
     for note in notes:
         parts = note.split("`")
         for id in ids:
             parts[::2] = [part.replace(id, names[id]) for part in parts[::2]]
-        made.append("`".join(parts))
-    return made
+        renamed.append("`".join(parts))
+    return renamed
 
 
 def fingerprint_section(runs: Sequence[Run], hide: Hide, names: Mapping[str, str] | None = None) -> str:
-    """Everything that each run's fingerprint covers: all that its results depend on.
+    """Return everything that each run's fingerprint covers: all that its results depend on.
 
     Args:
-        runs: to show.
-        hide: takes what looks like a key out of a text.
-        names: run id → what it is called; by default its agent's text.
+        runs: runs to show.
+        hide: redacts what looks like a key in a text.
+        names: run id → name; by default the agent's spec.
     """
     parts = []
     for run in runs:
@@ -228,11 +231,11 @@ def fingerprint_section(runs: Sequence[Run], hide: Hide, names: Mapping[str, str
 
 
 def _flat(identity: Mapping[str, object], before: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
+    flat: dict[str, str] = {}
     for key, value in identity.items():
         name = f"{before}{key}"
         if isinstance(value, dict) and value:
-            found |= _flat(value, f"{name}.")
+            flat |= _flat(value, f"{name}.")
         else:
-            found[name] = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
-    return found
+            flat[name] = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
+    return flat

@@ -1,1 +1,1 @@
-"""The trace viewer: a state that knows no terminal library, and thin widgets over it (Textual)."""
+"""Trace viewer: state without a terminal library, and thin Textual widgets over it."""

@@ -1,4 +1,4 @@
-"""The application: opens the main screen, knows themes, keys and help."""
+"""Application of the trace viewer: its screens, themes, keys and help."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ragrounds.ui.trace.view import ATTEMPTS, ViewScreen, all_views
 
 
 class TraceApp(App[None]):
-    """The trace viewer of the runs of some pages, or of a whole store, whose home it begins with.
+    """Trace viewer of the runs of some pages, or of a whole store, which opens with the home screen.
 
     Args:
-        shown: the runs whose attempts are listed at first; a store: none, it begins with its home.
-        pages_of: makes the rows of the runs that are chosen in the home; by default by the scorers of `shown`.
+        shown: runs whose attempts are listed first, or a store, for which the home screen is shown.
+        pages_of: makes the rows of the runs that are chosen in the home; by default with the scorers of `shown`.
     """
 
     TITLE = "ragrounds trace"
@@ -56,8 +56,8 @@ class TraceApp(App[None]):
         author: str = "reader",
     ) -> None:
         super().__init__()
-        for each in THEMES:
-            self.register_theme(each)
+        for app_theme in THEMES:
+            self.register_theme(app_theme)
         self.store, pages = (shown, None) if isinstance(shown, Store) else (shown.store, shown)
         self.pages_of = pages_of or (lambda runs: Pages(self.store, runs, *([pages.scorers] if pages else [])))
         self.attempt_list: AttemptList | None = None
@@ -68,12 +68,12 @@ class TraceApp(App[None]):
 
     @staticmethod
     def _listed(pages: Pages, where: str, sort: SortBy) -> AttemptList:
-        made = AttemptList(pages)
-        made.arrange(made.make_order(where, sort), where, sort)
-        return made
+        attempt_list = AttemptList(pages)
+        attempt_list.arrange(attempt_list.make_order(where, sort), where, sort)
+        return attempt_list
 
     def get_default_screen(self) -> Screen[int | None]:
-        """The home, or the main screen over the attempt list."""
+        """Return the home screen, or the main screen over the attempt list."""
         return (
             BrowseScreen(self.attempt_list, self.author)
             if self.attempt_list
@@ -81,7 +81,7 @@ class TraceApp(App[None]):
         )
 
     def on_mount(self) -> None:
-        """Open the view that was asked for."""
+        """Open the view that was requested."""
         if self._view != ATTEMPTS.name:
             self.call_after_refresh(self.action_view, self._view)
 
@@ -93,37 +93,37 @@ class TraceApp(App[None]):
             self.call_after_refresh(self.action_view, view)
 
     def action_home(self) -> None:
-        """Leave all that was opened; where the viewer began with some runs, show all of them."""
+        """Go to the home screen. If the viewer was opened for some runs, a home screen with all runs is added."""
         while len(self.screen_stack) > 1 and not isinstance(self.screen, HomeScreen):
             self.pop_screen()
         if not isinstance(self.screen, HomeScreen):
             self.push_screen(HomeScreen(self.store, self.open_runs))
 
     async def action_view(self, name: str, here: bool = False) -> None:
-        """Show the same attempts in another view; `here`: at this attempt, wherever the list stands."""
+        """Show the same attempts in another view; if `here`, at the attempt under the cursor."""
         if isinstance(self.screen, HomeScreen):
             await self.screen.action_view(name)
             return
-        place: int | None = None
+        index: int | None = None
         while not isinstance(self.screen, BrowseScreen):
-            if place is None and isinstance(self.screen, ViewScreen):
-                place = self.screen.place_here()
+            if index is None and isinstance(self.screen, ViewScreen):
+                index = self.screen.place_here()
             self.pop_screen()
-        self.browse.open_place(place)
+        self.browse.open_place(index)
         current = self.browse.attempt_list.current
         self.browse.open_view(name, *([current.index] if here and current else []))
 
     @property
     def browse(self) -> BrowseScreen:
-        """The main screen."""
-        return next(one for one in reversed(self.screen_stack) if isinstance(one, BrowseScreen))
+        """Main screen, the topmost one of its kind."""
+        return next(screen for screen in reversed(self.screen_stack) if isinstance(screen, BrowseScreen))
 
     async def action_filter(self) -> None:
-        """Open the filter line over the screen that is shown."""
+        """Open the filter line over the current screen."""
         await self.browse.action_filter()
 
     def action_help(self) -> None:
-        """Show the keys of the pane with the focus beside it, or hide them again."""
+        """Show or hide the keys of the focused pane."""
         if self.screen.query(HelpPanel):
             self.action_hide_help_panel()
         else:
@@ -134,13 +134,13 @@ class TraceApp(App[None]):
         self.theme = DARK if self.theme == LIGHT else LIGHT
 
     async def on_event(self, event: Event) -> None:
-        """A note goes with the next key: it speaks of the screen on which it came."""
+        """Clear notifications at each key: they concern the screen on which they appeared."""
         if isinstance(event, Key):
             self.clear_notifications()
         await super().on_event(event)
 
     async def action_quit(self) -> None:
-        """End the viewer on an empty screen: resized meanwhile, tmux would keep what stands there."""
+        """Clear the screen, then end the viewer. If the terminal was resized, tmux would keep the old content."""
         if self._driver is not None:
             self._driver.write("\x1b[2J\x1b[H")
         await super().action_quit()

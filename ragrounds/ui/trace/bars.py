@@ -1,4 +1,4 @@
-"""The first and the last line of a screen: which view this is and where one is in it, and the keys that apply here."""
+"""First and last line of a screen: the views with the current position, and the keys that apply."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from textual.widget import Widget
 from ragrounds.ui.text import one_line
 
 _NAMED = 100
-"""Columns from which on every view has its name."""
+"""Columns from which on every view is named."""
 
 
 class TopLine(Widget, can_focus=False):
-    """The views with their keys, then a text: where the cursor is, what is listed, by which scorer."""
+    """Line of the views with their keys, followed by a text: position of the cursor, filter, scorer."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES = {"top--here"}  # noqa: RUF012 (as Widget declares it)
@@ -31,28 +31,30 @@ class TopLine(Widget, can_focus=False):
         super().__init__(id=id)
         self.view = view
         self.text = ""
-        """What stands beside the views."""
+        """Text that follows the views."""
 
     def tell(self, *parts: str) -> None:
-        """Show these parts, the most important first: the last ones are cut where there is no room."""
+        """Show these parts, the most important first: the last ones are cut if the line is too short."""
         self.text = " · ".join(part for part in parts if part)
         self.refresh()
 
     def render(self) -> Text:
-        """The views, on a narrow line the others by their numbers alone, and as much of the text as has room."""
+        """Render the views and as much of the text as fits. On a narrow line other views have only their number."""
         line = Text(no_wrap=True, overflow="crop")
-        for one in self.app.BINDINGS:
-            if isinstance(one, Binding) and (name := (one.id or "").removeprefix("view.")) != one.id:
-                here = name == self.view
-                look = self.get_component_rich_style("top--here", partial=True) if here else ""
-                line.append(f" {one.key} ").append(name if here or self.size.width >= _NAMED else "", look)
+        for binding in self.app.BINDINGS:
+            if isinstance(binding, Binding) and (name := (binding.id or "").removeprefix("view.")) != binding.id:
+                is_current = name == self.view
+                look = self.get_component_rich_style("top--here", partial=True) if is_current else ""
+                line.append(f" {binding.key} ").append(name if is_current or self.size.width >= _NAMED else "", look)
         return line.append("   ").append(one_line(self.text, max(1, self.size.width - line.cell_len - 1)))
 
 
 class KeyBar(Widget, can_focus=False):
-    """The keys of the pane with the focus that their bindings show, as many as fit; `?`, which has the others, always
-    does. One line that is drawn anew: Textual's Footer mounts a widget for each key whenever the focus moves, which
-    takes longer than all else that Tab does."""
+    """Bar of the keys that the focused pane shows, as many as fit; always with `?`, which lists the others.
+
+    It is one line of text: Textual's Footer mounts a widget for each key whenever the focus moves, which takes longer
+    than everything else that Tab does.
+    """
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES = {"bar--key"}  # noqa: RUF012 (as Widget declares it)
@@ -64,22 +66,28 @@ class KeyBar(Widget, can_focus=False):
     """
 
     def on_mount(self) -> None:
-        """Follow the focus."""
+        """Refresh when the focus changes."""
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
 
     def _changed(self, _: Screen[object]) -> None:
         self.refresh()
 
     def shown(self) -> list[tuple[Binding, str]]:
-        """The bindings that apply now, each with how its key is written and what it does; the help last."""
-        active = [one.binding for one in self.screen.active_bindings.values() if one.enabled and one.binding.show]
-        found: dict[str, Binding] = {}
-        for one in sorted(active, key=lambda one: one.action == "help"):
-            found.setdefault(one.action, one)
-        return [(one, f"{self.app.get_key_display(one)} {one.description}") for one in found.values()]
+        """Return the bindings that apply now, each with its key and description; the help is last."""
+        active = [
+            active_binding.binding
+            for active_binding in self.screen.active_bindings.values()
+            if active_binding.enabled and active_binding.binding.show
+        ]
+        by_action: dict[str, Binding] = {}
+        for binding in sorted(active, key=lambda binding: binding.action == "help"):
+            by_action.setdefault(binding.action, binding)
+        return [
+            (binding, f"{self.app.get_key_display(binding)} {binding.description}") for binding in by_action.values()
+        ]
 
     def fitting(self) -> list[tuple[Binding, str]]:
-        """As many of them as there is room for, the last one in any case."""
+        """Return as many of the bindings as fit; the last one is always included."""
         *keys, help = self.shown() or [(Binding("", "", ""), "")]
         room = self.size.width - cell_len(help[1]) - 3
         while keys and sum(cell_len(words) + 2 for _, words in keys) > room:
@@ -87,17 +95,17 @@ class KeyBar(Widget, can_focus=False):
         return [*keys, help]
 
     def render(self) -> Text:
-        """The keys with their words."""
+        """Render the keys with their descriptions."""
         line, look = Text(" ", no_wrap=True, overflow="crop"), self.get_component_rich_style("bar--key", partial=True)
         for binding, words in self.fitting():
-            written = self.app.get_key_display(binding)
-            line.append(written, look).append(words.removeprefix(written)).append("  ")
+            key_label = self.app.get_key_display(binding)
+            line.append(key_label, look).append(words.removeprefix(key_label)).append("  ")
         return line
 
     def on_click(self, event: events.Click) -> None:
         """Press the key that was clicked."""
-        at = 1
+        left = 1
         for binding, words in self.fitting():
-            if at <= event.x < at + cell_len(words):
+            if left <= event.x < left + cell_len(words):
                 self.app.simulate_key(binding.key)
-            at += cell_len(words) + 2
+            left += cell_len(words) + 2

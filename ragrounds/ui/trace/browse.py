@@ -1,7 +1,7 @@
-"""The main screen: attempts, steps and detail side by side.
+"""Main screen: attempts, steps and detail side by side.
 
-It finds, filters and sorts attempts, folds the tree, follows runs that are still being made, and leads to the other
-screens. What was written meanwhile appears; nothing moves under the reader's eyes.
+It finds, filters and sorts attempts, folds the tree, follows running runs, and opens the other screens. New attempts
+appear without moving what the reader looks at.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, ViewScreen, answer, t
 from ragrounds.ui.trace.widgets import Pager, Rows
 
 _WRONG, _ERROR = "'wrong', 'wrong attempt'", "'troubled', 'attempt with an error'"
-"""What is sought, and its words."""
+"""Filter expression and description of the targets of the keys w and e."""
 _TALL, _WIDE, _HIGH = 4, 180, 40
-"""Lines of a row of the list, from which size of the terminal on."""
+"""Lines of a row of the list on a large terminal; columns and lines from which on a terminal is large."""
 LEGEND = """
 ✓ right, ✗ wrong, ½ partly right, ! failed, ^ capped, = paused, x blocked or refused, ~ abstained, ? unreadable,
 0 empty, \\- not scored, · not run yet
 """
-"""The signs of :func:`ragrounds.ui.trace.attempt_list.mark`."""
+"""Legend of the signs of :func:`ragrounds.ui.trace.attempt_list.mark`."""
 
 
 class BrowseScreen(ViewScreen):
-    """Three panes over an :class:`AttemptList` and the :class:`TreeState` of the attempt under the cursor."""
+    """Main screen: panes over an :class:`AttemptList` and the :class:`TreeState` of the attempt under the cursor."""
 
     DETAIL = "detail"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (180, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
@@ -97,7 +97,7 @@ class BrowseScreen(ViewScreen):
         self.agents = agent_names(attempt_list.pages.runs) if len(attempt_list.pages.runs) > 1 else {}
 
     def compose(self) -> ComposeResult:
-        """The panes, with a line above that says where the cursor is, and the keys below."""
+        """Compose the panes, with the position above and the keys below."""
         yield TopLine("attempts")
         with Container(id="panes"):
             with Container(id="lists"):
@@ -137,47 +137,47 @@ class BrowseScreen(ViewScreen):
         return tree_cells(self.tree_state.lines()[row], self.tree_state.root.figures, width)
 
     def on_resize(self) -> None:
-        """A row has three lines of the question where there is room."""
+        """Give rows several lines of the question if the terminal is large."""
         self.attempts.tall = _TALL if self.size.width >= _WIDE and self.size.height >= _HIGH else 1
 
     @property
     def attempts(self) -> Rows:
-        """The pane with the list of attempts."""
+        """Pane with the list of attempts."""
         return self.query_one("#attempts", Rows)
 
     @property
     def tree_pane(self) -> Rows:
-        """The pane with the steps of the attempt under the cursor."""
+        """Pane with the steps of the attempt under the cursor."""
         return self.query_one("#tree", Rows)
 
     @property
     def pager(self) -> Pager:
-        """The pane with the detail of the step under the cursor."""
+        """Pane with the detail of the step under the cursor."""
         return self.query_one("#detail", Pager)
 
     def list_changed(self, keep_scroll: bool = False) -> None:
-        """Show the list again: its rows or its cursor have changed."""
+        """Show the list again after a change of its rows or its cursor."""
         self.attempts.show(len(self.attempt_list), self.attempt_list.row, keep_scroll)
         self.show_position()
 
     def show_position(self, doing: str = "") -> None:
-        """Say above the panes where the cursor is, what is listed and by which scorer, or what is being done."""
+        """Show position, filter and scorer above the panes, or the activity `doing`."""
         line, attempt_list, total = self.query_one(TopLine), self.attempt_list, len(self.attempt_list)
         if doing:
-            for shown in {line, *self.app.screen.query(TopLine)}:
-                shown.tell(doing)
+            for top_line in {line, *self.app.screen.query(TopLine)}:
+                top_line.tell(doing)
             return
         every, runs, current = len(attempt_list.pages), attempt_list.pages.runs, attempt_list.current
-        of = f"{total:,}" if total == every else f"{total:,} (all: {every:,})"
-        place = f"{attempt_list.row + 1 if total else 0:,} of {of}"
+        total_words = f"{total:,}" if total == every else f"{total:,} (all: {every:,})"
+        position = f"{attempt_list.row + 1 if total else 0:,} of {total_words}"
         scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
-        # With the number that stands for the agent where the column has no room for names.
+        # The number identifies the agent if its column has no room for the name.
         number = f"#{runs.index(current.run) + 1} " if current and len(runs) > 1 else ""
         agent = number + safe(current.run.agent) if current else ""
-        line.tell(place, safe(attempt_list.description()), scorer, agent)
+        line.tell(position, safe(attempt_list.description()), scorer, agent)
 
     def forget(self) -> None:
-        """Drop what was read of the list and of what readers wrote; it is read again when it is shown."""
+        """Drop the rows and the notes that were read; they are read again when they are shown."""
         self.attempt_list.forget()
         self.notes.read()
 
@@ -192,14 +192,14 @@ class BrowseScreen(ViewScreen):
         self.show_position()
 
     def tree_changed(self, keep_scroll: bool = False) -> None:
-        """Show the tree and the detail again: the tree, its folds or its cursor have changed."""
+        """Show the tree and the detail again after a change of the tree, its folds or its cursor."""
         state = self.tree_state
         self.tree_pane.show(len(state.lines()) if state else 0, state.row() if state else 0)
         self.pager.pattern = state.pattern if state else ""
         self.pager.show(self.detail_blocks(), keep_scroll)
 
     def detail_blocks(self) -> list[TextBlock]:
-        """The detail of the step under the cursor; above that of the whole attempt what readers wrote beside it."""
+        """Return the detail of the step under the cursor; for the whole attempt, readers' notes come first."""
         state = self.tree_state
         if state is None:
             return []
@@ -226,20 +226,20 @@ class BrowseScreen(ViewScreen):
         self.action_fold()
 
     def action_fold(self, folded: bool | None = None) -> None:
-        """Fold the step under the cursor or unfold it; by default the other of what it is."""
+        """Fold or unfold the step under the cursor; by default toggle it."""
         if self.tree_state is not None and self.focused is self.tree_pane:
             before = self.tree_state.cursor
             self.tree_state.toggle(folded)
-            self._tree_refolded(before)
+            self._show_folds(before)
 
     def action_fold_all(self, fold: bool) -> None:
         """Fold or unfold all steps."""
         if self.tree_state is not None:
             before = self.tree_state.cursor
             self.tree_state.fold_all(fold)
-            self._tree_refolded(before)
+            self._show_folds(before)
 
-    def _tree_refolded(self, before: str) -> None:
+    def _show_folds(self, before: str) -> None:
         state = self.tree_state
         if state is None:
             return
@@ -250,7 +250,7 @@ class BrowseScreen(ViewScreen):
     # Finding
 
     def action_find(self) -> None:
-        """Ask for a text: from the list for questions, from the other panes for messages of this attempt."""
+        """Ask for a text: in the list to find questions, in the other panes to find messages of this attempt."""
         in_list = self.focused is self.attempts
         title = "questions with" if in_list else "in the messages of this attempt"
         before = "" if in_list else (self.tree_state.pattern if self.tree_state else "")
@@ -266,8 +266,8 @@ class BrowseScreen(ViewScreen):
         state = self.tree_state
         if state is None:
             return
-        found = state.search(text)
-        if text and not found:
+        has_match = state.search(text)
+        if text and not has_match:
             state.search("")
             self.app.notify(f"Nothing in this attempt holds {safe(text, 60)!r}.", markup=False)
         elif text:
@@ -276,7 +276,7 @@ class BrowseScreen(ViewScreen):
         self.pager.search(state.pattern)
 
     def action_match(self, step: int) -> None:
-        """Go to the next place of what was searched (for `step` -1 the one before); without a search, to the next
+        """Go to the next match of the search (the previous one for `step` -1); without a search, to the next
         attempt."""
         state = self.tree_state
         if state is None or not state.pattern:
@@ -287,8 +287,8 @@ class BrowseScreen(ViewScreen):
             self.pager.search(state.pattern)
 
     def action_clear(self) -> None:
-        """Stop what a filter has made first; else take back the search, else the filter and the order; else go home."""
-        if any(one.group == "list" and one.is_running for one in self.workers):
+        """Undo one thing: stop a running filter, else clear the search, else the filter and the order, else go home."""
+        if any(worker.group == "list" and worker.is_running for worker in self.workers):
             self.workers.cancel_group(self, "list")
             self.show_position()
             return
@@ -305,26 +305,26 @@ class BrowseScreen(ViewScreen):
 
     @work(thread=True, exclusive=True, group="list")
     def rearrange(self, where: str, sort: SortBy, descending: bool = True) -> None:
-        """Filter and sort the list; first make what they ask for, where attempts lack it."""
+        """Filter and sort the list; first compute the facts of attempts that are needed."""
         try:
             tell = teller(self, lambda words: self.show_position(f"{words}; Escape stops"))
             self.attempt_list.complete(where, sort, tell)
             order = self.attempt_list.make_order(where, sort, descending)
         except UserError as error:
             self.app.call_from_thread(self.app.notify, str(error), markup=False, severity="error")
-            self.app.call_from_thread(self._shown_anew)
+            self.app.call_from_thread(self._refresh_position)
             return
-        answer(self, self._arranged, order, where, sort, descending)
+        answer(self, self._apply_order, order, where, sort, descending)
 
-    def _arranged(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
+    def _apply_order(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
         if order is not None and not order:
             self.app.notify("No attempt is left by this filter; it was not applied.", markup=False)
-            self._shown_anew()
+            self._refresh_position()
             return
         self.attempt_list.arrange(order, where, sort, descending)
         self.relisted()
-        # What was looked for in all attempts is marked in the one that is open, where it stands there as it was typed.
-        texts = [one.text.strip('"*') for one in single_conditions(parse(where)) if isinstance(one, TextTest)]
+        # Texts of the filter are also searched in the open attempt, to mark them.
+        texts = [test.text.strip('"*') for test in single_conditions(parse(where)) if isinstance(test, TextTest)]
         state = self.tree_state
         if state is not None and any(map(state.search, texts)):
             state.next_match(1)
@@ -332,10 +332,10 @@ class BrowseScreen(ViewScreen):
             self.pager.search(state.pattern)
         elif state is not None and texts:
             state.search("")
-        self._shown_anew()
+        self._refresh_position()
 
-    def _shown_anew(self) -> None:
-        """Say again what is listed, here and in a view above."""
+    def _refresh_position(self) -> None:
+        """Show the position again, here and in the views above."""
         self.show_position()
         for above in self.app.screen_stack[1:]:
             if isinstance(above, ViewScreen):
@@ -347,49 +347,48 @@ class BrowseScreen(ViewScreen):
         self.open()
 
     def action_sort(self) -> None:
-        """Choose what to sort by; the order that is there already is turned round."""
-        here, arrow = self.attempt_list.sort, "▼" if self.attempt_list.descending else "▲"
-        lines = [MenuLine(name, name, SORT_WORDS[name], arrow if name == here else " ") for name in SORTS]
+        """Choose what to sort by; choosing the current order reverses it."""
+        current_sort, arrow = self.attempt_list.sort, "▼" if self.attempt_list.descending else "▲"
+        lines = [MenuLine(name, name, SORT_WORDS[name], arrow if name == current_sort else " ") for name in SORTS]
 
-        def chosen(name: str | None) -> None:
-            """Sort by it."""
-            if name == here and name != "asked":
+        def sort_by(name: str | None) -> None:
+            """Sort by the chosen column."""
+            if name == current_sort and name != "asked":
                 self.action_reverse()
             elif name is not None:
                 self.rearrange(self.attempt_list.where, name, self.attempt_list.descending)
 
         title = "sort by (the same again: the other way)"
-        self.app.push_screen(MenuScreen(title, lines, SORTS.index(here)), chosen)
+        self.app.push_screen(MenuScreen(title, lines, SORTS.index(current_sort)), sort_by)
 
     def action_reverse(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order."""
         self.rearrange(self.attempt_list.where, self.attempt_list.sort, not self.attempt_list.descending)
 
     async def action_filter(self) -> None:
-        """Open the filter line; what it chooses is listed."""
+        """Open the filter line; the attempts that match are listed."""
 
-        def chosen(where: str | None) -> None:
-            """Take the filter that was typed."""
+        def apply_filter(where: str | None) -> None:
+            """Apply the filter that was typed."""
             if where is not None:
                 self.rearrange(where, self.attempt_list.sort, self.attempt_list.descending)
 
-        self.app.push_screen(FilterScreen(self.attempt_list), chosen)
+        self.app.push_screen(FilterScreen(self.attempt_list), apply_filter)
 
     def notes_changed(self) -> None:
-        """Show the marks and the notes by now."""
+        """Show the current marks and notes."""
         self.attempts.refresh()
         self.pager.show(self.detail_blocks(), keep_scroll=True)
 
     # Other views
 
     def open_place(self, index: int | None, call: int | None = None) -> None:
-        """Open the attempt at a place of the pages, and of its calls the one with this number, as another screen asks
-        for it."""
+        """Open the attempt at an index of the pages, and its call with the number `call`, for another screen."""
         if index is None:
             return
         row = self.attempt_list.row_of(index)
         if row is None:
-            # Found by full text, or left in another view: what hides it is taken back.
+            # The attempt was found by full text or in another view: the filter that hides it is removed.
             self.attempt_list.arrange(None, "", "asked")
             self.app.notify("The filter hides this attempt: it was taken back.", markup=False)
             row = self.attempt_list.row_of(index) or 0
@@ -400,48 +399,48 @@ class BrowseScreen(ViewScreen):
             self.open()
             state = self.tree_state
         else:
-            self.notes_changed()  # as it was left
+            self.notes_changed()  # the attempt itself stays as it was left
         if call is not None and state is not None and state.go_to(state.loaded.node_of(call)):
             self.tree_changed()
             self.tree_pane.focus()
 
-    # Following runs that are being made: nothing moves under the reader's eyes
+    # Following runs that are not finished: nothing moves under the reader's eyes
 
     def written(self) -> None:
-        """Show what was written by now; the cursor and the scroll stay where they are."""
+        """Show what was written since; the cursor and the scroll position stay."""
         self.forget()
         if self.attempt_list.order is not None:
-            self._look_again_in_order()
+            self._update_order()
             return
         self.list_changed(keep_scroll=True)
-        self._open_again()
+        self._reopen()
 
     @work(thread=True, exclusive=True, group="list")
-    def _look_again_in_order(self) -> None:
+    def _update_order(self) -> None:
         listed = self.attempt_list
         with suppress(UserError):  # a store that cannot be written is shown as it is
             listed.complete(listed.where, listed.sort, lambda words: None)
         order = listed.make_order(listed.where, listed.sort, listed.descending)
-        answer(self, self._ordered_again, order, listed.where, listed.sort, listed.descending)
+        answer(self, self._apply_new_order, order, listed.where, listed.sort, listed.descending)
 
-    def _ordered_again(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
+    def _apply_new_order(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
         attempt_list, before = self.attempt_list, self.attempt_list.row
         attempt_list.arrange(order, where, sort, descending)
-        if sort == "newest" and before == 0:  # at the head of the newest, the head is what is followed
+        if sort == "newest" and before == 0:  # at the head of the newest, follow the newest
             attempt_list.move(0)
         self.list_changed(keep_scroll=True)
         if moved := attempt_list.row - before:
             self.attempts.scroll_to(y=self.attempts.scroll_offset.y + moved, animate=False, immediate=True)
-        self._open_again()
+        self._reopen()
 
-    def _open_again(self) -> None:
-        """Open the attempt under the cursor again, where it is not what is shown."""
+    def _reopen(self) -> None:
+        """Open the attempt under the cursor again if it has changed."""
         summary, state = self.attempt_list.current, self.tree_state
         if summary is None:
             return
-        shown = state.loaded if state is not None else None
-        same = shown is not None and shown.summary.index == summary.index
-        if same and shown is not None and shown.summary == summary:
+        loaded = state.loaded if state is not None else None
+        same = loaded is not None and loaded.summary.index == summary.index
+        if same and loaded is not None and loaded.summary == summary:
             return
         self.tree_state = TreeState(LoadedAttempt(self.attempt_list.pages, summary))
         if state is not None and same:

@@ -1,6 +1,6 @@
-"""The detail of a node: what was asked, found and answered, scores, errors with their tries.
+"""Detail of a node: request, results and answer, scores, errors with their tries.
 
-What became of passages is derived from the recorded prompts (:mod:`ragrounds.evals.trace.hops`).
+The fate of passages is derived from the recorded prompts (:mod:`ragrounds.evals.trace.hops`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _TITLE = 80
 _HOPS = 30
 """Hops that the detail of an attempt lists."""
 _USUAL = frozenset({"tool"})
-"""Notes that say what happened as it should: what a tool gave."""
+"""Notes on normal events: the result of a tool."""
 
 
 def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
-    """The detail of a node, in blocks of text."""
+    """Return the detail of a node, in blocks of text."""
     if node.call is not None:
-        return [*_call(loaded, node), *(_around(node.step, more=True) if node.step else ())]
+        return [*_call(loaded, node), *(_step_context(node.step, more=True) if node.step else ())]
     if node.step is not None:
         return list(_step(loaded, node))
     if node.kind == "round":
@@ -59,11 +59,11 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     )
     yield TextBlock(question.text)
     default = summary.outcome == "unreadable"
-    chosen = {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
-    names = agent_names([summary.run, *(one.run for one in loaded.beside)])
-    for one in loaded.beside if question.options else ():
-        chosen.setdefault(one.prediction, []).append(names[one.run.id])
-    yield from option_blocks(summary, chosen)
+    choosers = {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
+    names = agent_names([summary.run, *(other.run for other in loaded.beside)])
+    for other in loaded.beside if question.options else ():
+        choosers.setdefault(other.prediction, []).append(names[other.run.id])
+    yield from option_blocks(summary, choosers)
     if not question.options:
         yield TextBlock(f"reference: {gold.answer}", "gold")
         for fact in gold.facts:
@@ -82,22 +82,22 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         + f" | {duration(measured(attempt.seconds, attempt.at))}",
         "dim",
     )
-    yield from _what_happened(loaded)
+    yield from _course_of_attempt(loaded)
     yield from answer_blocks(loaded)
     yield from _arena_verdicts(loaded)
 
 
 def option_blocks(summary: AttemptSummary, chosen: Mapping[str, Sequence[str]]) -> Iterator[TextBlock]:
-    """The options, each with *gold* and who chose it: ``★ B. Vitamin K  ← gold · chosen``."""
+    """Yield the options, each with *gold* and who chose it: ``★ B. Vitamin K  ← gold · chosen``."""
     for letter, text in summary.question.options.items():
-        right, by = letter == summary.gold.answer, chosen.get(letter, ())
-        said = " · ".join([*(["gold"] if right else []), *by])
-        style = "gold" if right else "wrong" if by else "plain"
-        yield TextBlock(f"{'★' if right else ' '} {letter}. {text}" + (f"  ← {said}" if said else ""), style)
+        right, choosers = letter == summary.gold.answer, chosen.get(letter, ())
+        remarks = " · ".join([*(["gold"] if right else []), *choosers])
+        style = "gold" if right else "wrong" if choosers else "plain"
+        yield TextBlock(f"{'★' if right else ' '} {letter}. {text}" + (f"  ← {remarks}" if remarks else ""), style)
 
 
 def cause_in(loaded: LoadedAttempt) -> Cause | None:
-    """The likely cause where an attempt is not right; ``None``: it is, or none is known."""
+    """Return the likely cause of an attempt that is not right; ``None`` if it is right or no cause is known."""
     if loaded.attempt is None:
         return None
     summary = loaded.summary
@@ -113,7 +113,7 @@ def cause_in(loaded: LoadedAttempt) -> Cause | None:
 
 
 def answer_blocks(loaded: LoadedAttempt) -> list[TextBlock]:
-    """The scores of an attempt with what judges replied, and its answer."""
+    """Return the scores of an attempt with the judges' replies, and its answer."""
     text = loaded.attempt.text if loaded.attempt else ""
     return [
         TextBlock("\nscores", "heading"),
@@ -124,7 +124,12 @@ def answer_blocks(loaded: LoadedAttempt) -> list[TextBlock]:
 
 
 def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
-    """What came of an attempt, and one of its searches in full; `number` is the search's, from 0."""
+    """Return the outcome of an attempt, and one of its searches in full.
+
+    Args:
+        loaded: the attempt.
+        number: number of the search, from 0.
+    """
     summary = loaded.summary
     if loaded.attempt is None:
         return [_unfinished(loaded)]
@@ -145,8 +150,8 @@ def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
     return [*blocks, *_faults(hop.traced.call), *search_blocks(loaded, hop.traced, hop)]
 
 
-def _what_happened(loaded: LoadedAttempt) -> Iterator[TextBlock]:
-    """The likely cause where it is not right, what became of gold, and its hops, a line each."""
+def _course_of_attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
+    """Yield the likely cause of a wrong answer, the fate of gold documents, and the hops, one line each."""
     hops, cause = loaded.hops, cause_in(loaded)
     for event in loaded.attempt.events if loaded.attempt else ():
         if isinstance(event, Noted) and event.what == DRAWN:
@@ -170,15 +175,18 @@ def _unfinished(loaded: LoadedAttempt) -> TextBlock:
 
 
 def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
-    for one in loaded.answer_verdicts:
-        yield TextBlock(f"\nagainst {one.against}, shown {one.shown}, judged by {one.judge} ({one.arena})", "heading")
-        for axis, said in one.axes.items():
-            style = {"won": "right", "lost": "wrong", "tie": "plain"}.get(said, "trouble")
-            why = f"  {one.reasons[axis]}" if one.reasons.get(axis) else ""
-            yield TextBlock(f"{axis}: {said}{why}", style)
-        if one.how != "asked":
-            yield TextBlock(one.how, "note")
-        for call in one.calls:
+    for verdict in loaded.answer_verdicts:
+        yield TextBlock(
+            f"\nagainst {verdict.against}, shown {verdict.shown}, judged by {verdict.judge} ({verdict.arena})",
+            "heading",
+        )
+        for axis, outcome in verdict.axes.items():
+            style = {"won": "right", "lost": "wrong", "tie": "plain"}.get(outcome, "trouble")
+            reason = f"  {verdict.reasons[axis]}" if verdict.reasons.get(axis) else ""
+            yield TextBlock(f"{axis}: {outcome}{reason}", style)
+        if verdict.how != "asked":
+            yield TextBlock(verdict.how, "note")
+        for call in verdict.calls:
             reply = loaded.recorded(call).reply
             if call.error:
                 yield TextBlock(f"error: {call.error}", "trouble")
@@ -192,13 +200,18 @@ def _step(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     took = duration(node.figures.seconds) + (", not left" if step.seconds is None else "")
     yield TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
     for child in node.children:
-        yield TextBlock(f"{child.row.plain}  {_took(child)}", "trouble" if child.troubled else "plain", elsewhere=True)
-    yield from _inside(loaded, node)
-    yield from _around(step, more=bool(node.children))
+        yield TextBlock(
+            f"{child.row.plain}  {_spent_words(child)}", "trouble" if child.troubled else "plain", elsewhere=True
+        )
+    yield from _call_results(loaded, node)
+    yield from _step_context(step, more=bool(node.children))
 
 
-def _around(step: Step, more: bool) -> Iterator[TextBlock]:
-    """What is known of a step beside its calls; what it wrote is needed at the first look where nothing else is."""
+def _step_context(step: Step, more: bool) -> Iterator[TextBlock]:
+    """Yield the error, the notes and the state changes of a step.
+
+    State changes are marked as further details if `more`: the calls of the step come first.
+    """
     if step.error or step.notes:
         yield TextBlock("\nin this step", "heading")
     if step.error:
@@ -212,29 +225,29 @@ def _around(step: Step, more: bool) -> Iterator[TextBlock]:
 
 
 def _round(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
-    yield TextBlock(f"{node.label}  {_took(node)}", "heading")
+    yield TextBlock(f"{node.label}  {_spent_words(node)}", "heading")
     for child in node.children:
         yield TextBlock(
-            f"{child.folded.plain}  {_took(child)}", "trouble" if child.troubled else "plain", 2, elsewhere=True
+            f"{child.folded.plain}  {_spent_words(child)}", "trouble" if child.troubled else "plain", 2, elsewhere=True
         )
-    yield from _inside(loaded, node)
+    yield from _call_results(loaded, node)
 
 
-def _inside(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
-    """What the calls below a node found and replied: what their own details show first."""
+def _call_results(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
+    """Yield what the calls below a node found and replied: the first part of their own details."""
     hops = {hop.call: hop for hop in loaded.hops}
-    for one in walk(node):
-        if one.call is None or one.call.error:
+    for descendant in walk(node):
+        if descendant.call is None or descendant.call.error:
             continue
-        yield TextBlock(f"\n{one.row.plain}", "heading", elsewhere=True)
-        if (hop := hops.get(one.place)) is not None:
+        yield TextBlock(f"\n{descendant.row.plain}", "heading", elsewhere=True)
+        if (hop := hops.get(descendant.place)) is not None:
             yield from (replace(block, elsewhere=True) for block in found_blocks(loaded, hop, brief=True))
-        reply = loaded.traced[one.place].reply
+        reply = loaded.traced[descendant.place].reply
         if reply is not None and reply.text.strip():
             yield from (replace(block, elsewhere=True) for block in reply_blocks(reply.text.strip()))
 
 
-def _took(node: Node) -> str:
+def _spent_words(node: Node) -> str:
     figures = node.figures
     used = tokens(figures.tokens) if figures.tokens is not None else UNKNOWN
     cost = dollars(figures.cost) if figures.cost is not None else "cost unknown"
@@ -254,7 +267,11 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     except DamagedRecord as damaged:
         yield TextBlock(f"\n{damaged}", "trouble")
         return
-    hop = next((one for one in loaded.hops if one.call == node.place), None) if call.kind == "search" else None
+    hop = (
+        next((candidate for candidate in loaded.hops if candidate.call == node.place), None)
+        if call.kind == "search"
+        else None
+    )
     if recorded.searched is not None:
         yield from search_blocks(loaded, recorded, hop)
     if recorded.asked is not None:
@@ -263,12 +280,12 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
         yield TextBlock("\nasked", "heading")
         yield TextBlock(value_text(recorded.used))
         yield TextBlock("\nanswered", "heading")
-        given = given_text(recorded.gave)
-        yield TextBlock(value_text(json_in(given) or given if isinstance(given, str) else given))
+        output = given_text(recorded.gave)
+        yield TextBlock(value_text(json_in(output) or output if isinstance(output, str) else output))
     elif recorded.asked is None and recorded.searched is None:
-        why = "imported: the messages were not published with it" if not call.key else "the journal does not hold it"
-        why = "only calls that were answered are kept" if call.error else why
-        yield TextBlock(f"\nNo messages: {why}.", "dim")
+        reason = "imported: the messages were not published with it" if not call.key else "the journal does not hold it"
+        reason = "only calls that were answered are kept" if call.error else reason
+        yield TextBlock(f"\nNo messages: {reason}.", "dim")
 
 
 def _call_facts(node: Node, call: Call) -> list[str]:
@@ -283,7 +300,7 @@ def _call_facts(node: Node, call: Call) -> list[str]:
 
 
 def _faults(call: Call) -> Iterator[TextBlock]:
-    """Tries that failed: how many of which kind, then each; and why the call failed, where it did."""
+    """Yield the failed tries: their number by kind, then each one; and the final error if the call failed."""
     if len(call.faults) > 1:
         waited = sum(fault.waited for fault in call.faults)
         yield TextBlock(f"{fault_words(call.faults)}; waited {duration(waited)} in all", "trouble")
@@ -296,7 +313,7 @@ def _faults(call: Call) -> Iterator[TextBlock]:
 
 
 def search_blocks(loaded: LoadedAttempt, recorded: TracedCall, hop: Hop | None) -> Iterator[TextBlock]:
-    """What was searched for and found."""
+    """Yield the query of a search and the passages it found."""
     searched = recorded.searched
     if searched is None:
         yield TextBlock(hop.query if hop else "(the query is not recorded)", "strong")
@@ -320,8 +337,10 @@ def _query(searched: SearchRequest, hop: Hop | None, when: str) -> Iterator[Text
 
 
 def _gold_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
-    """``gold: Rule 9, found at 3 by search 1, seen``: a line a gold document, by its title where a search found it,
-    else by its id."""
+    """Yield one line per gold document: ``gold: Rule 9, found at 3 by search 1, seen``.
+
+    A document is named by its title if a search found it, else by its id.
+    """
     documents = loaded.summary.gold.documents
     for name in documents[:_GOLD]:
         yield _gold_line(loaded, name)
@@ -330,63 +349,74 @@ def _gold_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
 
 
 def _gold_line(loaded: LoadedAttempt, name: str) -> TextBlock:
-    found = [(hop, one) for hop in loaded.hops for one in hop.found if name in (one.passage.document, one.passage.id)]
-    if not found:
-        unheard = loaded.attempt and not loaded.hops and searches_unknown(loaded.attempt, loaded.traced)
-        became = "not known whether found" if unheard else "not found"
+    hits = [
+        (hop, passage)
+        for hop in loaded.hops
+        for passage in hop.found
+        if name in (passage.passage.document, passage.passage.id)
+    ]
+    if not hits:
+        unknown = loaded.attempt and not loaded.hops and searches_unknown(loaded.attempt, loaded.traced)
+        became = "not known whether found" if unknown else "not found"
         return TextBlock(f"gold: {one_line(name, _TITLE)}, {became}", "trouble" if loaded.hops else "dim")
-    first, best = found[0]
-    title = next((one_line(one.passage.title, _TITLE) for _, one in found if one.passage.title.strip()), "")
-    fate = min((one.fate for _, one in found), key=FATES.index)
-    # Only a recorded prompt after the search says what was seen.
-    followed = first.untimed or any(one.asked is not None for one in loaded.traced[first.call + 1 :])
-    said = f", {fate}" if followed else ""
-    shown = title or one_line(name, _TITLE)
-    return TextBlock(f"gold: {shown}, found at {best.rank} by search {first.number}{said}", "gold")
+    first, best = hits[0]
+    title = next((one_line(passage.passage.title, _TITLE) for _, passage in hits if passage.passage.title.strip()), "")
+    fate = min((passage.fate for _, passage in hits), key=FATES.index)
+    # Only a prompt that was recorded after the search shows whether the passage was seen.
+    followed = first.untimed or any(call.asked is not None for call in loaded.traced[first.call + 1 :])
+    fate_text = f", {fate}" if followed else ""
+    label = title or one_line(name, _TITLE)
+    return TextBlock(f"gold: {label}, found at {best.rank} by search {first.number}{fate_text}", "gold")
 
 
 def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
-    """A line for the first score and for each that differs; below one that a judge gave, what the judge replied."""
+    """Yield a line for the first score and for each that differs, followed by the replies of its judge."""
     if not loaded.scores:
         yield TextBlock("not scored", "dim")
     first, agreeing = loaded.scores[:1], []
     for score in loaded.scores:
         if (
             score in first
-            or _reading(score) != _reading(first[0])
-            or score.scorer in {one.scorer for one in loaded.judged}
+            or _score_key(score) != _score_key(first[0])
+            or score.scorer in {reply.scorer for reply in loaded.judged}
         ):
             yield _score_line(loaded, score)
-            for line in score.prediction.split("\n")[1:]:  # what it is made of
+            for line in score.prediction.split("\n")[1:]:  # its components
                 yield TextBlock(line, "plain", 2)
         else:
             agreeing.append(score.scorer)
-        for said in loaded.judged:
-            if said.scorer == score.scorer and not said.told:
-                yield TextBlock(f"judged by {said.judge}; which of the replies is its own is not known", "dim", 2)
-            elif said.scorer == score.scorer:
-                other = f", answered by {said.model}" if said.model and said.model not in said.judge else ""
-                yield TextBlock(f"judged by {said.judge}{other}; it replied:", "dim", 2)
-                yield TextBlock(said.text.strip() or "(no text)", "note", 4)
+        for reply in loaded.judged:
+            if reply.scorer == score.scorer and not reply.told:
+                yield TextBlock(f"judged by {reply.judge}; which of the replies is its own is not known", "dim", 2)
+            elif reply.scorer == score.scorer:
+                other = f", answered by {reply.model}" if reply.model and reply.model not in reply.judge else ""
+                yield TextBlock(f"judged by {reply.judge}{other}; it replied:", "dim", 2)
+                yield TextBlock(reply.text.strip() or "(no text)", "note", 4)
     if agreeing:
         yield TextBlock(f"the same by {', '.join(agreeing)}", "dim")
 
 
-def _reading(score: Score) -> tuple[object, ...]:
+def _score_key(score: Score) -> tuple[object, ...]:
     return score.value, score.answer_status, score.prediction, score.reason
 
 
 def _score_line(loaded: LoadedAttempt, score: Score) -> TextBlock:
-    known = described(score.scorer)
+    scorer_info = described(score.scorer)
     word = "no score" if score.value is None else "right" if score.value >= 1 else "wrong"
     style = {"right": "right", "wrong": "wrong"}.get(word, "dim")
     if score.value is not None and 0 < score.value < 1:
         word, style = "partly", "dim"
-    if score.value is not None and (known.direction == "lower" or known.unit != "percent"):
+    if score.value is not None and (scorer_info.direction == "lower" or scorer_info.unit != "percent"):
         word, style = "", "dim"
-    asked, gold = loaded.summary.question, loaded.summary.gold
-    read = f"read as {score.prediction!r}, gold {gold.answer!r}" if asked.options else ""
-    there = loaded.attempt is not None and score.reason == loaded.attempt.reason  # said under the outcome
-    why = "" if there else score.reason
-    parts = [f"{score.scorer}: {word}".rstrip(), in_scale(score.value, known.unit, 1), score.answer_status, read, why]
+    question, gold = loaded.summary.question, loaded.summary.gold
+    read = f"read as {score.prediction!r}, gold {gold.answer!r}" if question.options else ""
+    is_repeated = loaded.attempt is not None and score.reason == loaded.attempt.reason  # shown under the outcome
+    reason = "" if is_repeated else score.reason
+    parts = [
+        f"{score.scorer}: {word}".rstrip(),
+        in_scale(score.value, scorer_info.unit, 1),
+        score.answer_status,
+        read,
+        reason,
+    ]
     return TextBlock("  ".join(part for part in parts if part), style)

@@ -1,4 +1,4 @@
-"""What is laid over a screen: menus, and the line in which a search is typed."""
+"""Dialogs over a screen: menus, and the line in which a search is typed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragrounds.ui.trace.layout import fit
 
 
 class FindBar(Horizontal):
-    """The line in which a search is typed, hidden until one begins. Enter searches, Escape leaves all as it was."""
+    """Line in which a search is typed, hidden until one begins. Enter searches, Escape changes nothing."""
 
     DEFAULT_CSS = """
     FindBar {
@@ -35,17 +35,17 @@ class FindBar(Horizontal):
 
     def __init__(self) -> None:
         super().__init__()
-        self._found: Callable[[str], None] | None = None
+        self._search_for: Callable[[str], None] | None = None
         self._back: Widget | None = None
 
     def compose(self) -> ComposeResult:
-        """A name of what is searched, and the line to type in."""
+        """Compose the name of the searched texts, and the input."""
         yield Label("", markup=False)
         yield Input(select_on_focus=True, id="find-text")
 
     def ask(self, title: str, before: str, back: Widget | None, found: Callable[[str], None]) -> None:
         """Ask for a text; `found` is called with it, then `back` is focused again."""
-        self._found, self._back = found, back
+        self._search_for, self._back = found, back
         self.query_one(Label).update(f"/ {title}:")
         line = self.query_one(Input)
         line.value = before
@@ -53,33 +53,33 @@ class FindBar(Horizontal):
         self.screen.set_focus(line)
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
+    def _search_typed(self, event: Input.Submitted) -> None:
         event.stop()
         self.action_leave()
-        if self._found is not None:
-            self._found(event.value.strip())
+        if self._search_for is not None:
+            self._search_for(event.value.strip())
 
     def action_leave(self) -> None:
-        """Hide the line, and focus what was focused before."""
+        """Hide the line, and restore the focus."""
         self.remove_class("-open")
         if self._back is not None:
             self._back.focus()
 
 
 class MenuLine(Struct, frozen=True):
-    """A line of a menu."""
+    """Line of a menu."""
 
     value: str
-    """What choosing it gives."""
+    """Result of choosing the line."""
     label: str
-    """Its first letter goes to it, and chooses it where no other line begins so."""
+    """Label; its first letter moves to the line, and chooses it if no other line begins with that letter."""
     about: str = ""
     sign: str = " "
-    """What stands before it: that it is what is chosen now."""
+    """Sign before the label, which marks the current choice."""
 
 
 class MenuScreen(ModalScreen[str | None]):
-    """Chooses one line; ``None``: none was chosen."""
+    """Menu that returns the chosen line's value, or ``None`` if it was closed."""
 
     DEFAULT_CSS = """
     MenuScreen {
@@ -92,32 +92,36 @@ class MenuScreen(ModalScreen[str | None]):
 
     def __init__(self, title: str, lines: Sequence[MenuLine], at: int = 0) -> None:
         super().__init__()
-        self.menu_title, self.menu_lines, self._at = title, tuple(lines), at
+        self.menu_title, self.menu_lines, self._first_highlighted = title, tuple(lines), at
 
     def compose(self) -> ComposeResult:
-        """The lines in a box, and the keys below."""
+        """Compose the lines in a box, and the keys below."""
         size = max(len(line.label) for line in self.menu_lines) + 2
-        shown = [f"{one.sign} {fit(one_line(one.label, 50), size)}{one_line(one.about, 60)}" for one in self.menu_lines]
-        menu = OptionList(*(line.rstrip() for line in shown), markup=False)
-        menu.border_title, menu.highlighted = self.menu_title.replace("[", r"\["), self._at
+        texts = [
+            f"{line.sign} {fit(one_line(line.label, 50), size)}{one_line(line.about, 60)}" for line in self.menu_lines
+        ]
+        menu = OptionList(*(line.rstrip() for line in texts), markup=False)
+        menu.border_title, menu.highlighted = self.menu_title.replace("[", r"\["), self._first_highlighted
         yield menu
         yield KeyBar()
 
     @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
+    def _option_taken(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self.menu_lines[event.option_index].value)
 
     def on_key(self, event: events.Key) -> None:
-        """Go to the next line that begins with this letter; choose it where it is the only one."""
+        """Go to the next line that begins with this letter; choose it if it is the only one."""
         letter, menu = (event.character or "").casefold(), self.query_one(OptionList)
-        fitting = [at for at, one in enumerate(self.menu_lines) if letter and one.label.casefold().startswith(letter)]
+        fitting = [
+            index for index, line in enumerate(self.menu_lines) if letter and line.label.casefold().startswith(letter)
+        ]
         if fitting:
-            event.stop()  # else the screen below would take it for a key of its own
+            event.stop()  # else the screen below would handle the key
         if len(fitting) == 1:
             self.dismiss(self.menu_lines[fitting[0]].value)
         elif fitting:
-            menu.highlighted = next((at for at in fitting if at > (menu.highlighted or 0)), fitting[0])
+            menu.highlighted = next((index for index in fitting if index > (menu.highlighted or 0)), fitting[0])
 
     def action_leave(self) -> None:
-        """Close the menu; nothing changes."""
+        """Close the menu without a change."""
         self.dismiss(None)

@@ -1,6 +1,6 @@
-"""The filter line: an expression is typed, what it may go on with stands below, and how many attempts it chooses.
+"""Filter line: an expression is typed; suggestions and the number of matching attempts are shown below.
 
-Nothing is listed anew until Enter; what cannot be understood is said while it is typed, under the place.
+The list changes only at Enter. Errors are shown while typing, under their position.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ragrounds.ui.trace.view import answer, is_open
 from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
 _PAUSE = 0.05
-"""Seconds after the last letter."""
+"""Seconds to wait after the last letter."""
 
 
 class FilterScreen(ModalScreen[str | None]):
-    """Asks for an expression; ``None``: the list stays as it is."""
+    """Dialog that asks for an expression; it returns ``None`` if the list stays unchanged."""
 
     DEFAULT_CSS = """
     FilterScreen {
@@ -62,12 +62,12 @@ class FilterScreen(ModalScreen[str | None]):
         self._moved = False
         self._problem: FilterError | None = None
         self._looked_at = ""
-        """The text that `offered` and `_problem` are about."""
+        """Text that `offered` and `_problem` are about."""
         self._counted: dict[str, str] = {}
-        """Expression → how many attempts it chooses, or what is wrong with it, in words."""
+        """Expression → the number of attempts that match it, or its error, in words."""
 
     def compose(self) -> ComposeResult:
-        """The line, what it chooses, and what may go into it."""
+        """Compose the line, its matches, and the suggestions."""
         with Vertical() as box:
             box.border_title = "filter: an expression, empty lists all"
             yield Input(self.attempt_list.where, placeholder="wrong and hops>3 and gold not seen", id="filter-text")
@@ -76,18 +76,19 @@ class FilterScreen(ModalScreen[str | None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Begin with the filter that is there."""
+        """Begin with the current filter."""
         line = self.query_one(Input)
         self.set_focus(line)
         line.cursor_position = len(line.value)
-        self._typed()
+        self._read_line()
 
     def on_key(self, event: events.Key) -> None:
-        """Take what is typed before the line has the focus."""
+        """Keep letters that are typed before the line has the focus."""
         type_early(self.query_one(Input), event)
 
     def values(self, field: str) -> list[tuple[str, int]]:
-        """The values of a field that there are, with the number of attempts; read once, and until then none."""
+        """Return the values of a field with the number of attempts. They are read once; until then the list is
+        empty."""
         if field not in self._values:
             self._values[field] = []
             self._read_values(field)
@@ -95,22 +96,22 @@ class FilterScreen(ModalScreen[str | None]):
 
     @work(thread=True, group="values")
     def _read_values(self, field: str) -> None:
-        answer(self, self._values_are, field, self.attempt_list.pages.values(field))
+        answer(self, self._set_values, field, self.attempt_list.pages.values(field))
 
-    def _values_are(self, field: str, found: list[tuple[str, int]]) -> None:
-        self._values[field] = found
-        if found:
-            self._typed()
+    def _set_values(self, field: str, values: list[tuple[str, int]]) -> None:
+        self._values[field] = values
+        if values:
+            self._read_line()
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._typed()
+        self._read_line()
 
-    def _typed(self) -> None:
+    def _read_line(self) -> None:
         line = self.query_one(Input)
         self._moved, self._problem, self._looked_at = False, None, line.value
-        # First what needs no store: the length and the words.
+        # Length and words are checked first: that needs no store.
         try:
             parse(line.value)
         except FilterError as error:
@@ -119,7 +120,7 @@ class FilterScreen(ModalScreen[str | None]):
         self.offered = suggestions(line.value, line.cursor_position, self.values) if fits else []
         rows = self.query_one("#offered", Rows)
         rows.show(len(self.offered), 0)
-        self._say()
+        self._show_message()
         if self._problem is None and line.value not in self._counted:
             self._count(line.value)
         else:
@@ -130,78 +131,78 @@ class FilterScreen(ModalScreen[str | None]):
         worker = get_current_worker()
         time.sleep(_PAUSE)
         if worker.is_cancelled:
-            return  # more was typed meanwhile
+            return  # more was typed since
         pages = self.attempt_list.pages
         try:
-            found = len(pages.order(where)) if where.strip() else len(pages)
-            words = f"{found:,} of {len(pages):,} attempts"
+            count = len(pages.order(where)) if where.strip() else len(pages)
+            words = f"{count:,} of {len(pages):,} attempts"
             unknown = pages.unknown(where) if where.strip() else None
             if lacking := pages.backlog(where):
                 words += f"; {number_of(lacking, 'attempt')} more to be looked through when it is listed"
-            said = (words, unknown_words(unknown).rstrip(".") if unknown else "", hint(where))
-            words = ". ".join(filter(None, said))
+            parts = (words, unknown_words(unknown).rstrip(".") if unknown else "", hint(where))
+            words = ". ".join(filter(None, parts))
         except UserError as error:
             words = str(error)
-        answer(self, self._count_is, where, words)
+        answer(self, self._set_count, where, words)
 
-    def _count_is(self, where: str, words: str) -> None:
+    def _set_count(self, where: str, words: str) -> None:
         self._counted[where] = words
-        self._say()
+        self._show_message()
 
-    def _say(self) -> None:
+    def _show_message(self) -> None:
         line, problem = self.query_one(Input), self._problem
-        said = self.query_one("#said", Pager)
+        message_pane = self.query_one("#said", Pager)
         if problem is None:
             row = self.query_one("#offered", Rows).row
             about = self.offered[row].about if row < len(self.offered) else ""
-            said.show([TextBlock(self._counted.get(line.value, "…"), "strong"), TextBlock(about, "dim")])
+            message_pane.show([TextBlock(self._counted.get(line.value, "…"), "strong"), TextBlock(about, "dim")])
             return
-        # Under the place, where the line has not been scrolled.
-        room = max(10, said.columns)
-        place = " " * problem.at + "^" * max(1, problem.length) if problem.at + problem.length < room else ""
+        # The marker is aligned with the error's position, unless the line is scrolled.
+        room = max(10, message_pane.columns)
+        marker = " " * problem.at + "^" * max(1, problem.length) if problem.at + problem.length < room else ""
         unfinished = problem.at >= len(line.value.rstrip())
         style = "dim" if unfinished else "wrong"
-        said.show([TextBlock(place, style), TextBlock(one_line(str(problem), room), style)])
+        message_pane.show([TextBlock(marker, style), TextBlock(one_line(str(problem), room), style)])
 
     def _row(self, row: int, width: int) -> Cells:
         if row >= len(self.offered):
             return []
-        one = self.offered[row]
-        size = min(max(18, *(len(each.shown) for each in self.offered[:40])), max(10, width // 2))
+        suggestion = self.offered[row]
+        size = min(max(18, *(len(offer.shown) for offer in self.offered[:40])), max(10, width // 2))
         return [
-            (fit(one_line(one.shown, 400), size) + "  ", "key"),
-            (fit(one_line(one.about, 400), max(0, width - size - 2)), "dim"),
+            (fit(one_line(suggestion.shown, 400), size) + "  ", "key"),
+            (fit(one_line(suggestion.about, 400), max(0, width - size - 2)), "dim"),
         ]
 
     @on(Rows.Moved, "#offered")
     def _row_moved(self, event: Rows.Moved) -> None:
         event.stop()
         self._moved = True
-        self._say()
+        self._show_message()
 
     @on(Rows.Chosen, "#offered")
     def _row_chosen(self, event: Rows.Chosen) -> None:
         event.stop()
         self.action_take()
 
-    def _in_turn(self, action: Callable[[], None]) -> None:
-        """Do it when the letters typed before the key stand in the line."""
+    def _after_typing(self, action: Callable[[], None]) -> None:
+        """Perform an action after the letters typed before its key have arrived in the line."""
 
-        def then() -> None:
-            """Do it, with what is said and offered being about the text as it stands."""
+        def perform() -> None:
+            """Perform the action with problem and suggestions updated to the current text."""
             if not is_open(self):
                 return
             line = self.query_one(Input)
             if self._looked_at != line.value:
-                self._typed()
+                self._read_line()
             action()
 
-        # A key that comes before all others overtakes letters that wait for the screen or for the line.
-        self.call_later(lambda: is_open(self) and self.query_one(Input).call_later(then))
+        # Priority keys overtake letters that still wait in the queue of the screen or of the line.
+        self.call_later(lambda: is_open(self) and self.query_one(Input).call_later(perform))
 
     def action_move(self, by: int) -> None:
-        """Go through what is offered."""
-        self._in_turn(partial(self._move, by))
+        """Move through the suggestions."""
+        self._after_typing(partial(self._move, by))
 
     def _move(self, by: int) -> None:
         rows = self.query_one("#offered", Rows)
@@ -213,19 +214,19 @@ class FilterScreen(ModalScreen[str | None]):
         rows.action_move(by)
 
     def action_take(self) -> None:
-        """Put what is offered into the line."""
-        self._in_turn(self._take)
+        """Put the suggestion under the cursor into the line."""
+        self._after_typing(self._take)
 
     def _take(self) -> None:
         rows, line = self.query_one("#offered", Rows), self.query_one(Input)
         if rows.row < len(self.offered):
-            one = self.offered[rows.row]
-            line.value, line.cursor_position = one.text, one.cursor
+            suggestion = self.offered[rows.row]
+            line.value, line.cursor_position = suggestion.text, suggestion.cursor
             line.focus()
 
     def action_apply(self) -> None:
-        """List what the expression chooses; after going through what is offered, take that first."""
-        self._in_turn(self._apply)
+        """List the attempts that match; after moving through the suggestions, take the one under the cursor first."""
+        self._after_typing(self._apply)
 
     def _apply(self) -> None:
         line = self.query_one(Input)
@@ -234,12 +235,12 @@ class FilterScreen(ModalScreen[str | None]):
             self._take()
             return
         if self._problem is not None:
-            self._say()
+            self._show_message()
             self.app.bell()
             return
         where = line.value.strip()
         self.dismiss(where)
 
     def action_leave(self) -> None:
-        """Close the line; the list stays as it was."""
+        """Close the line without a change."""
         self.dismiss(None)

@@ -1,5 +1,4 @@
-"""The pane of the grid: questions down, agents across, names, signs and styles of its cells. Only what is on the screen
-is drawn."""
+"""Grid pane: questions down, agents across; names, signs and styles of its cells. Only visible cells are rendered."""
 
 from __future__ import annotations
 
@@ -24,25 +23,25 @@ from ragrounds.ui.trace.themes import contrast
 from ragrounds.ui.trace.widgets import Draw, Rows
 
 _NARROWEST, _WIDEST = 7, 16
-"""Columns of the screen that an agent gets."""
+"""Minimal and maximal columns of the screen per agent."""
 _QUESTION = 22
-"""Columns that the question keeps at least."""
+"""Minimal columns of the question."""
 
 
 _HEATS = 5
-"""Steps of colour from a score of 0 to one of 1."""
+"""Steps of colour from a score of 0 to a score of 1."""
 
 
 def score_text(value: float | None) -> str:
-    """A score in three cells: ``.67``, ``0`` or ``1``."""
-    if value is None or value != value:  # not a number: not known
+    """Return a score in three cells: ``.67``, ``0`` or ``1``."""
+    if value is None or value != value:  # NaN: unknown
         return UNKNOWN
     text = f"{value:.2f}"
     return "1" if text == "1.00" else "0" if text == "0.00" else text.removeprefix("0")
 
 
 def cell_text(cell: AgentGridCell) -> str:
-    """A cell without colour: the sign of the list of attempts, a share of epochs, or a score."""
+    """Return a cell without colour: the sign of the list of attempts, a share of epochs, or a score."""
     sign = outcome_sign(cell.outcome)
     if cell.outcome == "not_run":
         return "·"
@@ -56,7 +55,7 @@ def cell_text(cell: AgentGridCell) -> str:
 
 
 def cell_style(cell: AgentGridCell) -> str:
-    """The style of a cell: ``heat-0`` … ``heat-4`` by its score, ``heat-trouble``, or ``dim`` where there is none."""
+    """Return the style of a cell: ``heat-0`` … ``heat-4`` by score, ``heat-trouble``, or ``dim`` without a score."""
     if cell.outcome == "not_run":
         return "dim"
     if outcome_sign(cell.outcome) and not cell.right:
@@ -65,7 +64,7 @@ def cell_style(cell: AgentGridCell) -> str:
 
 
 def heat(value: float | None) -> str:
-    """The style of a score between 0 and 1; ``None``: there is none."""
+    """Return the style of a score between 0 and 1; ``dim`` for ``None``."""
     if value is None:
         return "dim"
     if value <= 0 or value >= 1:
@@ -74,37 +73,40 @@ def heat(value: float | None) -> str:
 
 
 def figure_name(grid: AgentGrid) -> str:
-    """What the figure below an agent's name is called, as in its table; a ratio over the corpus is none of cells."""
+    """Return the name of the figure below an agent's name, as in its table.
+
+    A ratio over the corpus cannot be computed from cells: there the figure is the mean of questions.
+    """
     if grid.scorer and described(grid.scorer).ratio:
         return "mean of questions"
     return "average" if len(set(grid.datasets.tolist())) > 1 else "score"
 
 
 def unit_of(scorer: str) -> str:
-    """The unit of a grid's scorer: ``percent`` or another."""
+    """Return the unit of a grid's scorer: ``percent`` or another."""
     return described(scorer).unit if scorer else "percent"
 
 
 def heat_styles(theme: Mapping[str, str]) -> dict[str, Style]:
-    """Style name → how it looks in a theme, whose colours are given by name. The letters are black or white, whichever
-    can be read better."""
+    """Return style name → style in a theme, given as colours by name. Letters are black or white, whichever is more
+    legible."""
     ground, bad, half, good = (Color.parse(theme[name]) for name in ("background", "error", "warning", "success"))
     low, middle, high = ground.blend(bad, 0.62), ground.blend(half, 0.6), ground.blend(good, 0.62)
     steps = [low, low.blend(middle, 0.6), middle, middle.blend(high, 0.6), high]
-    shades = {f"heat-{place}": shade for place, shade in enumerate(steps)}
+    shades = {f"heat-{step}": shade for step, shade in enumerate(steps)}
     shades["heat-trouble"] = ground.blend(Color.parse("#9a5fe0"), 0.6)
     plain = (Color(0, 0, 0), Color(255, 255, 255))
     return {
-        name: Style(color=max(plain, key=lambda one: contrast(one, shade)).rich_color, bgcolor=shade.rich_color)
+        name: Style(color=max(plain, key=lambda ink: contrast(ink, shade)).rich_color, bgcolor=shade.rich_color)
         for name, shade in shades.items()
     }
 
 
 class GridPane(Rows):
-    """The grid's lines, with a cursor on one cell.
+    """Pane of the grid's lines, with a cursor on one cell.
 
     Args:
-        draw: makes what stands at the left of a line.
+        draw: renders the left part of a line.
         cells: text and style of each agent's cell in a line.
     """
 
@@ -116,21 +118,21 @@ class GridPane(Rows):
     ]
 
     class AgentMoved(Message):
-        """The cursor is in another column."""
+        """Message that the cursor has moved to another column."""
 
     def __init__(self, draw: Draw, cells: Callable[[int], Sequence[tuple[str, str]]]) -> None:
         super().__init__(draw, id="grid", title="questions × agents")
         self._cells = cells
         self.agents = 0
         self.heads: list[tuple[str, Callable[[int, int], str], str]] = []
-        """Lines that stay at the top: what stands at the left, what stands above an agent in so many cells, style."""
+        """Heading lines: text at the left, function from agent and cells to the text above an agent, style."""
         self.column = 0
-        """The agent under the cursor."""
+        """Number of the agent under the cursor."""
         self._offset = 0
         self._heat: tuple[str, dict[str, Style]] = ("", {})
 
     def style_of(self, name: str) -> Style:
-        """How a style looks: the heat of scores by the theme, the others as in every list."""
+        """Return the style of a name: score colours depend on the theme, other styles are those of every list."""
         if not name.startswith("heat-"):
             return super().style_of(name)
         if self._heat[0] != self.app.theme:
@@ -138,13 +140,19 @@ class GridPane(Rows):
         return self._heat[1][name]
 
     def across(self) -> tuple[int, int, range]:
-        """Cells of what stands at the left and of an agent, and the agents on the screen: the one under the cursor is
-        among them."""
+        """Return the cells of the left part, the cells of an agent, and the visible agents.
+
+        The agent under the cursor is always visible.
+        """
         room = max(_NARROWEST, self.columns - max(_QUESTION, self.columns * 3 // 10))
         cell = max(_NARROWEST, min(_WIDEST, room // max(1, self.agents)))
-        shown = max(1, min(self.agents, room // cell))
-        self._offset = min(max(self._offset, self.column - shown + 1), self.column, max(0, self.agents - shown))
-        return max(0, self.columns - cell * shown), cell, range(self._offset, min(self.agents, self._offset + shown))
+        visible = max(1, min(self.agents, room // cell))
+        self._offset = min(max(self._offset, self.column - visible + 1), self.column, max(0, self.agents - visible))
+        return (
+            max(0, self.columns - cell * visible),
+            cell,
+            range(self._offset, min(self.agents, self._offset + visible)),
+        )
 
     def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
         """Show `count` lines with the cursor on `row`."""
@@ -152,24 +160,24 @@ class GridPane(Rows):
         super().show(count, row, keep_scroll)
 
     def render_line(self, y: int) -> Strip:
-        """A line of the screen: a heading or a question."""
+        """Render a line of the screen: a heading or a question."""
         width, row = self.columns, y - self._top + self.scroll_offset.y
         left, cell, columns = self.across()
         if y < self._top:
             label, above, style = self.heads[y]
-            heads = [(" " + _centred(above(column, cell - 1), cell - 1), style) for column in columns]
+            heads = [(" " + _center(above(column, cell - 1), cell - 1), style) for column in columns]
             return self.strip([(fit(label, left), "dim"), *heads], width)
         if row >= self.count:
             return Strip.blank(width, self.rich_style)
-        here, made = row == self.row, self._cells(row)
+        is_current_row, agent_cells = row == self.row, self._cells(row)
         cells: list[Segment] = []
         for column in columns:
-            text, style = made[column]
-            chosen = here and column == self.column
-            look = self.rich_style + self.style_of(style) + Style(bold=chosen, reverse=chosen and self.has_focus)
+            text, style = agent_cells[column]
+            is_cursor = is_current_row and column == self.column
+            look = self.rich_style + self.style_of(style) + Style(bold=is_cursor, reverse=is_cursor and self.has_focus)
             cells.append(Segment(" ", self.rich_style))
-            cells.append(Segment(_centred(f"[{text}]" if chosen else text, cell - 1), look))
-        label_strip = self.strip(self._draw(row, left), left, self.style_of("cursor") if here else None)
+            cells.append(Segment(_center(f"[{text}]" if is_cursor else text, cell - 1), look))
+        label_strip = self.strip(self._draw(row, left), left, self.style_of("cursor") if is_current_row else None)
         return Strip.join([label_strip, Strip(cells)]).crop_extend(0, width, self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
@@ -187,7 +195,7 @@ class GridPane(Rows):
             self.post_message(self.Chosen(self, row))
 
     def action_column(self, by: int) -> None:
-        """Move the cursor by agents."""
+        """Move the cursor by `by` agents."""
         self.to_column(self.column + by)
 
     def to_column(self, column: int) -> None:
@@ -199,6 +207,6 @@ class GridPane(Rows):
             self.post_message(self.AgentMoved())
 
 
-def _centred(text: str, width: int) -> str:
+def _center(text: str, width: int) -> str:
     cut = fit(text, width).rstrip()
     return fit(" " * ((width - cell_len(cut)) // 2) + cut, width)

@@ -1,4 +1,4 @@
-"""What the viewer shows of an attempt, without a terminal. Nothing that was recorded is interpreted."""
+"""Views of an attempt without a terminal. Nothing that was recorded is interpreted."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _STYLES = {
     "term": "bold underline",
     "new": "magenta",
 }
-"""How the styles of the viewer look where there is only a console."""
+"""Console styles for the styles of the viewer."""
 _LONGEST = 1500
-"""Characters up to which texts are shown where there is no terminal and they are not asked for whole."""
+"""Characters up to which texts are shown without a terminal, unless full texts are requested."""
 
 
 def tree_lines(loaded: LoadedAttempt, width: int) -> list[Cells]:
-    """A tree as lines of text with styles, as the viewer shows it unfolded in `width` cells; the headings first."""
+    """Return the unfolded tree as lines of styled text in `width` cells; the headings come first."""
     state, total = TreeState(loaded), loaded.root.figures
     state.folded.clear()
     return [[(figure_heading(width, total), "dim")], *(tree_cells(line, total, width) for line in state.lines())]
 
 
 def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
-    """Print the answer, then the tree, then the detail of every step; without `full`, none of these, and long texts
+    """Print the answer, the tree, and the detail of every step; without `full`, only answer and tree, with long texts
     folded."""
     loaded = LoadedAttempt.of_trace(trace)
     for node in walk(loaded.root):
@@ -72,14 +72,14 @@ def print_pair(traces: tuple[Trace, Trace], console: Console, full: bool) -> Non
     left, right = (LoadedAttempt.of_trace(trace) for trace in traces)
     agents = agent_names(list({trace.run.id: trace.run for trace in traces}.values()))
     names = [side_name(agents, loaded.summary) for loaded in (left, right)]
-    chosen: dict[str, list[str]] = {}
+    choosers: dict[str, list[str]] = {}
     for name, loaded in zip(names, (left, right), strict=True):
-        chosen.setdefault(loaded.summary.prediction, []).append(name)
-    print_blocks(parting_blocks((left, right), names, chosen), console, full)
+        choosers.setdefault(loaded.summary.prediction, []).append(name)
+    print_blocks(parting_blocks((left, right), names, choosers), console, full)
 
 
 def _blocks(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
-    """The detail of a node, where those of its children follow: without what they tell."""
+    """Return the detail of a node; parts that its children show are left out if they follow."""
     follow = node.kind != "attempt" and node.children
     return [block for block in detail(loaded, node) if not (follow and block.elsewhere)]
 
@@ -91,7 +91,8 @@ def _title(node: Node, trace: Trace) -> str:
 
 
 def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> None:
-    """Print blocks: on a terminal, and in columns, laid out as in the viewer; else each in lines as long as it has."""
+    """Print blocks. On a terminal and in columns they are laid out as in the viewer; else each in lines of any
+    length."""
     if console.is_terminal or any(block.beside for block in blocks):
         for line in TextLayout(blocks, console.width, unfolds="" if full else "--full").lines:
             text = Text(line.text, _STYLES.get(line.style, ""), no_wrap=True)
@@ -103,5 +104,5 @@ def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> N
         if block.seen(raw=False) or full:
             lines = safe(block.text, None if full else _LONGEST).split("\n")
             kind = Prose if block.markdown or block.fold else Text
-            whole = "\n".join(" " * block.indent + line for line in lines)
-            console.print(kind(whole, style=_STYLES.get(block.style, "")), soft_wrap=True)
+            indented = "\n".join(" " * block.indent + line for line in lines)
+            console.print(kind(indented, style=_STYLES.get(block.style, "")), soft_wrap=True)

@@ -1,7 +1,7 @@
-"""The home: benchmarks, what their runs are worth and cost, and where these stand; from here one goes down to attempts.
+"""Home screen: benchmarks and their runs with scores, costs and progress; it opens lists of attempts.
 
-Figures are those of a comparison, made in a thread: of a benchmark when it is unfolded. Those of runs that are still
-made are shown as far as they are, and read again when something was written.
+Figures are those of a comparison. They are computed in a thread when a benchmark is unfolded. Unfinished runs are shown
+with their figures so far, which are read again after every change of the store.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from ragrounds.ui.trace.view import answer
 from ragrounds.ui.trace.widgets import Rows
 
 _PATIENCE = 5
-"""Figures that took so long to read are read again after so many times as long, at the earliest."""
+"""Pause between two readings, at least, in multiples of the time that the last one took."""
 _FIGURES = (("score", 9), ("95 %", 9), ("$/100", 8), ("tokens", 8), ("time", 8))
-"""Columns at the right: heading, cells; the last two where there is room."""
+"""Columns at the right: heading, cells. The last two are shown only on a wide screen."""
 _NAME = 34
-"""Cells of an agent's name at most."""
+"""Maximal cells of an agent's name."""
 
 
 class RunGroup(Struct):
@@ -50,27 +50,27 @@ class RunGroup(Struct):
 
     runs: list[Run]
     names: dict[str, str]
-    """Run id → what it is called here, safe to show."""
+    """Run id → name of the run here, safe to show."""
     comparison: Comparison | None = None
     costs: dict[str, RunCost] = {}
-    """Run id → what it costs, where they are compared."""
+    """Run id → costs of the run in the comparison."""
     trouble: str = ""
-    """Why they cannot be compared."""
+    """Reason why the runs cannot be compared; empty if they can."""
     folded: bool = True
 
     @property
     def table(self) -> ScorerTable | None:
-        """Its figures under the headline."""
-        shown = self.comparison.shown() if self.comparison else ()
-        return shown[0][0] if shown else None
+        """Figures of the runs under the headline scorer."""
+        tables = self.comparison.shown() if self.comparison else ()
+        return tables[0][0] if tables else None
 
 
 class HomeScreen(Screen[int | None]):
-    """Every run of a store, by the questions that it was asked.
+    """Screen with every run of a store, grouped by questions.
 
     Args:
-        store: where they are.
-        opens: opens some of them in a view, with a filter.
+        store: store of the runs.
+        opens: opens some runs in a view, with a filter.
     """
 
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]  # noqa: RUF012 (as Screen declares it)
@@ -99,12 +99,12 @@ class HomeScreen(Screen[int | None]):
         self.groups: list[RunGroup] = []
         self.overviews: dict[str, RunOverview] = {}
         self.picked: list[str] = []
-        """Ids of runs of one group, in the order in which they were picked."""
+        """Ids of picked runs of one group, in the order of picking."""
         self.lines: list[tuple[RunGroup, Run | None]] = []
         self._not_before = 0.0
 
     def compose(self) -> ComposeResult:
-        """The runs, what is said of the one under the cursor, and the frontier."""
+        """Compose the runs, the conclusion on the one under the cursor, and the frontier."""
         yield TopLine("home")
         yield Rows(self._row, id="runs", title="runs", head=self._heading)
         yield Static(id="about", markup=False)
@@ -118,23 +118,23 @@ class HomeScreen(Screen[int | None]):
         self.set_interval(1.0, self.look)
 
     def on_unmount(self) -> None:
-        """Close the connection by which the store is looked at."""
+        """Close the connection that watches the store."""
         self.store_watch.close()
 
     @property
     def rows(self) -> Rows:
-        """The list."""
+        """List of the runs."""
         return self.query_one("#runs", Rows)
 
     @property
     def here(self) -> tuple[RunGroup, Run | None] | None:
-        """What is under the cursor: a run, or the questions of some."""
+        """Group and run under the cursor; the run is ``None`` on the line of a group."""
         return self.lines[self.rows.row] if self.lines else None
 
     # Reading
 
     def look(self) -> None:
-        """Read again what was written since the last look, if the last reading was not too slow for that."""
+        """Read the changes since the last look, unless the last reading was too slow for that."""
         if self.is_current and time.monotonic() >= self._not_before and self.store_watch.changed():
             self._read()
 
@@ -142,8 +142,8 @@ class HomeScreen(Screen[int | None]):
     def _read(self) -> None:
         began = time.monotonic()
         runs, names = self.store.runs(), kept_names(self.store.engine)
-        answer(self, self._grouped, runs, names)
-        answer(self, self._overviewed, run_overviews(self.store, runs, names))
+        answer(self, self._set_groups, runs, names)
+        answer(self, self._set_overviews, run_overviews(self.store, runs, names))
         for group in self.groups:
             if not group.folded:
                 self._compare(group)
@@ -153,60 +153,64 @@ class HomeScreen(Screen[int | None]):
         try:
             for run in group.runs:
                 refresh_scores(self.store, run)
-            # The figures of a run that is not finished are of other questions.
-            made = [run for run in group.runs if (one := self.overviews.get(run.id)) is None or not one.so_far]
-            group.comparison = compare(self.store, made, shared_scorers=True) if made else None
+            # Figures of an unfinished run cover other questions and cannot be compared.
+            finished = [
+                run for run in group.runs if (overview := self.overviews.get(run.id)) is None or not overview.so_far
+            ]
+            group.comparison = compare(self.store, finished, shared_scorers=True) if finished else None
             group.costs = run_costs(group.comparison, [group.table] if group.table else []) if group.comparison else {}
-            group.trouble = "" if made else "No run is finished yet."
+            group.trouble = "" if finished else "No run is finished yet."
         except UserError as error:
             group.trouble = str(error)
         answer(self, self._listed)
 
     @work(thread=True, group="figures")
-    def _unfolded(self, group: RunGroup) -> None:
+    def _compare_unfolded(self, group: RunGroup) -> None:
         self._compare(group)
 
-    def _grouped(self, runs: Sequence[Run], names: dict[str, str]) -> None:
-        known = {asked(group.runs[0]): group for group in self.groups}
-        found: dict[object, list[Run]] = {}
+    def _set_groups(self, runs: Sequence[Run], names: dict[str, str]) -> None:
+        known_groups = {asked(group.runs[0]): group for group in self.groups}
+        runs_by_questions: dict[object, list[Run]] = {}
         for run in sorted(runs, key=lambda run: run.created):
-            found.setdefault(asked(run), []).append(run)
-        made: list[RunGroup] = []
-        for key, members in sorted(found.items(), key=lambda one: one[1][-1].created)[::-1]:
+            runs_by_questions.setdefault(asked(run), []).append(run)
+        groups: list[RunGroup] = []
+        for key, members in sorted(runs_by_questions.items(), key=lambda entry: entry[1][-1].created)[::-1]:
             called = agent_names(members, names)
-            before = known.get(key)
-            group = before or RunGroup(members, called, folded=bool(made))
+            before = known_groups.get(key)
+            group = before or RunGroup(members, called, folded=bool(groups))
             group.runs, group.names = members, called
-            made.append(group)
-        self.groups = made
+            groups.append(group)
+        self.groups = groups
         self._listed()
 
-    def _overviewed(self, found: list[RunOverview]) -> None:
-        self.overviews = {one.run.id: one for one in found}
+    def _set_overviews(self, overviews: list[RunOverview]) -> None:
+        self.overviews = {overview.run.id: overview for overview in overviews}
         self._listed()
 
     # Lines
 
     def _listed(self) -> None:
-        """Show the lines anew, the best run of each group first; the cursor stays on its run."""
-        here = self.here
+        """Show the lines again, the best run of each group first; the cursor stays on its run."""
+        current = self.here
         self.lines = []
         for group in self.groups:
             self.lines.append((group, None))
-            shown = [] if group.folded else sorted(group.runs, key=lambda run: -(self._score(group, run)[0] or 0.0))
-            self.lines += [(group, run) for run in shown]
+            visible_runs = (
+                [] if group.folded else sorted(group.runs, key=lambda run: -(self._score(group, run)[0] or 0.0))
+            )
+            self.lines += [(group, run) for run in visible_runs]
         lines = [(id(group), run.id if run else "") for group, run in self.lines]
-        before = (id(here[0]), here[1].id if here[1] else "") if here else None
-        at = lines.index(before) if before in lines else 0
-        self.rows.show(len(self.lines), at)
+        before = (id(current[0]), current[1].id if current[1] else "") if current else None
+        row = lines.index(before) if before in lines else 0
+        self.rows.show(len(self.lines), row)
         self.show_here()
 
     def _score(self, group: RunGroup, run: Run) -> tuple[float | None, float | None, float | None]:
-        """A run's figure with its interval; of one that is still made, of what is done and without one."""
-        one, table = self.overviews.get(run.id), group.table
+        """Return a run's score with its interval; for an unfinished run the score so far, without interval."""
+        overview, table = self.overviews.get(run.id), group.table
         line = next((line for line in table.lines if line.run == run.id), None) if table else None
-        if line is None or (one is not None and one.so_far):
-            return (one.score if one else None), None, None
+        if line is None or (overview is not None and overview.so_far):
+            return (overview.score if overview else None), None, None
         return line.overall.value, line.overall.low, line.overall.high
 
     def _heading(self, width: int) -> str:
@@ -220,18 +224,18 @@ class HomeScreen(Screen[int | None]):
         left = width - sum(cells for _, cells in columns)
         if run is None:
             count = number_of(len(group.runs), "agent" if len(set(group.names.values())) == len(group.runs) else "run")
-            one = self.overviews.get(group.runs[0].id)
-            scorer = group.table.scorer if group.table else one.scorer if one else ""
+            overview = self.overviews.get(group.runs[0].id)
+            scorer = group.table.scorer if group.table else overview.scorer if overview else ""
             ago = age(max(0.0, time.time() - group.runs[-1].created))
             when = ago if ago == "now" else f"{ago} ago"
             about = [number_of(group.runs[0].count, "question"), count, when]
             about += [f"{group.runs[0].epochs} epochs"] if group.runs[0].epochs > 1 else []
             about += [f"by {scorer}"] if scorer else []
             words = f"{'▸' if group.folded else '▾'} {one_line(group.runs[0].benchmark, 40)}"
-            return [(words, "heading"), (fit("".join(f" · {one}" for one in about), width - len(words)), "dim")]
+            return [(words, "heading"), (fit("".join(f" · {part}" for part in about), width - len(words)), "dim")]
         value, low, high = self._score(group, run)
-        one = self.overviews.get(run.id)
-        unit = group.table.unit if group.table else one.unit if one else "percent"
+        overview = self.overviews.get(run.id)
+        unit = group.table.unit if group.table else overview.unit if overview else "percent"
         size = min(_NAME, left // 2)
         mark = "●" if run.id in self.picked else " "
         doubt = self._doubt(run)
@@ -242,11 +246,11 @@ class HomeScreen(Screen[int | None]):
         between = "" if low is None else ends(low, high, unit, 0)
         figures = ["" if value is None else in_scale(value, unit, 1), between, *self._costs(group, run)]
         styles = ("strong", "dim", "key", "dim", "dim")
-        made = zip(figures, columns, styles, strict=False)
-        return [*cells, *((fit(text, room, right=True), style) for text, (_, room), style in made)]
+        styled_figures = zip(figures, columns, styles, strict=False)
+        return [*cells, *((fit(text, room, right=True), style) for text, (_, room), style in styled_figures)]
 
     def _costs(self, group: RunGroup, run: Run) -> list[str]:
-        """What 100 questions cost at full price; tokens and time of one."""
+        """Return the cost of 100 questions at full price, and tokens and time per question."""
         row = next((row for row in group.comparison.rows if row.run == run.id), None) if group.comparison else None
         if row is None or (cost := group.costs.get(run.id)) is None:
             return ["", "", ""]
@@ -254,39 +258,42 @@ class HomeScreen(Screen[int | None]):
         return [price, tokens(cost.tokens), duration(row.seconds)]
 
     def _doubt(self, run: Run) -> str:
-        """What makes a figure doubtful: how far the run is, what failed."""
-        one = self.overviews.get(run.id)
-        if one is None:
+        """Return what makes a figure doubtful: progress of an unfinished run, failures."""
+        overview = self.overviews.get(run.id)
+        if overview is None:
             return "…"
-        whole = run.count * run.epochs
-        said = [f"{one.made:,} of {whole:,}" if one.so_far else "", f"{one.failed:,} failed" if one.failed else ""]
-        return ", ".join(filter(None, said))
+        attempt_count = run.count * run.epochs
+        doubts = [
+            f"{overview.made:,} of {attempt_count:,}" if overview.so_far else "",
+            f"{overview.failed:,} failed" if overview.failed else "",
+        ]
+        return ", ".join(filter(None, doubts))
 
-    # What is said below
+    # The lines below the list
 
     @on(Rows.Moved)
     def show_here(self) -> None:
-        """Say what can be concluded of the runs under the cursor, how these answers ended, and draw the frontier."""
-        at_work = sum(1 for one in self.overviews.values() if one.so_far)
+        """Show the conclusion on the runs under the cursor, outcomes of the run's attempts, and the frontier."""
+        at_work = sum(1 for overview in self.overviews.values() if overview.so_far)
         about = [number_of(len(self.overviews), "run"), f"{at_work} not finished" if at_work else ""]
         self.query_one(TopLine).tell(*about, f"picked: {len(self.picked)}" if self.picked else "")
         if self.here is None:
             self.query_one("#about", Static).update("There are no runs yet. `ragrounds run` makes some.")
             return
         group, run = self.here
-        said, table = Text(), group.table
+        conclusion, table = Text(), group.table
         if group.comparison is not None and table is not None:
             priced = prices(group.comparison, [table])
-            said.append("\n".join(verdict_lines(group.comparison, (), group.names, priced)), "bold")
+            conclusion.append("\n".join(verdict_lines(group.comparison, (), group.names, priced)), "bold")
             line = next((line for line in table.lines if run is not None and line.run == run.id), None)
             if run is not None and line is not None:
                 counts = [
                     f"{count:,} {name.replace('_', ' ')}" for name in OUTCOMES if (count := line.outcomes.get(name))
                 ]
-                said.append(f"\n{group.names[run.id]}: {' · '.join(counts)} · run {run.id}")
+                conclusion.append(f"\n{group.names[run.id]}: {' · '.join(counts)} · run {run.id}")
         else:
-            said.append(group.trouble or ("" if group.folded else "comparing …"), "" if group.trouble else "dim")
-        self.query_one("#about", Static).update(said)
+            conclusion.append(group.trouble or ("" if group.folded else "comparing …"), "" if group.trouble else "dim")
+        self.query_one("#about", Static).update(conclusion)
         self.query_one("#frontier", Static).update(self._picture(group))
 
     def _picture(self, group: RunGroup) -> Text:
@@ -307,27 +314,30 @@ class HomeScreen(Screen[int | None]):
         self.rows.focus()
 
     def action_fold(self, folded: bool) -> None:
-        """Fold the runs under the cursor, or unfold them."""
+        """Fold or unfold the runs under the cursor."""
         if self.here is None or self.here[0].folded == folded:
             return
         group = self.here[0]
         group.folded = folded
         if not folded and group.comparison is None:
-            self._unfolded(group)
+            self._compare_unfolded(group)
         self._listed()
 
     def action_pick(self) -> None:
-        """Pick the run under the cursor, or take it out again; runs on other questions are not compared with it."""
+        """Pick the run under the cursor, or unpick it. Picked runs on other questions are dropped: they cannot be
+        compared."""
         if self.here is None or (run := self.here[1]) is None:
             return
-        mine = {one.id for one in self.here[0].runs}
-        kept = [id for id in self.picked if id in mine]
-        self.picked = [id for id in kept if id != run.id] if run.id in kept else [*kept, run.id]
+        member_ids = {member.id for member in self.here[0].runs}
+        picked_members = [id for id in self.picked if id in member_ids]
+        self.picked = (
+            [id for id in picked_members if id != run.id] if run.id in picked_members else [*picked_members, run.id]
+        )
         self.show_here()
         self.rows.refresh()
 
     def action_clear(self) -> None:
-        """Pick none."""
+        """Unpick all runs."""
         self.picked = []
         self.show_here()
         self.rows.refresh()
@@ -345,16 +355,18 @@ class HomeScreen(Screen[int | None]):
         self.app.call_after_refresh(self.app.run_action, "filter")
 
     async def action_view(self, name: str) -> None:
-        """Open a view of the runs that were picked, else of those under the cursor: of one run its attempts; where two
-        are compared, the one under the cursor and the best other."""
+        """Open a view of the picked runs, else of those under the cursor.
+
+        For one run its attempts are listed. To compare two, the run under the cursor and the best other one are taken.
+        """
         if self.here is None:
             return
         group, run = self.here
-        picked = [one for id in self.picked for one in group.runs if one.id == id]
+        picked = [member for id in self.picked for member in group.runs if member.id == id]
         if name == "compare" and len(picked) < 2 and len(group.runs) > 1:
-            ranked = sorted(group.runs, key=lambda one: -(self._score(group, one)[0] or 0.0))
+            ranked = sorted(group.runs, key=lambda member: -(self._score(group, member)[0] or 0.0))
             first = run or ranked[0]
-            picked = [first, next(one for one in ranked if one.id != first.id)]
+            picked = [first, next(member for member in ranked if member.id != first.id)]
         only = name == "attempts" and run is not None and len(picked) < 2 and len(group.runs) > 1
         if name == "compare" and len(picked) > 2:
             name = "grid"
@@ -362,12 +374,12 @@ class HomeScreen(Screen[int | None]):
 
 
 def asked(run: Run) -> object:
-    """What a run was asked: those that share it are compared."""
+    """Return the key of a run's questions. Runs with the same key can be compared."""
     return run.benchmark, run.questions, run.epochs
 
 
 def bar_cells(value: float | None, low: float | None, high: float | None, width: int) -> Cells:
-    """A share as a bar of exactly `width` cells, full up to the interval's low end, faint up to its high one."""
+    """Return a share as a bar of exactly `width` cells, full up to the interval's low end, faint up to its high one."""
     if value is None or width < 4:
         return [(" " * width, "plain")]
     ends = [round(width * min(1.0, max(0.0, end))) for end in (value if low is None else low, value, high or value)]

@@ -1,8 +1,8 @@
-"""The hops of attempts in lines, for the viewer and outside of it: what each search asked, where gold stood and what
-became of it; and as JSON.
+"""Hops of attempts in lines, for the viewer and outside of it, and as JSON: query of each search, ranks and fate of
+gold.
 
-A line has columns of fixed places, so that the hops of one number stand below each other. Where there is room, a hop is
-its query with its signs; where there is less, its signs alone.
+Columns have fixed positions, so that hops with the same number are aligned. On a wide line a hop is its query with its
+signs, on a narrow one its signs alone.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from ragrounds.ui.trace.layout import Cells, fit
 LEGEND = "★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
 NARROW_LEGEND = "★3 gold's rank  ● seen ◐ cut ○ not shown  · no gold  ↻ again  ! failed"
 _LEAST = 7
-"""Columns of a hop that is signs alone: ``↻10★12●`` with a space."""
+"""Columns of a hop with signs alone: ``↻10★12●`` with a space."""
 _WORDS = 16
 """Columns from which on a hop shows its query."""
 _GENEROUS = 24
-"""Columns of a hop from which on the question may have more than its name."""
+"""Columns of a hop from which on the question may show more than its name."""
 _WIDEST = 48
 _MORE = 4
-"""Columns for how many hops stand beyond the last column: ``+12``."""
+"""Columns for the number of hops beyond the last column: ``+12``."""
 _CAUSE = max(map(len, CAUSES)) + 1
 _SHOWN_ANSWER = 80
-"""Characters of an answer that a line keeps."""
+"""Characters kept of an answer."""
 _NARROWEST = 60
-"""Columns that a line has at least."""
+"""Minimal columns of a line."""
 _UNREAD = " (unread)"
-"""Stands after the option that a scorer counts where nothing was read."""
+"""Suffix of the option that a scorer counts if no answer could be read."""
 
 
 class HopLine(Struct, frozen=True, kw_only=True):
-    """What a line shows of an attempt."""
+    """Content of an attempt's line."""
 
     hops: tuple[HopSigns, ...] = ()
     answer: str = ""
     cause: Cause | None = None
     nothing: str = ""
-    """What stands in the place of its hops; empty: it has some, or is not made."""
+    """Text in place of the hops; empty if the attempt has hops or was not run."""
 
 
 def hop_line(read: HopsOfAttempt) -> HopLine:
-    """The line of an attempt that was read; it keeps no passage and no prompt."""
+    """Return the line of an attempt that was read. It keeps no passage and no prompt."""
     summary = read.summary
     answer = (_answer(read) if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
     if summary.outcome == "unreadable" and summary.question.options and summary.prediction:
@@ -64,21 +64,21 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
 
 
 def _answer(read: HopsOfAttempt) -> str:
-    """The option; of an answer in words its first words: what a judge said of it is no answer."""
+    """Return the option; for an answer in words the answer's text, since the prediction is then a judge's verdict."""
     if read.summary.question.options or read.attempt is None:
         return read.summary.prediction
     return read.attempt.text.strip()
 
 
 class HopColumns(Struct, frozen=True):
-    """Where the columns of a line stand, in cells."""
+    """Widths of the columns of a line, in cells."""
 
     agent: int
     question: int
     hop: int
-    """Of one hop."""
+    """Cells of one hop."""
     shown: int
-    """Hops beside each other."""
+    """Number of hops next to each other."""
     answer: int
     cause: int
     rest: int
@@ -86,27 +86,27 @@ class HopColumns(Struct, frozen=True):
 
 
 def hop_columns(width: int, agents: Mapping[str, str], most: int) -> HopColumns:
-    """The columns of a list of `width`, whose attempts have at most so many hops."""
+    """Return the columns of a list of `width` cells whose attempts have at most `most` hops."""
     agent = min(max(5, *map(len, agents.values())), 8 if width < 100 else 14 if width < 160 else 24) if agents else 0
     answer = 4 if width < 100 else 11 if width < 160 else 20
-    beside = 2 + 1 + (agent + 1 if agent else 0) + answer + _CAUSE
+    other_columns = 2 + 1 + (agent + 1 if agent else 0) + answer + _CAUSE
     question = 9 if width < 100 else 18 if width < 160 else 34
-    if (width - beside - question) // max(1, most) < _GENEROUS:
-        question = 9  # the queries say more than the beginning of the question
-    room = width - beside - question
-    shown = max(1, min(max(1, most), room // _LEAST))
-    hop = max(_LEAST, min(_WIDEST, room // shown))
-    left = max(0, room - shown * hop)
+    if (width - other_columns - question) // max(1, most) < _GENEROUS:
+        question = 9  # queries are more informative than the beginning of the question
+    room = width - other_columns - question
+    visible = max(1, min(max(1, most), room // _LEAST))
+    hop = max(_LEAST, min(_WIDEST, room // visible))
+    left = max(0, room - visible * hop)
     more = max(0, left - _MORE)
-    return HopColumns(agent, question + more, hop, shown, answer, _CAUSE, left - more)
+    return HopColumns(agent, question + more, hop, visible, answer, _CAUSE, left - more)
 
 
 def hop_heading(columns: HopColumns, first: int, most: int) -> str:
-    """The headings of the columns; `first` is the first hop that is shown, from 0."""
+    """Return the headings of the columns; `first` is the first visible hop, from 0, and `most` the number of hops."""
     names = [f"search {number}" if columns.hop >= 10 else f"{number}" for number in range(first + 1, most + 1)]
-    shown = "".join(fit(name, columns.hop) for name in names[: columns.shown])
+    titles = "".join(fit(name, columns.hop) for name in names[: columns.shown])
     head = "  " + (fit("agent", columns.agent) + " " if columns.agent else "") + fit("question", columns.question) + " "
-    hops = fit(shown, columns.shown * columns.hop + columns.rest)
+    hops = fit(titles, columns.shown * columns.hop + columns.rest)
     return head + hops + fit("answer" if columns.answer > 6 else "ans", columns.answer) + fit("likely", columns.cause)
 
 
@@ -118,15 +118,15 @@ def hop_cells(
     first: int = 0,
     chosen: int | None = None,
 ) -> Cells:
-    """The cells of an attempt's line.
+    """Return the cells of an attempt's line.
 
     Args:
-        summary: ``None``: not read yet.
-        line: ``None``: not read yet.
-        columns: of the list.
+        summary: the attempt; ``None``: not read yet.
+        line: its content; ``None``: not read yet.
+        columns: columns of the list.
         agents: run id → short name; empty for one run.
-        first: the first hop that is shown, from 0.
-        chosen: the hop under the cursor, from 0; ``None``: none.
+        first: first visible hop, from 0.
+        chosen: hop under the cursor, from 0; ``None``: the cursor is on another line.
     """
     if summary is None:
         return [("…", "dim")]
@@ -160,7 +160,7 @@ def _name(summary: AttemptSummary, width: int) -> str:
 
 
 def one_hop(hop: HopSigns, width: int, query: str, chosen: bool = False) -> Cells:
-    """A hop in `width` cells: its query with its signs, or where there is less room its signs alone."""
+    """Return a hop in `width` cells: its query with its signs, or its signs alone if the width is small."""
     if width < _WORDS:
         count = f"{hop.found}" if width >= _LEAST + 3 and not hop.failed else ""
         cells: Cells = [(fit(count + hop.signs, width - 1), hop.style)]
@@ -173,27 +173,27 @@ def one_hop(hop: HopSigns, width: int, query: str, chosen: bool = False) -> Cell
 
 
 def hop_text(read: Iterable[HopsOfAttempt], width: int, agents: Mapping[str, str]) -> str:
-    """One line an attempt, the headings first and the legend last; empty of none.
+    """Return one line per attempt, the headings first and the legend last; empty without attempts.
 
     Args:
-        read: with the fates of gold.
-        width: of the lines, in columns.
+        read: attempts with the fates of gold.
+        width: columns of the lines.
         agents: run id → short name; empty: the agent has no column.
     """
-    made: list[tuple[AttemptSummary, HopLine]] = [(one.summary, hop_line(one)) for one in read]
-    if not made:
+    attempt_lines: list[tuple[AttemptSummary, HopLine]] = [(attempt.summary, hop_line(attempt)) for attempt in read]
+    if not attempt_lines:
         return ""
-    counts = sorted(len(line.hops) for _, line in made)
+    counts = sorted(len(line.hops) for _, line in attempt_lines)
     columns = hop_columns(max(width, _NARROWEST), agents, max(1, counts[int(0.95 * (len(counts) - 1))]))
     lines = [hop_heading(columns, 0, columns.shown)]
-    for summary, line in made:
+    for summary, line in attempt_lines:
         lines.append("".join(text for text, _ in hop_cells(summary, line, columns, agents)))
     legend = LEGEND if width >= len(LEGEND) else NARROW_LEGEND
     return "\n".join([*(line.rstrip() for line in lines), legend])
 
 
 def hop_json(read: HopsOfAttempt) -> dict[str, object]:
-    """An attempt with its hops as values that JSON can hold."""
+    """Return an attempt with its hops as values that JSON can hold."""
     cause = read.cause
     return {
         "run": read.summary.run.id,
@@ -212,7 +212,9 @@ def hop_json(read: HopsOfAttempt) -> dict[str, object]:
                 "repeats": hop.repeats,
                 "error": hop.error,
                 "gold": [
-                    {"rank": one.rank, "passage": one.passage.id, "fate": one.fate} for one in hop.found if one.gold
+                    {"rank": passage.rank, "passage": passage.passage.id, "fate": passage.fate}
+                    for passage in hop.found
+                    if passage.gold
                 ],
             }
             for hop in read.hops

@@ -1,7 +1,7 @@
-"""Text as it is laid out on the screen: blocks with the name of their style, and the lines into which they are cut.
+"""Layout of text on the screen: blocks with a named style, and the lines into which they are cut.
 
-Fast enough for megabytes, and safe for any text: what is shown is made safe first (:func:`ragrounds.ui.text.safe`);
-then no line is wider than asked, whatever stands in it.
+It is fast enough for megabytes and safe for any text: text is made safe first (:func:`ragrounds.ui.text.safe`), so that
+no line is wider than requested.
 """
 
 from __future__ import annotations
@@ -20,65 +20,65 @@ from ragrounds.ui.text import safe
 MARKDOWN = 50_000
 """Characters of one page that are laid out as Markdown."""
 _END = 2
-"""Of the lines of a folded text those that are its last: what a question asks, what a reasoning comes to."""
+"""Last lines of a folded text that stay visible: a question's demand, a reasoning's conclusion."""
 _PER_CELL = 4
-"""Characters that a cell may hold at most: piled-up combining marks are cut."""
+"""Maximal characters per cell: longer piles of combining marks are cut."""
 
 Cells = list[tuple[str, str]]
-"""Text with the names of its styles, side by side in one line."""
+"""Parts of one line, each with the name of its style."""
 
 
 class TextBlock(Struct, frozen=True):
-    """A text of the detail pane, exactly as it was recorded."""
+    """Text of the detail pane, exactly as it was recorded."""
 
     text: str
     style: str = "plain"
-    """One of the names in :data:`ragrounds.ui.trace.widgets.STYLES`."""
+    """Name of a style in :data:`ragrounds.ui.trace.widgets.STYLES`."""
     indent: int = 0
     spans: tuple[tuple[int, int, str], ...] = ()
-    """Begin, end, style: parts of `text` in a style of their own."""
+    """Begin, end, style: parts of `text` with another style."""
     elsewhere: bool = False
-    """Shown in the detail of another node, which a search finds."""
+    """True if the detail of another node shows it too, where a search finds it."""
     more: bool = False
-    """Not needed at the first look: a passage whole, what stood in earlier prompts too."""
+    """True if it is not needed at first: a full passage, text of earlier prompts."""
     markdown: bool = False
-    """Laid out as Markdown where texts are read, and shown as it was written where not."""
+    """True to lay it out as Markdown in the reading mode; the raw mode shows it as it was written."""
     only: Literal["", "read", "raw"] = ""
-    """Shown only where texts are read, or only as they were written."""
+    """Mode in which it is shown: only the reading mode or only the raw mode; empty: both."""
     fold: int = 0
-    """Lines of it that are shown while long texts are folded; 0: all."""
+    """Lines that are shown while long texts are folded; 0: all."""
     beside: tuple[tuple[TextBlock, ...], ...] = ()
-    """Blocks that stand in two columns, in the place of `text`."""
+    """Blocks shown in two columns in place of `text`."""
 
     def seen(self, raw: bool) -> bool:
-        """Whether it is shown."""
+        """Return True if the block is shown in this mode."""
         return self.only != ("read" if raw else "raw")
 
 
 class LayoutLine(Struct, frozen=True):
-    """A line on the screen."""
+    """Line on the screen."""
 
     text: str
     style: str
     spans: tuple[tuple[int, int, str], ...] = ()
-    """Begin, end, style: parts in a style of their own."""
+    """Begin, end, style: parts with another style."""
 
 
 class TextLayout:
     """Blocks laid out for a width.
 
     Args:
-        blocks: what is laid out.
+        blocks: blocks to lay out.
         width: cells of a line.
-        raw: replies as they were written, not as they are read.
-        unfolds: what shows folded texts whole: a key, an option; empty: nothing is folded.
+        raw: True for replies as they were written, False for the reading mode.
+        unfolds: key or option that shows folded texts in full; empty: nothing is folded.
     """
 
     def __init__(self, blocks: Sequence[TextBlock], width: int, raw: bool = False, unfolds: str = "") -> None:
         self.lines: list[LayoutLine] = []
         self._parts: list[tuple[str, list[tuple[int, int]]]] = []
         formatted = 0
-        for block in (each for each in blocks if each.seen(raw)):
+        for block in (candidate for candidate in blocks if candidate.seen(raw)):
             first = len(self.lines)
             if block.beside:
                 half = (width - 3) // 2
@@ -107,13 +107,15 @@ class TextLayout:
         self._parts.append((text, starts))
 
     def _add_markdown(self, block: TextBlock, width: int) -> bool:
-        from ragrounds.ui.trace.markdown import markdown_lines  # only who reads replies waits for its parser
+        from ragrounds.ui.trace.markdown import (
+            markdown_lines,
+        )  # imported late: only readers of replies wait for the parser
 
-        made = markdown_lines(shown(block.text), width - block.indent)
-        if not made:
+        formatted_lines = markdown_lines(shown(block.text), width - block.indent)
+        if not formatted_lines:
             return False
         text, starts = "", list[tuple[int, int]]()
-        for line, spans in made:
+        for line, spans in formatted_lines:
             starts.append((len(text), len(self.lines)))
             text += line + "\n"
             inside = tuple((begin + block.indent, end + block.indent, style) for begin, end, style in spans)
@@ -134,47 +136,49 @@ class TextLayout:
             ends = ((start, min(end, len(text)), style) for start, end, style in spans)
             self.lines.append(LayoutLine(text, "plain", tuple(ends)))
         self._parts += [
-            (text, [(at, first + line) for at, line in starts]) for side in sides for text, starts in side._parts
+            (text, [(offset, first + line) for offset, line in starts])
+            for side in sides
+            for text, starts in side._parts
         ]
 
     def find(self, text: str) -> list[int]:
-        """The numbers of the lines in which `text` begins; a line end may stand inside it."""
+        """Return the numbers of the lines in which `text` begins; `text` may span several lines."""
         if not text:
             return []
-        wanted = search_pattern(text)
-        found: list[int] = []
-        for whole, starts in self._parts:
-            at = 0
-            for match in wanted.finditer(whole):
-                while at + 1 < len(starts) and starts[at + 1][0] <= match.start():
-                    at += 1
-                found.append(starts[at][1])
-        return sorted(set(found))
+        pattern = search_pattern(text)
+        line_numbers: list[int] = []
+        for part_text, starts in self._parts:
+            index = 0
+            for match in pattern.finditer(part_text):
+                while index + 1 < len(starts) and starts[index + 1][0] <= match.start():
+                    index += 1
+                line_numbers.append(starts[index][1])
+        return sorted(set(line_numbers))
 
 
 @lru_cache(maxsize=8)
 def search_pattern(text: str) -> re.Pattern[str]:
-    """The pattern of a search: the text itself, whatever its case and its white space."""
+    """Return the pattern of a search: the text, ignoring case and differences in white space."""
     return re.compile(r"\s+".join(map(re.escape, shown(text).split())) or re.escape(text), re.IGNORECASE)
 
 
 def _shown_spans(block: TextBlock) -> tuple[str, Sequence[tuple[int, int, str]]]:
-    """A block's text as it is shown, and its spans in that."""
+    """Return a block's text as it is shown, and its spans in that text."""
     if not block.spans:
         return shown(block.text), ()
-    cuts = sorted({0, len(block.text), *(at for begin, end, _ in block.spans for at in (begin, end))})
+    cuts = sorted({0, len(block.text), *(edge for begin, end, _ in block.spans for edge in (begin, end))})
     parts = [shown(block.text[begin:end]) for begin, end in itertools.pairwise(cuts)]
-    places = dict(zip(cuts, itertools.accumulate(map(len, parts), initial=0), strict=True))
-    return "".join(parts), [(places[begin], places[end], style) for begin, end, style in block.spans]
+    offsets = dict(zip(cuts, itertools.accumulate(map(len, parts), initial=0), strict=True))
+    return "".join(parts), [(offsets[begin], offsets[end], style) for begin, end, style in block.spans]
 
 
 def shown(text: str) -> str:
-    """`text` as it is shown: safe, with four spaces for a tab and a line feed for a line end."""
+    """Return `text` as it is shown: safe, with four spaces for a tab and a line feed for a line end."""
     return safe(text).replace("\t", "    ")
 
 
 def wrap(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of each line of `text` when it is cut to `width` cells, at spaces where there are any."""
+    """Yield begin and end of each line of `text`, cut to `width` cells, at spaces if possible."""
     width = max(width, 2)
     plain = text.isascii()
     begin = 0
@@ -204,24 +208,24 @@ def _wrap_wide(text: str, begin: int, end: int, width: int) -> Iterator[tuple[in
         yield from _wrap_plain(text, begin, end, width)
         return
     used, space = 0, -1
-    at = begin
-    while at < end:
-        letter = text[at]
+    index = begin
+    while index < end:
+        letter = text[index]
         used += get_character_cell_size(letter)
-        if used > width or at - begin >= width * _PER_CELL:
-            cut = space if space > begin else at
+        if used > width or index - begin >= width * _PER_CELL:
+            cut = space if space > begin else index
             yield begin, cut
             begin = cut + 1 if cut == space else cut
-            at, used, space = begin, 0, -1
+            index, used, space = begin, 0, -1
             continue
         if letter == " ":
-            space = at
-        at += 1
+            space = index
+        index += 1
     yield begin, end
 
 
 def fit(text: str, width: int, right: bool = False) -> str:
-    """`text` in exactly `width` cells: cut with an ellipsis, or padded (on the left where it stands `right`)."""
+    """Return `text` in exactly `width` cells: cut with an ellipsis, or padded (on the left if `right`)."""
     if width <= 0:
         return ""
     text = text[: width * 4]
@@ -233,7 +237,7 @@ def fit(text: str, width: int, right: bool = False) -> str:
 
 
 def narrow_dollars(value: float | None) -> str:
-    """Dollars for a narrow column; an unknown cost is a question mark, never 0."""
+    """Return dollars for a narrow column; an unknown cost is a question mark, never 0."""
     if value is None:
         return "$?"
     return f"${value:.2f}" if value == 0 or value >= 0.1 else f"${value:.2g}" if value >= 1e-4 else f"${value:.0e}"

@@ -1,6 +1,6 @@
-"""Lists outside of the viewer: as tables for a terminal or for Markdown, as JSON and as CSV; first that of attempts.
+"""Lists of attempts outside of the viewer: as tables for a terminal or for Markdown, as JSON and as CSV.
 
-CSV has every figure as it is, with readers' marks and notes; a table has what fits a line.
+CSV has every figure unrounded, with readers' marks and notes; a table has what fits a line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CSV_COLUMNS = (
 
 
 def summary_json(summary: AttemptSummary) -> dict[str, object]:
-    """A row as values that JSON can hold; the run by its id."""
+    """Return a row as values that JSON can hold, with the run's id."""
     facts = summary.facts
     return {
         "run": summary.run.id,
@@ -42,59 +42,59 @@ def summary_json(summary: AttemptSummary) -> dict[str, object]:
             "gold_known": facts.gold,
             "run_notes": facts.notes.split(),
         },
-        "notes": [note_json(one) for one in summary.notes],
+        "notes": [note_json(note) for note in summary.notes],
     }
 
 
 def note_json(note: AttemptNote) -> dict[str, object]:
-    """What a reader has left, as values that JSON can hold."""
+    """Return a reader's note as values that JSON can hold."""
     return {"author": note.author, "mark": note.mark, "text": note.text, "at": note.at}
 
 
 def notes_cell(notes: Sequence[AttemptNote], longest: int | None = None) -> str:
-    """Marks and notes in one line: ``*star (ada: look again)``."""
+    """Return marks and notes in one line: ``*star (ada: look again)``."""
     parts = []
     for note in notes:
-        said = one_line(note.text, longest or len(note.text) + 1)
-        by = f"({safe(note.author)}: {said})" if said else ""
-        parts.append(" ".join(filter(None, (f"*{safe(note.mark)}" if note.mark else "", by))))
+        text = one_line(note.text, longest or len(note.text) + 1)
+        byline = f"({safe(note.author)}: {text})" if text else ""
+        parts.append(" ".join(filter(None, (f"*{safe(note.mark)}" if note.mark else "", byline))))
     return " ".join(parts)
 
 
 def attempt_name(summary: AttemptSummary) -> str:
-    """The id of its question, with the epoch where there are several."""
+    """Return the id of the question, with the epoch if the run has several."""
     return summary.question.id + (f" #{summary.epoch}" if summary.run.epochs > 1 else "")
 
 
 def _ran(text: Callable[[Any], str]) -> Callable[[AttemptSummary], str]:
-    """What is written of an attempt that was made."""
-    return lambda one: "" if one.outcome == "not_run" else text(one)
+    """Return a function that is empty for attempts that were not run, and applies `text` to others."""
+    return lambda summary: "" if summary.outcome == "not_run" else text(summary)
 
 
 _COLUMNS = (
-    words("", lambda one: mark(one)[0].strip()),
-    Column("score", lambda one: UNKNOWN if one.value is None else f"{one.value:g}"),
-    words("scorer", lambda one: one.scorer or UNKNOWN, spare=8),
+    words("", lambda summary: mark(summary)[0].strip()),
+    Column("score", lambda summary: UNKNOWN if summary.value is None else f"{summary.value:g}"),
+    words("scorer", lambda summary: summary.scorer or UNKNOWN, spare=8),
     words("outcome", spare=5),
-    Column("model calls", _ran(lambda one: f"{one.model_calls}"), spare=4),
-    Column("tokens", _ran(lambda one: tokens(one.tokens)), spare=6),
-    Column("full price", _ran(lambda one: dollars(one.cost_uncached)), spare=7),
-    Column("time", _ran(lambda one: duration(one.seconds)), spare=3),
+    Column("model calls", _ran(lambda summary: f"{summary.model_calls}"), spare=4),
+    Column("tokens", _ran(lambda summary: tokens(summary.tokens)), spare=6),
+    Column("full price", _ran(lambda summary: dollars(summary.cost_uncached)), spare=7),
+    Column("time", _ran(lambda summary: duration(summary.seconds)), spare=3),
     words("agent", "run.agent", whole=True),
     words("question", attempt_name, whole=True),
     Column("hops", "facts.hops", where="facts", spare=2),
-    words("gold", lambda one: gold_words(one.facts), where="facts", spare=1),
-    words("notes", lambda one: notes_cell(one.notes, 60), where="notes"),
+    words("gold", lambda summary: gold_words(summary.facts), where="facts", spare=1),
+    words("notes", lambda summary: notes_cell(summary.notes, 60), where="notes"),
 )
 
 
 def list_table(summaries: Sequence[AttemptSummary]) -> TextTable:
-    """Rows as a table of text. Searches and readers' notes have a column where any row has some."""
+    """Return rows as a table of text. Searches and readers' notes have a column if any row has some."""
     return table_of("attempts", summaries, _COLUMNS, title=number_of(len(summaries), "attempt"))
 
 
 def gold_words(facts: AttemptFacts | None) -> str:
-    """What became of the gold documents, in few words; empty where none is known."""
+    """Return the fate of the gold documents in few words; empty if no gold documents are known."""
     if facts is None or facts.gold is None:
         return ""
     if facts.gold_found is None:
@@ -112,21 +112,21 @@ def gold_words(facts: AttemptFacts | None) -> str:
 
 
 def list_csv(summaries: Sequence[AttemptSummary]) -> str:
-    """Rows as CSV, the headings first; what is not known is empty."""
+    """Return rows as CSV, the headings first; unknown values are empty."""
     rows: list[Sequence[object]] = [CSV_COLUMNS]
-    for one in summaries:
-        row = summary_json(one)
+    for summary in summaries:
+        row = summary_json(summary)
         facts = row.pop("facts")
         row |= facts if isinstance(facts, dict) else {}
-        row["run_notes"] = one.facts.notes.split() if one.facts else None
-        row["marks"] = " ".join(note.mark for note in one.notes if note.mark)
-        row["notes"] = "\n".join(f"{note.author}: {note.text}" for note in one.notes if note.text)
+        row["run_notes"] = summary.facts.notes.split() if summary.facts else None
+        row["marks"] = " ".join(note.mark for note in summary.notes if note.mark)
+        row["notes"] = "\n".join(f"{note.author}: {note.text}" for note in summary.notes if note.text)
         rows.append([row.get(name) for name in CSV_COLUMNS])
     return csv_text(rows)
 
 
 def unknown_words(unknown: UnknownFacts) -> str:
-    """Which attempts the conditions of a filter can say nothing of, in one line; empty: of each they say something."""
+    """Return how many attempts a filter's conditions cannot be applied to, and why; empty if none."""
     parts = []
     if unknown.no_gold:
         parts.append(f"{number_of(unknown.no_gold, 'attempt')} with no gold documents known")

@@ -1,4 +1,4 @@
-"""An attempt read from the store, with its tree and what the journal holds of its calls."""
+"""Attempt read from the store, with its tree and the journal's records of its calls."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from ragrounds.ui.trace.tree import CallFacts, Node, NodeFigures, attempt_tree, 
 
 
 class LoadedAttempt:
-    """An attempt with its tree, and what the journal holds of its calls.
+    """Attempt with its tree and the journal's records of its calls.
 
-    Rows come from one look into the journal, without what models were sent; that is read when a call is looked at. One
-    that was not run yet is a tree of one node.
+    Rows need one query of the journal, without requests to models; a request is read when its call is opened. An
+    attempt that was not run yet is a tree of one node.
     """
 
     def __init__(self, pages: Pages | None, summary: AttemptSummary) -> None:
-        """Read it from the store of `pages`, where there are any."""
+        """Read the attempt from the store of `pages`, if given."""
         self.summary = summary
         self.attempt: Attempt | None = None
         self.scores: tuple[Score, ...] = ()
         self.sketch: tuple[TracedCall, ...] = ()
-        """Its calls in order, as far as rows tell of them: without what models were sent and the texts of passages."""
+        """Calls in order, with the data that rows need: without requests to models and texts of passages."""
         self.damage = ""
-        """What is amiss with what the store holds of it; empty: nothing that was met."""
-        self.root = _nothing(summary)
+        """Damage of the stored attempt, in words; empty if none was noticed."""
+        self.root = _single_node(summary)
         self._events: tuple[Event, ...] = ()
         self._pages, self._store = pages, pages.store if pages is not None else None
-        self._others: dict[str, TracedCall] = {}
+        self._single_calls: dict[str, TracedCall] = {}
         if pages is not None:
             try:
                 self._read(pages)
-            except DamagedRecord as damaged:  # the others can be looked at all the same
+            except DamagedRecord as damaged:  # other attempts can still be viewed
                 self.attempt, self.damage = None, str(damaged)
-                self.root = _nothing(summary, "damaged: ragrounds doctor --store")
+                self.root = _single_node(summary, "damaged: ragrounds doctor --store")
 
     def _read(self, pages: Pages) -> None:
         run, id, epoch = self.summary.run, self.summary.question.id, self.summary.epoch
@@ -57,14 +57,14 @@ class LoadedAttempt:
 
     @classmethod
     def of_trace(cls, trace: Trace) -> LoadedAttempt:
-        """An attempt of which all was read already; judges' verdicts in arenas are not part of that."""
-        made = cls(None, _summary_of_trace(trace))
-        made.attempt, made.scores, made.judged = trace.attempt, trace.scores, trace.judged
-        made._events = trace.attempt.events
-        known = {id(one.call): one for step in trace.steps for one in step.calls}
-        made.sketch = tuple(known.get(id(call), TracedCall(call)) for call in calls_of(made._events))
-        made.root = attempt_tree(trace.attempt, made._facts())
-        return made
+        """Return an attempt whose data was already read. Verdicts in arenas are not part of that."""
+        loaded = cls(None, _summary_of_trace(trace))
+        loaded.attempt, loaded.scores, loaded.judged = trace.attempt, trace.scores, trace.judged
+        loaded._events = trace.attempt.events
+        traced_by_call = {id(traced.call): traced for step in trace.steps for traced in step.calls}
+        loaded.sketch = tuple(traced_by_call.get(id(call), TracedCall(call)) for call in calls_of(loaded._events))
+        loaded.root = attempt_tree(trace.attempt, loaded._facts())
+        return loaded
 
     def _facts(self) -> CallFacts:
         words = answer_words(self.summary) if self.attempt else ()
@@ -72,92 +72,94 @@ class LoadedAttempt:
 
     @cached_property
     def traced(self) -> tuple[TracedCall, ...]:
-        """Its calls in order, whole."""
+        """Calls in order, with all their data."""
         return traced_calls(self._store, tuple(calls_of(self._events))) if self._store is not None else self.sketch
 
     @cached_property
     def hops(self) -> tuple[Hop, ...]:
-        """What its searches found, and what became of that."""
+        """Searches with the passages found and their fate."""
         return hops_of(self.traced, self.summary.gold)
 
     def recorded(self, call: Call) -> TracedCall:
-        """A call with its request and its response, from the journal.
+        """Return a call with its request and its response, from the journal.
 
         Raises:
-            DamagedRecord: what the journal holds is not what was written.
+            DamagedRecord: the journal's record is not what was written.
         """
-        for one in self.traced:
-            if one.call is call and (one.reply is not None or one.searched is not None or one.used is not None):
-                return one
+        for candidate in self.traced:
+            if candidate.call is call and (
+                candidate.reply is not None or candidate.searched is not None or candidate.used is not None
+            ):
+                return candidate
         if self._store is None:
             return TracedCall(call)
-        if call.key not in self._others or not call.key:
-            self._others[call.key] = traced_call(self._store, call)
-        return self._others[call.key]
+        if call.key not in self._single_calls or not call.key:
+            self._single_calls[call.key] = traced_call(self._store, call)
+        return self._single_calls[call.key]
 
     @cached_property
     def beside(self) -> list[AttemptSummary]:
-        """What the other runs of its pages answered to its question, in its epoch."""
+        """Answers of the other runs of the pages to the same question, in the same epoch."""
         if self._pages is None:
             return []
-        place, runs = self.summary.question.id, range(len(self._pages.runs))
-        found = (self._pages.row_of(run, place, self.summary.epoch) for run in runs)
-        return self._pages.read([one for one in found if one is not None and one != self.summary.index])
+        question_id, runs = self.summary.question.id, range(len(self._pages.runs))
+        indices = (self._pages.row_of(run, question_id, self.summary.epoch) for run in runs)
+        return self._pages.read([index for index in indices if index is not None and index != self.summary.index])
 
     @cached_property
     def answer_verdicts(self) -> list[AnswerVerdict]:
-        """What judges said of this answer in arenas."""
+        """Verdicts on this answer in arenas."""
         if self._store is None:
             return []
         return answer_verdicts(self._store, self.summary.run.id, self.summary.question.id, self.summary.epoch)
 
     @cached_property
     def judged(self) -> tuple[JudgeReply, ...]:
-        """What judges replied about the answer when they were asked for its scores."""
+        """Replies of judges that were asked for the scores of this answer."""
         if self._store is None or self.attempt is None:
             return ()
-        one = self.summary
-        return judge_replies(self._store, one.run, self.attempt, one.question, one.gold, self.scores)
+        summary = self.summary
+        return judge_replies(self._store, summary.run, self.attempt, summary.question, summary.gold, self.scores)
 
     def node_of(self, place: int) -> str:
-        """The key of the node of a call, by its place among the calls of the attempt; the attempt's where there is
-        none."""
+        """Return the key of a call's node, given the call's number in the attempt; the key of the root if it has no
+        node."""
         return next((node.key for node in walk(self.root) if node.place == place), self.root.key)
 
 
 def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:
-    """What was answered and what it is worth, with styles: ``B ✗``, ``gold A``."""
+    """Return the answer and its worth, with styles: ``B ✗``, ``gold A``."""
     sign, style = outcome_sign(summary)
-    given = summary.question.options and summary.outcome not in WITHOUT_ANSWER
-    read = one_line(summary.prediction, 30) if given else ""
+    chose_option = summary.question.options and summary.outcome not in WITHOUT_ANSWER
+    read = one_line(summary.prediction, 30) if chose_option else ""
     word = "" if summary.outcome == "answered" else one_line(summary.outcome.replace("_", " "), 30)
     if read and summary.outcome == "unreadable":
         word += ", counted as"
-    made = [(" ".join(part for part in (word, read, sign) if part), style)]
+    words = [(" ".join(part for part in (word, read, sign) if part), style)]
     if summary.wrong and summary.question.options:
-        made.append((f"gold {one_line(summary.gold.answer, 30)}", "gold"))
+        words.append((f"gold {one_line(summary.gold.answer, 30)}", "gold"))
     if summary.value is not None and 0 < summary.value < 1:
-        made.append((percent(summary.value, 0) + " %", "key"))
-    return tuple(made)
+        words.append((percent(summary.value, 0) + " %", "key"))
+    return tuple(words)
 
 
 def outcome_sign(summary: AttemptSummary) -> tuple[str, str]:
-    """✓ right, ✗ wrong, ½ partly, with its style; nothing where no score says so."""
+    """Return ✓ right, ✗ wrong or ½ partly, with its style; an empty sign without a score."""
     if summary.value is None:
         return "", "trouble" if summary.troubled else "key"
     return ("✓", "right") if summary.value >= 1 else ("✗", "wrong") if summary.value <= 0 else ("½", "key")
 
 
-def _nothing(summary: AttemptSummary, why: str = "not run yet") -> Node:
-    row = RowText(summary.question.id, said=((why, "dim"),))
+def _single_node(summary: AttemptSummary, reason: str = "not run yet") -> Node:
+    row = RowText(summary.question.id, said=((reason, "dim"),))
     figures = NodeFigures(None, None, None)
     return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row, folded=row)
 
 
 def _summary_of_trace(trace: Trace) -> AttemptSummary:
-    """The row of an attempt as a list has it, by the headline of its question where that has scored it."""
+    """Return the attempt's row in a list, scored by the headline of its question if that has scored it."""
     attempt, by_scorer = trace.attempt, {score.scorer: score for score in trace.scores}
-    preferred = [*(one.scorer for one in headline_of([trace.question])), *PREFERRED]
+    preferred = [*(headline.scorer for headline in headline_of([trace.question])), *PREFERRED]
     score = next((by_scorer[name] for name in preferred if name in by_scorer), None)
     used = attempt.usage
     return AttemptSummary(

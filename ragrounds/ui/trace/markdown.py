@@ -1,7 +1,7 @@
-"""Markdown laid out as lines by rich, as text alone: addresses, tags and images stand there as they were written.
+"""Markdown laid out as lines by rich, as text alone: addresses, tags and images stay as they were written.
 
-Where Markdown would hide or change a letter or a digit (nesting too deep, a table too wide, a list numbered anew), the
-text is shown as it was written instead.
+If Markdown would hide or change a letter or a digit (nesting too deep, a table too wide, a renumbered list), the text
+is shown as it was written instead.
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ def _parser() -> MarkdownIt:
 
 @lru_cache(maxsize=64)
 def markdown_lines(text: str, width: int) -> list[tuple[str, tuple[Span, ...]]] | None:
-    """The lines of a text that is safe to show, each with its spans in the styles of the viewer; ``None``: something of
-    it would be lost."""
+    """Return the lines of a text that is safe to show, each with its spans; ``None`` if Markdown would lose letters."""
     page = Markdown("", hyperlinks=False)
     page.parsed = _parser().parse(text)
     for token in page.parsed:
-        if token.info:  # no lexer of code is chosen by a model
+        if token.info:  # a model must not choose a code lexer
             token.content, token.info = f"{token.info}\n{token.content}", ""
         token.tag = "h3" if token.type.startswith("heading") else token.tag
         for part in token.children or ():
@@ -56,9 +55,9 @@ def markdown_lines(text: str, width: int) -> list[tuple[str, tuple[Span, ...]]] 
             if segment.style and (name := _name(segment.style)) and segment.text.strip():
                 spans.append((len(line), len(line) + len(segment.text), name))
             line += segment.text
-        kept = line.rstrip()
-        if kept or (lines and lines[-1][0]):
-            lines.append((kept, tuple((begin, min(end, len(kept)), name) for begin, end, name in spans)))
+        visible = line.rstrip()
+        if visible or (lines and lines[-1][0]):
+            lines.append((visible, tuple((begin, min(end, len(visible)), name) for begin, end, name in spans)))
     if _letters(text) != _letters("".join(line for line, _ in lines)):
         return None
     return lines[:-1] if lines and not lines[-1][0] else lines

@@ -1,6 +1,6 @@
-"""Where a text matches a query, for people: the sentence that says most of it, with its words marked.
+"""Matches of a text with a query, for readers: the sentence with most of its words, which are marked.
 
-It tells nothing of how a retriever ranked: a dense one needs no word in common.
+This does not explain a retriever's ranking: a dense retriever needs no common word.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _COMMON = frozenset(
 
 
 class Excerpt(Struct, frozen=True):
-    """A part of a text with the places that match."""
+    """Part of a text with its matches."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
-    """Begin and end of each in `text`."""
+    """Begin and end of each match in `text`."""
 
 
 def query_terms(query: str) -> frozenset[str]:
-    """The words of a query that say something, without case and accents; of scripts without spaces, each two
-    characters that follow each other."""
+    """Return the significant words of a query, without case and accents; for scripts without spaces, pairs of
+    characters."""
     return frozenset(term for _, _, terms in _words(query) for term in terms if len(term) > 2 or _is_wide(term[0]))
 
 
 def matches(text: str, terms: frozenset[str]) -> list[tuple[int, int, str]]:
-    """Begin, end and term of the words of a text that match one of `terms`, also in another form (``limb``,
+    """Return begin, end and term of the words of a text that match one of `terms`, also inflected (``limb``,
     ``limbs``)."""
     begins = {_stem(term): term for term in terms}
-    found: list[tuple[int, int, str]] = []
+    hits: list[tuple[int, int, str]] = []
     for begin, end, words in _words(text):
         for offset, word in enumerate(words):
             term = word if word in terms else begins.get(_stem(word))
@@ -54,35 +54,37 @@ def matches(text: str, terms: frozenset[str]) -> list[tuple[int, int, str]]:
             wide = _is_wide(word[0])
             first = begin + offset if wide else begin
             last = first + len(word) if wide else end
-            if wide and found and found[-1][1] > first:
-                found[-1] = (found[-1][0], last, found[-1][2])
+            if wide and hits and hits[-1][1] > first:
+                hits[-1] = (hits[-1][0], last, hits[-1][2])
             else:
-                found.append((first, last, term))
-    return found
+                hits.append((first, last, term))
+    return hits
 
 
 def matching_sentence(text: str, terms: frozenset[str], common: Counter[str] | None = None) -> Excerpt:
-    """The sentence of a text that holds most of `terms`, the first of those; where none holds any, the first sentence.
-    `common` counts in how many texts each term is: one that is in all of them counts less."""
-    best, chosen = 0.0, Excerpt("", ())
+    """Return the sentence of a text with most of `terms`; the first one in a tie, and if no sentence has any.
+
+    `common` counts the texts that contain each term: a term in all of them counts less.
+    """
+    best, excerpt = 0.0, Excerpt("", ())
     for begin, end in _sentences(text):
         sentence = text[begin:end]
         if not sentence.strip():
             continue
-        found = matches(sentence, terms)
-        value = sum(1.0 / (1 + (common[term] if common else 0)) for term in {term for _, _, term in found})
-        if not chosen.text or value > best:
-            best, chosen = value, _around(sentence, [(first, last) for first, last, _ in found])
-    return chosen
+        hits = matches(sentence, terms)
+        value = sum(1.0 / (1 + (common[term] if common else 0)) for term in {term for _, _, term in hits})
+        if not excerpt.text or value > best:
+            best, excerpt = value, _cut_excerpt(sentence, [(first, last) for first, last, _ in hits])
+    return excerpt
 
 
 def term_counts(texts: Sequence[str], terms: frozenset[str]) -> Counter[str]:
-    """Term → in how many of the texts it is."""
+    """Return term → the number of texts that contain it."""
     return Counter(term for text in texts for term in {term for _, _, term in matches(text, terms)})
 
 
-def _around(sentence: str, spans: Sequence[tuple[int, int]]) -> Excerpt:
-    """A sentence with its places, cut around the first of them where it is long."""
+def _cut_excerpt(sentence: str, spans: Sequence[tuple[int, int]]) -> Excerpt:
+    """Return a sentence with its spans; a long one is cut around its first span."""
     start = len(sentence) - len(sentence.lstrip())
     end = len(sentence.rstrip())
     if end - start > _LONGEST:
@@ -105,17 +107,17 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(text: str) -> Iterator[tuple[int, int, list[str]]]:
-    """Begin, end and forms of each word of a text."""
+    """Yield begin, end and forms of each word of a text."""
     for match in _WORD.finditer(text):
         word = match.group()
         if _is_wide(word[0]):
-            yield match.start(), match.end(), [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+            yield match.start(), match.end(), [word[index : index + 2] for index in range(max(1, len(word) - 1))]
             continue
-        folded = _folded(word)
+        folded = _normalize_word(word)
         yield match.start(), match.end(), [folded] if folded not in _COMMON else []
 
 
-def _folded(word: str) -> str:
+def _normalize_word(word: str) -> str:
     plain = word.casefold()
     if plain.isascii():
         return plain
@@ -123,7 +125,7 @@ def _folded(word: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """What forms of a word have in common: enough to mark them, too little to search by."""
+    """Return the common part of a word's forms: good enough to mark them, too crude for a search."""
     if len(word) < 4 or _is_wide(word[0]):
         return word
     for ending in ("ies", "es", "s"):

@@ -1,4 +1,4 @@
-"""The detail of a model call: turn by turn, what is new in a growing prompt first, the reply, then the prompt whole."""
+"""Detail of a model call, by turns: the new part of a growing prompt first, the reply, then the whole prompt."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ragrounds.ui.trace.replies import reply_blocks
 from ragrounds.ui.trace.search_details import held_by
 
 FOLD = 12
-"""Lines that are shown of a long text while such are folded."""
+"""Lines shown of a folded text."""
 
 
 class PromptPart(Struct, frozen=True):
-    """A run of lines of a turn that are all new, or all stood in earlier prompts."""
+    """Lines of a turn that are all new, or were all in earlier prompts."""
 
     text: str
     new: bool
 
 
 class PromptTurn(Struct, frozen=True):
-    """A turn of a prompt in its parts."""
+    """Turn of a prompt in its parts."""
 
     role: str
     parts: tuple[PromptPart, ...]
@@ -35,31 +35,31 @@ class PromptTurn(Struct, frozen=True):
 
     @property
     def new(self) -> bool:
-        """Whether anything in it is new."""
+        """True if any part of it is new."""
         return any(part.new for part in self.parts)
 
 
 def prompt_turns(asked: Request, earlier: Iterable[Request]) -> list[PromptTurn]:
-    """The turns of a prompt, with what is new in each: what stood in no earlier prompt of the attempt."""
-    known = {(one.role, one.content, one.calls) for request in earlier for one in _whole_turns(request)}
-    texts = {text for _, text, _ in known if text}
+    """Return the turns of a prompt, each split into new text and text of earlier prompts of the attempt."""
+    earlier_turns = {(turn.role, turn.content, turn.calls) for request in earlier for turn in _whole_turns(request)}
+    texts = {text for _, text, _ in earlier_turns if text}
     lines = {line.strip() for text in texts for line in text.splitlines()}
     turns = []
-    for one in _whole_turns(asked):
-        parts = [PromptPart(one.content, new=False)]
-        if (one.role, one.content, one.calls) not in known:
-            parts = _parts(one.content, texts, lines)
-            # A turn that asks for other tools, or has another role, is new though its text is not.
-            parts = parts if any(part.new for part in parts) else [PromptPart(one.content, new=True)]
-        turns.append(PromptTurn(one.role, tuple(parts), one.calls))
+    for message in _whole_turns(asked):
+        parts = [PromptPart(message.content, new=False)]
+        if (message.role, message.content, message.calls) not in earlier_turns:
+            parts = _parts(message.content, texts, lines)
+            # A turn with other tool calls, or of another role, is new even if its text is not.
+            parts = parts if any(part.new for part in parts) else [PromptPart(message.content, new=True)]
+        turns.append(PromptTurn(message.role, tuple(parts), message.calls))
     return turns
 
 
 def _parts(text: str, texts: set[str], lines: set[str]) -> list[PromptPart]:
-    begun = max((len(known) for known in texts if text.startswith(known)), default=0)
-    parts = [PromptPart(text[:begun], new=False)] if begun else []
-    for line in text[begun:].splitlines(keepends=True):
-        # An empty line is what stands before it.
+    known_length = max((len(earlier) for earlier in texts if text.startswith(earlier)), default=0)
+    parts = [PromptPart(text[:known_length], new=False)] if known_length else []
+    for line in text[known_length:].splitlines(keepends=True):
+        # An empty line belongs to the part before it.
         new = line.strip() not in lines if line.strip() or not parts else parts[-1].new
         if parts and parts[-1].new == new:
             parts[-1] = PromptPart(parts[-1].text + line, new)
@@ -69,17 +69,24 @@ def _parts(text: str, texts: set[str], lines: set[str]) -> list[PromptPart]:
 
 
 def _whole_turns(request: Request) -> list[Message]:
-    """The turns of a request; what the reply begins with already is the last."""
+    """Return the turns of a request; a prefix of the reply is the last turn."""
     return [*request.messages, *([Message("assistant", request.prefix)] if request.prefix else [])]
 
 
 def exchange(loaded: LoadedAttempt, asked: Request, reply: Reply | None, place: int) -> Iterator[TextBlock]:
-    """What a model was asked and answered; `place` is the call's among those of the attempt."""
+    """Yield the request to a model and its reply.
+
+    Args:
+        loaded: the attempt.
+        asked: the request.
+        reply: the reply; ``None``: the call failed.
+        place: number of the call in the attempt.
+    """
     if terms := terms_of(asked):
         yield TextBlock("asked for: " + terms, "dim")
-    if place >= 0 and (held := held_by(loaded, place)):
-        yield TextBlock(f"passages in the prompt: {held}", "note")
-    turns = prompt_turns(asked, [one.asked for one in loaded.traced[: max(0, place)] if one.asked is not None])
+    if place >= 0 and (passages := held_by(loaded, place)):
+        yield TextBlock(f"passages in the prompt: {passages}", "note")
+    turns = prompt_turns(asked, [call.asked for call in loaded.traced[: max(0, place)] if call.asked is not None])
     parts = [part for turn in turns for part in turn.parts]
     new, size = sum(len(part.text) for part in parts if part.new), sum(len(part.text) for part in parts)
     grown = any(not part.new for part in parts)
@@ -107,19 +114,19 @@ def exchange(loaded: LoadedAttempt, asked: Request, reply: Reply | None, place: 
             f"\nthe whole prompt: {number_of(len(turns), 'turn')}, {size:,} characters", "heading", more=True
         )
         for turn in turns:
-            whole = [(part.text, "plain" if part.new else "dim") for part in turn.parts]
-            yield from _turn(turn.role, whole, turn.calls, more=True)
+            all_parts = [(part.text, "plain" if part.new else "dim") for part in turn.parts]
+            yield from _turn(turn.role, all_parts, turn.calls, more=True)
 
 
 def _new_parts(turn: PromptTurn) -> list[tuple[str, str]]:
-    made: list[tuple[str, str]] = []
+    pieces: list[tuple[str, str]] = []
     for part in turn.parts:
         if part.new:
-            made.append((part.text, "plain"))
+            pieces.append((part.text, "plain"))
         elif part.text.strip():
             line = f"⋯ {number_of(len(part.text), 'character')} as before"
-            made.append((f"\n{line}" if made else line, "dim"))
-    return made
+            pieces.append((f"\n{line}" if pieces else line, "dim"))
+    return pieces
 
 
 def _turn(
@@ -127,9 +134,9 @@ def _turn(
 ) -> Iterator[TextBlock]:
     yield TextBlock(f"\n[{title}]", "heading", more=more)
     for text, style in parts:
-        shown = text if len(parts) == 1 or text.startswith("\n⋯") else text.strip("\n")
-        if shown:
-            yield TextBlock(shown, style, more=more, fold=FOLD)
+        content = text if len(parts) == 1 or text.startswith("\n⋯") else text.strip("\n")
+        if content:
+            yield TextBlock(content, style, more=more, fold=FOLD)
     for wish in calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note", more=more)
 

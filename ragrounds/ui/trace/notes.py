@@ -1,4 +1,4 @@
-"""Readers' marks and notes beside the attempts: those of the store, their signs, and where a note is written."""
+"""Readers' marks and notes on attempts: those of the store, their signs, and the screen for writing a note."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.widgets import type_early
 
 MARK_SIGNS = {"star": "★", "check": "✔", "good": "+", "wrong": "✘", "question": "?"}
-"""How the marks that are offered stand in the list; another word has a sign for all."""
+"""Signs of the proposed marks in the list; all other marks share a sign."""
 OTHER_SIGN = "•"
 NOTE_SIGN = "✎"
 
 
 def note_signs(notes: Sequence[AttemptNote]) -> str:
-    """What stands in the list for readers' marks and notes: two characters at most."""
+    """Return the signs of readers' marks and notes for the list: two characters at most."""
     marks = dict.fromkeys(MARK_SIGNS.get(note.mark, OTHER_SIGN) for note in notes if note.mark)
-    written = NOTE_SIGN if any(note.text for note in notes) else ""
-    return ("".join(marks)[: 2 - len(written)] + written)[:2]
+    note_sign = NOTE_SIGN if any(note.text for note in notes) else ""
+    return ("".join(marks)[: 2 - len(note_sign)] + note_sign)[:2]
 
 
 def note_blocks(notes: Sequence[AttemptNote]) -> list[TextBlock]:
-    """Readers' marks and notes as they stand above an attempt's detail."""
+    """Return readers' marks and notes as blocks above an attempt's detail."""
     if not notes:
         return []
     blocks = [TextBlock("notes", "heading")]
@@ -45,7 +45,8 @@ def note_blocks(notes: Sequence[AttemptNote]) -> list[TextBlock]:
 
 
 class ReaderNotes:
-    """The marks and notes on the attempts of some pages, few, so all of them are held; and who writes here."""
+    """Marks and notes on the attempts of some pages, and the author of new ones. They are few: all are kept in
+    memory."""
 
     def __init__(self, pages: Pages, author: str) -> None:
         self.pages, self.author = pages, author
@@ -55,23 +56,23 @@ class ReaderNotes:
         return bool(self._held)
 
     def read(self) -> None:
-        """Read what is in the store by now."""
+        """Read the current notes from the store."""
         self._held = notes_of(self.pages.store, self.pages.runs)
 
     def of(self, summary: AttemptSummary) -> tuple[AttemptNote, ...]:
-        """What readers have left beside an attempt, by author."""
+        """Return the readers' notes on an attempt, one per author."""
         return self._held.get((summary.run.id, summary.question.id, summary.epoch), ())
 
     def mine(self, summary: AttemptSummary) -> AttemptNote | None:
-        """What this reader has left there."""
+        """Return this reader's note on an attempt."""
         return next((note for note in self.of(summary) if note.author == self.author), None)
 
     def marks(self) -> list[str]:
-        """All words by which something is marked."""
+        """Return all words that are used as marks."""
         return sorted({note.mark for notes in self._held.values() for note in notes if note.mark})
 
     def write(self, summary: AttemptSummary, *, mark: str | None = None, text: str | None = None) -> None:
-        """Leave a mark or a note; an empty one takes it away.
+        """Write a mark or a note; an empty one removes it.
 
         Raises:
             UserError: the mark is not one word, or the note is too long.
@@ -83,7 +84,7 @@ class ReaderNotes:
 
 
 class NoteScreen(ModalScreen[str | None]):
-    """Asks for a note; ``None``: all stays as it is, an empty one takes it away."""
+    """Dialog that asks for a note. It returns ``None`` for no change; an empty note removes the stored one."""
 
     DEFAULT_CSS = """
     NoteScreen {
@@ -103,20 +104,20 @@ class NoteScreen(ModalScreen[str | None]):
         self.note_title, self._text = title, text
 
     def compose(self) -> ComposeResult:
-        """The text to write."""
+        """Compose the text to write."""
         with Vertical() as box:
             box.border_title = self.note_title.replace("[", r"\[")
             yield TextArea(self._text, soft_wrap=True, show_line_numbers=False, tab_behavior="focus", id="note-text")
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Begin at the end of what was written before."""
+        """Put the cursor at the end of the previous text."""
         area = self.query_one(TextArea)
         self.set_focus(area)
         area.move_cursor(area.document.end)
 
     def on_key(self, event: events.Key) -> None:
-        """Take what is typed before the text has the focus."""
+        """Keep letters that are typed before the text has the focus."""
         type_early(self.query_one(TextArea), event)
 
     def action_save(self) -> None:

@@ -1,4 +1,4 @@
-"""Two answers to a question on one page: who chose what, why one lost, and both from the sentence where they part."""
+"""Two answers to a question on one page: who chose what, likely causes, and both texts from where they diverge."""
 
 from __future__ import annotations
 
@@ -28,32 +28,35 @@ _GAP = re.compile(r"\n\s*\n")
 
 
 def side_name(agents: Mapping[str, str], summary: AttemptSummary) -> str:
-    """What a side is called: its agent, and where a run has several epochs which one."""
+    """Return the name of a side: its agent, with the epoch if the run has several."""
     epoch = f" #{summary.epoch}" if summary.run.epochs > 1 else ""
     return agent_cell(agents, summary.run.id, _NAME).strip() + epoch
 
 
 def parting_blocks(pair: Pair, names: Sequence[str], chosen: Mapping[str, Sequence[str]]) -> list[TextBlock]:
-    """The page.
+    """Return the blocks of the page.
 
     Args:
-        pair: both attempts, at one question.
-        names: what they are called.
-        chosen: option → those that chose it.
+        pair: both attempts at one question.
+        names: names of both sides.
+        chosen: option → names of those that chose it.
     """
     summary, (left, right) = pair[0].summary, pair
     question = summary.question
     blocks = [TextBlock(f"{question.id}  {question.text}", fold=_FOLD), *option_blocks(summary, chosen)]
     blocks += [] if question.options else [TextBlock(f"★ {summary.gold.answer}", "gold")]
     blocks += [TextBlock(""), _columns(_outcome(left, names[0]), _outcome(right, names[1]))]
-    one, other = _replies(left), _replies(right)
-    said = _parted(one[-1], other[-1])
-    blocks += [TextBlock("\nreasoning, from where they part", "heading"), _columns(*said)]
+    left_replies, right_replies = _replies(left), _replies(right)
+    columns = _diverging_columns(left_replies[-1], right_replies[-1])
+    blocks += [TextBlock("\nreasoning, from where they part", "heading"), _columns(*columns)]
     if left.hops or right.hops:
         searches = _columns(_searches(left, right.hops), _searches(right, left.hops))
         blocks += [TextBlock("\nsearches, with what only this side found", "heading"), searches]
-    if len(one) > 1 or len(other) > 1:
-        earlier = [[TextBlock(text, markdown=True, fold=_FOLD) for text in texts[:-1]] for texts in (one, other)]
+    if len(left_replies) > 1 or len(right_replies) > 1:
+        earlier = [
+            [TextBlock(text, markdown=True, fold=_FOLD) for text in texts[:-1]]
+            for texts in (left_replies, right_replies)
+        ]
         blocks += [TextBlock("\nreplies before the last", "heading"), _columns(*earlier)]
     return blocks
 
@@ -63,13 +66,13 @@ def _columns(left: Iterable[TextBlock], right: Iterable[TextBlock]) -> TextBlock
 
 
 def _outcome(loaded: LoadedAttempt, name: str) -> list[TextBlock]:
-    """``✗ name: B``, the likely cause, and what it took."""
+    """Return ``✗ name: B``, the likely cause, and the cost."""
     summary, (sign, style) = loaded.summary, mark(loaded.summary)
-    given = summary.outcome.replace("_", " ")
+    answer = summary.outcome.replace("_", " ")
     if summary.question.options and summary.prediction:
         counted = "counted as " if summary.outcome == "unreadable" else ""
-        given = counted + one_line(summary.prediction, 40) if counted or given == "answered" else given
-    blocks = [TextBlock(f"{sign}{name}: {given}", style if style != "dim" else "plain")]
+        answer = counted + one_line(summary.prediction, 40) if counted or answer == "answered" else answer
+    blocks = [TextBlock(f"{sign}{name}: {answer}", style if style != "dim" else "plain")]
     if loaded.attempt is None:
         return [*blocks, TextBlock(loaded.damage or "Not run yet.", "dim")]
     if cause := cause_in(loaded):
@@ -81,45 +84,49 @@ def _outcome(loaded: LoadedAttempt, name: str) -> list[TextBlock]:
 
 
 def _replies(loaded: LoadedAttempt) -> list[str]:
-    """What its model wrote, call by call, as prose; where that is not recorded, its answer."""
-    written = ["\n\n".join(filter(None, (one.reply.reasoning, one.reply.text))) for one in loaded.traced if one.reply]
-    found = [prose for text in written if (prose := _prose(text).strip())]
-    return found or [_prose(loaded.attempt.text if loaded.attempt else "").strip() or "(no text)"]
+    """Return the model's replies, call by call, as prose; if they are not recorded, the answer."""
+    replies = [
+        "\n\n".join(filter(None, (call.reply.reasoning, call.reply.text))) for call in loaded.traced if call.reply
+    ]
+    texts = [prose for text in replies if (prose := _prose(text).strip())]
+    return texts or [_prose(loaded.attempt.text if loaded.attempt else "").strip() or "(no text)"]
 
 
 def _prose(text: str) -> str:
     value = json_in(text)
     if not isinstance(value, dict):
         return text
-    said = {name: value_text(part) for name, part in value.items()}
-    return "\n\n".join(part if " " in part.strip() else f"{name}: {part}" for name, part in said.items())
+    fields = {name: value_text(part) for name, part in value.items()}
+    return "\n\n".join(part if " " in part.strip() else f"{name}: {part}" for name, part in fields.items())
 
 
-def _parted(left: str, right: str) -> tuple[list[TextBlock], list[TextBlock]]:
-    """Both texts: what they share at the beginning folded, later paragraphs that both have quiet."""
+def _diverging_columns(left: str, right: str) -> tuple[list[TextBlock], list[TextBlock]]:
+    """Return both texts: the common beginning folded, later paragraphs that both have dimmed."""
     sentences = [
         [(match.end(), " ".join(match[0].split())) for match in _SENTENCE.finditer(text)] for text in (left, right)
     ]
     same = 0
-    while all(same < len(ones) for ones in sentences) and sentences[0][same][1] == sentences[1][same][1]:
+    while all(same < len(side) for side in sentences) and sentences[0][same][1] == sentences[1][same][1]:
         same += 1
-    ends = [ones[same - 1][0] if same else 0 for ones in sentences]
+    ends = [side[same - 1][0] if same else 0 for side in sentences]
     rests = [_GAP.split(text[end:].strip()) for text, end in zip((left, right), ends, strict=True)]
-    known = [{" ".join(part.split()) for part in parts} for parts in rests]
-    begun = TextBlock(f"⋯ {number_of(same, 'sentence')} that both begin with: {left[: ends[0]]}", "dim", fold=1)
+    paragraphs = [{" ".join(part.split()) for part in parts} for parts in rests]
+    common_start = TextBlock(f"⋯ {number_of(same, 'sentence')} that both begin with: {left[: ends[0]]}", "dim", fold=1)
     sides = []
-    for parts, others in zip(rests, reversed(known), strict=True):
-        blocks = [begun] if same else []
+    for parts, other_paragraphs in zip(rests, reversed(paragraphs), strict=True):
+        blocks = [common_start] if same else []
         for part in filter(None, parts):
             blocks += [TextBlock("")] if blocks else []
-            blocks.append(TextBlock(part, "dim" if " ".join(part.split()) in others else "plain", markdown=True))
+            blocks.append(
+                TextBlock(part, "dim" if " ".join(part.split()) in other_paragraphs else "plain", markdown=True)
+            )
         sides.append(blocks)
     return sides[0], sides[1]
 
 
-def _searches(loaded: LoadedAttempt, others: Sequence[Hop]) -> Iterator[TextBlock]:
-    """Its queries, what came of each, and the passages that the other side never found."""
-    there = {one.passage.id for hop in others for one in hop.found}
+def _searches(loaded: LoadedAttempt, other_hops: Sequence[Hop]) -> Iterator[TextBlock]:
+    """Yield the queries, their results, and the passages that the other side never found."""
+    other_ids = {hit.passage.id for hop in other_hops for hit in hop.found}
     if not loaded.hops:
         unknown = searches_unknown(loaded.attempt, loaded.traced) if loaded.attempt else ""
         yield TextBlock(f"No search to show: {unknown or 'none was made'}.", "dim")
@@ -130,9 +137,9 @@ def _searches(loaded: LoadedAttempt, others: Sequence[Hop]) -> Iterator[TextBloc
         yield TextBlock(f"{hop.number}. {query} → {len(hop.found)}{ranks}", "gold" if ranks else "key")
         if hop.error:
             yield TextBlock(f"failed: {hop.error}", "trouble", 3)
-        alone = sorted((one for one in hop.found if one.passage.id not in there), key=lambda one: not one.gold)
-        for one in alone[:_TITLES]:
-            title = one_line(one.passage.title or one.passage.text or one.passage.id, 80)
-            yield TextBlock(f"{'★' if one.gold else ' '} {one.rank}. {title}", "gold" if one.gold else "plain", 2)
-        if len(alone) > _TITLES:
-            yield TextBlock(f"and {len(alone) - _TITLES} more only here", "dim", 4)
+        only_here = sorted((hit for hit in hop.found if hit.passage.id not in other_ids), key=lambda hit: not hit.gold)
+        for hit in only_here[:_TITLES]:
+            title = one_line(hit.passage.title or hit.passage.text or hit.passage.id, 80)
+            yield TextBlock(f"{'★' if hit.gold else ' '} {hit.rank}. {title}", "gold" if hit.gold else "plain", 2)
+        if len(only_here) > _TITLES:
+            yield TextBlock(f"and {len(only_here) - _TITLES} more only here", "dim", 4)

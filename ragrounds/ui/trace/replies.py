@@ -1,4 +1,4 @@
-"""What a model wrote, as a person reads it: JSON by its names, prose as Markdown; and as it was written."""
+"""Replies of models for readers: JSON by its names, prose as Markdown; and as they were written."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ragrounds.ui.trace.layout import TextBlock
 
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 _SHORT = 60
-"""Characters of a value up to which it stands beside its name."""
+"""Characters of a value up to which it is shown on the line of its name."""
 
 
 def json_in(text: str) -> object:
-    """The object or list that a text is, in a fence or without one; ``None``: it is no JSON."""
+    """Return the object or list that a text encodes, with or without a code fence; ``None`` if the text is not JSON."""
     fenced = _FENCED.fullmatch(text)
     bare = (fenced[1] if fenced else text).strip()
     try:
@@ -24,21 +24,21 @@ def json_in(text: str) -> object:
 
 
 def value_text(value: object) -> str:
-    """A value as text, set out line by line where it has parts."""
+    """Return a value as text, over several lines if it has parts."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 def reply_blocks(text: str, indent: int = 0, fold: int = 0) -> Iterator[TextBlock]:
-    """A reply as it is read: of a JSON object each name with its value, else the whole as Markdown; and as written."""
+    """Yield a reply as it is read: a JSON object by its names, other text as Markdown; and as it was written."""
     value = json_in(text)
     if not isinstance(value, dict) or not value:
         yield TextBlock(text or "(no text)", indent=indent, markdown=True, fold=fold)
         return
     for name, part in value.items():
-        said = value_text(part)
-        if isinstance(part, str) and (len(said) > _SHORT or "\n" in said):
+        part_text = value_text(part)
+        if isinstance(part, str) and (len(part_text) > _SHORT or "\n" in part_text):
             yield TextBlock(f"{name}:", "key", indent, only="read")
-            yield TextBlock(said, indent=indent, markdown=True, only="read", fold=fold)
+            yield TextBlock(part_text, indent=indent, markdown=True, only="read", fold=fold)
         else:
-            yield TextBlock(f"{name}: {said}", indent=indent, spans=((0, len(name) + 1, "key"),), only="read")
+            yield TextBlock(f"{name}: {part_text}", indent=indent, spans=((0, len(name) + 1, "key"),), only="read")
     yield TextBlock(text, indent=indent, only="raw", fold=fold)

@@ -1,7 +1,7 @@
-"""What a row of the tree says: ``search "edema upper lower limb" → 10, gold at 3``, ``answer C ✓``.
+"""Text of a row of the tree: ``search "edema upper lower limb" → 10, gold at 3``, ``answer C ✓``.
 
-A row has a name, a text that may be cut in its middle, and an end that is shown whole. It is made from what was asked
-and answered; what the journal does not hold is not guessed.
+A row has a name, a text that may be shortened, and an end that is shown in full. It is made from recorded requests and
+responses; content that the journal does not have is not guessed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.layout import Cells, fit
 
 _LONGEST = 400
-"""Characters of a text that a row holds."""
+"""Characters of a text that a row keeps."""
 _LEAST = 8
 """Cells of the quote that are kept before the end is cut."""
 _LARGEST = 20_000
-"""Characters of a reply up to which its JSON is read."""
+"""Characters of a reply up to which its JSON is parsed."""
 _TAG = re.compile(r"<\|[\w ]{1,40}\|>|</?[a-z_]{1,30}>")
 _OPENING = re.compile(r'\A\s*(?:```\w*\s*)?(?:\{\s*"[^"\\]{0,60}"\s*:\s*")')
 _WORDS = {
@@ -39,54 +39,54 @@ _WORDS = {
 
 
 class RowText(Struct, frozen=True):
-    """What a row says."""
+    """Text of a row."""
 
     name: str
-    """What it is: a node, a call, a round."""
+    """Name of the node, the call or the round."""
     said: tuple[tuple[str, str], ...] = ()
-    """What stands right behind the name, with styles: ``C ✓``."""
+    """Parts right after the name, with styles: ``C ✓``."""
     quote: str = ""
-    """A query, the beginning of a reply; as it was recorded."""
+    """Query or beginning of a reply, as it was recorded."""
     tail: tuple[tuple[str, str], ...] = ()
-    """What came of it, with styles: ``→ 10``, ``gold at 3``."""
+    """Results, with styles: ``→ 10``, ``gold at 3``."""
 
     @property
     def plain(self) -> str:
-        """The whole row as one line."""
+        """Whole row as one line."""
         quoted = f"“{one_line(self.quote, _LONGEST)}”" if self.quote else ""
         text = ""
-        for part in (self.name, *(said for said, _ in self.said), quoted, *(end for end, _ in self.tail)):
+        for part in (self.name, *(part_text for part_text, _ in self.said), quoted, *(end for end, _ in self.tail)):
             text += part if not text or part[:1] in ",:" else f" {part}" if part else ""
         return text
 
     def cells(self, width: int, style: str = "plain") -> Cells:
-        """The row in exactly `width` cells. The quote is cut first, its name last; `style` is the name's."""
-        made: Cells = [(one_line(self.name[:_LONGEST], 200), style)]
-        made += [(f" {text}", name) for text, name in self.said]
+        """Return the row in exactly `width` cells. The quote is cut first, the name last; `style` is the name's."""
+        row_cells: Cells = [(one_line(self.name[:_LONGEST], 200), style)]
+        row_cells += [(f" {text}", name) for text, name in self.said]
         ends = [(f" {text}" if text[:1] not in ",:" else text, name) for text, name in self.tail]
-        room = width - sum(cell_len(text) for text, _ in (*made, *ends))
+        room = width - sum(cell_len(text) for text, _ in (*row_cells, *ends))
         if self.quote:
             text = f" “{one_line(self.quote[:_LONGEST], max(_LEAST, room - 3))}”"
-            made.append((text, "plain"))
-        return cut([*made, *ends], width)
+            row_cells.append((text, "plain"))
+        return cut([*row_cells, *ends], width)
 
 
 def cut(cells: Sequence[tuple[str, str]], width: int) -> Cells:
-    """Cells in exactly `width` cells: cut with an ellipsis at the end, or padded."""
-    made: Cells = []
+    """Return cells in exactly `width` cells: cut with an ellipsis at the end, or padded."""
+    fitted: Cells = []
     for text, style in cells:
         size = cell_len(text)
         if size > width:
-            made.append((fit(text, width), style))
+            fitted.append((fit(text, width), style))
             width = 0
             break
-        made.append((text, style))
+        fitted.append((text, style))
         width -= size
-    return [*made, (" " * width, "plain")] if width > 0 else made
+    return [*fitted, (" " * width, "plain")] if width > 0 else fitted
 
 
 def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
-    """The row of a call; `name` is its node's, or what kind of call it is."""
+    """Return the row of a call; `name` is the name of its node, or the kind of the call."""
     call = traced.call
     if call.kind == "search":
         row = _search_row(name, traced, hop)
@@ -94,7 +94,7 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
         return replace(row, tail=(*row.tail, (", time not known", "dim"))) if late else row
     if call.error:
         return RowText(name, tail=((failure(call), "trouble"),))
-    tail = _retried(call)
+    tail = _retry_words(call)
     if call.role in TOKENS_APART:
         return RowText(name, said=((one_line(call.role, 30), "dim"),), tail=tail)
     if traced.reply is not None:
@@ -107,7 +107,7 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
         )
         return RowText(name, quote=beginning(traced.reply.text), tail=(*asks, *odd, *tail))
     if traced.gave is not None:
-        used = one_line(_use(traced.used), 60)
+        used = one_line(_tool_use_text(traced.used), 60)
         return RowText(name, said=((used, "key"),), quote=beginning(_plain(given_text(traced.gave))), tail=tail)
     return RowText(name, tail=tail)
 
@@ -116,105 +116,111 @@ def _search_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
     query = traced.searched.query if traced.searched else ""
     if traced.call.error:
         return RowText(name, quote=query, tail=((failure(traced.call), "trouble"),))
-    retried = _retried(traced.call)
+    retried = _retry_words(traced.call)
     return RowText(name, quote=query, tail=(*found_words(traced, hop), *retried))
 
 
 def found_words(traced: TracedCall, hop: Hop | None) -> tuple[tuple[str, str], ...]:
-    """What a search found, in words with styles: how many, the best rank of gold, what was there before."""
+    """Return the results of a search, with styles: number of passages, best ranks of gold, repetition."""
     count = len(traced.passages or traced.call.passages)
-    made = [(f"→ {count}" if count else "→ nothing", "plain" if count else "trouble")]
+    words = [(f"→ {count}" if count else "→ nothing", "plain" if count else "trouble")]
     if hop is None:
-        return tuple(made)
+        return tuple(words)
     if hop.gold_ranks:
-        made.append((", gold at " + " ".join(str(rank) for rank in hop.gold_ranks[:3]), "gold"))
+        words.append((", gold at " + " ".join(str(rank) for rank in hop.gold_ranks[:3]), "gold"))
     if hop.repeats is not None:
-        made.append((f", asked before in hop {hop.repeats}", "note"))
+        words.append((f", asked before in hop {hop.repeats}", "note"))
     elif hop.number > 1 and hop.new < count:
-        made.append((f", {hop.new} new", "dim"))
-    return tuple(made)
+        words.append((f", {hop.new} new", "dim"))
+    return tuple(words)
 
 
 def failure(call: Call) -> str:
-    """Why a call failed, in a few words: ``failed: timeout after 3 tries``."""
+    """Return the reason why a call failed, in a few words: ``failed: timeout after 3 tries``."""
     kind = call.faults[-1].kind if call.faults else ""
-    why = one_line(_WORDS.get(kind, kind.replace("_", " ")) or call.error[:200], 80)
+    reason = one_line(_WORDS.get(kind, kind.replace("_", " ")) or call.error[:200], 80)
     tries = len(call.faults)
-    return f"failed: {why}" + (f" after {number_of(tries, 'try')}" if tries > 1 else "")
+    return f"failed: {reason}" + (f" after {number_of(tries, 'try')}" if tries > 1 else "")
 
 
 def fault_words(faults: Sequence[Fault]) -> str:
-    """Tries that failed, by kind: ``2 × rate limit, 1 × timeout``."""
+    """Return the failed tries by kind: ``2 × rate limit, 1 × timeout``."""
     kinds: dict[str, int] = {}
     for fault in faults:
         kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
     return ", ".join(f"{count} × {one_line(kind.replace('_', ' '), 40)}" for kind, count in kinds.items())
 
 
-def _retried(call: Call) -> tuple[tuple[str, str], ...]:
+def _retry_words(call: Call) -> tuple[tuple[str, str], ...]:
     return ((f", {number_of(len(call.faults), 'retry')}", "trouble"),) if call.faults else ()
 
 
 def beginning(text: str) -> str:
-    """The beginning of what a text says, as one line: of a JSON object its list of texts, else its first text; without
-    tags and marks."""
-    said = (_said_in_json(text) or _OPENING.sub("", text[: 2 * _LONGEST], count=1))[: 2 * _LONGEST]
-    return " ".join((_TAG.sub(" ", said) if "<" in said else said).split())[:_LONGEST]
+    """Return the beginning of a text as one line, without tags and marks.
+
+    For a JSON object it is its first list of texts, else its first text.
+    """
+    start = (_text_in_json(text) or _OPENING.sub("", text[: 2 * _LONGEST], count=1))[: 2 * _LONGEST]
+    return " ".join((_TAG.sub(" ", start) if "<" in start else start).split())[:_LONGEST]
 
 
-def _said_in_json(text: str) -> str:
+def _text_in_json(text: str) -> str:
     start = text.find("{")
     if not 0 <= start < _LONGEST or len(text) > _LARGEST:
         return ""
     try:
-        given, _ = json.JSONDecoder().raw_decode(text, start)
+        parsed, _ = json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError):
         return ""
-    values = list(given.values()) if isinstance(given, dict) else []
-    lists = [one for one in values if isinstance(one, list) and one and all(isinstance(part, str) for part in one)]
-    texts = [one for one in values if isinstance(one, str) and any(letter.isalnum() for letter in one)]
+    values = list(parsed.values()) if isinstance(parsed, dict) else []
+    lists = [
+        field for field in values if isinstance(field, list) and field and all(isinstance(part, str) for part in field)
+    ]
+    texts = [field for field in values if isinstance(field, str) and any(letter.isalnum() for letter in field)]
     return "; ".join(lists[0]) if lists else texts[0] if texts else ""
 
 
 def written_row(name: str, changes: Mapping[str, object]) -> RowText:
-    """The row of a step without calls: what it wrote to the state."""
-    texts = [one for one in changes.values() if isinstance(one, str) and one.strip()]
+    """Return the row of a step without calls: its changes of the state."""
+    texts = [change for change in changes.values() if isinstance(change, str) and change.strip()]
     if len(texts) == 1:
         return RowText(name, quote=beginning(texts[0]))
     return RowText(name, tail=((f"wrote {one_line(', '.join(changes), 60)}", "dim"),) if changes else ())
 
 
 def _arguments(text: str) -> str:
-    """The arguments of a tool's call as a person reads them: values without names where there is one."""
+    """Return the arguments of a tool call for readers: a single argument without its name."""
     try:
-        given = json.loads(text)
+        arguments = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if isinstance(given, dict) and len(given) == 1:
-        return json.dumps(next(iter(given.values())), ensure_ascii=False)
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        return json.dumps(next(iter(arguments.values())), ensure_ascii=False)
     return text
 
 
-def _use(used: object) -> str:
-    """A use of a tool: ``read("p187")``; of what is no tool of an agent's, what it was asked."""
+def _tool_use_text(used: object) -> str:
+    """Return the use of a tool: ``read("p187")``; for a call of anything else, its request."""
     if not isinstance(used, dict) or not {"tool", "query"} <= used.keys():
         return f"({_plain(used)})"
     try:
-        given = json.loads(str(used["query"]))
+        query = json.loads(str(used["query"]))
     except (ValueError, RecursionError):
-        given = used["query"]
-    if isinstance(given, dict) and "passage" in given:
-        given = {key: value for key, value in given.items() if key != "document"}  # beside what the model said
-    return f"{used['tool']}({_arguments(json.dumps(given, ensure_ascii=False))})"
+        query = used["query"]
+    if isinstance(query, dict) and "passage" in query:
+        query = {
+            key: value for key, value in query.items() if key != "document"
+        }  # `document` is recorded in addition to the model's arguments
+    return f"{used['tool']}({_arguments(json.dumps(query, ensure_ascii=False))})"
 
 
 def given_text(gave: object) -> object:
-    """The text that a tool answered with; of another record all of it."""
+    """Return the text of a tool's answer; for a record of another form, all of it."""
     return gave["text"] if isinstance(gave, dict) and isinstance(gave.get("text"), str) and gave["text"] else gave
 
 
 def _plain(value: object) -> str:
-    """A recorded value as text."""
+    """Return a recorded value as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and len(value) == 1:

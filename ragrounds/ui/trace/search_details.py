@@ -1,5 +1,5 @@
-"""The detail of a search: what it found, by rank, with the sentence that matched and what became of it; the prompts
-that held any of it; then every text whole."""
+"""Detail of a search: the passages by rank, with the matching sentence and their fate; the prompts that contained them;
+then all texts in full."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ Span = tuple[int, int, str]
 
 
 def found_blocks(loaded: LoadedAttempt, hop: Hop, brief: bool = False) -> Iterator[TextBlock]:
-    """What a search found and what became of it; `brief`: neither the prompts that saw it nor whole texts."""
-    found, golden = hop.found, set(loaded.summary.gold.documents)
+    """Yield the passages of a search and their fate; if `brief`, without the prompts that saw them and full texts."""
+    hits, golden = hop.found, set(loaded.summary.gold.documents)
     yield _summary(hop, golden)
     terms = query_terms(hop.query)
-    common = term_counts([one.passage.text for one in found], terms)
+    common = term_counts([hit.passage.text for hit in hits], terms)
     readers = prompts_of(loaded, hop)
-    for one in found:
-        yield _line(loaded, one, bool(readers))
-        excerpt = matching_sentence(shown(one.passage.text), terms, common)
+    for hit in hits:
+        yield _line(loaded, hit, bool(readers))
+        excerpt = matching_sentence(shown(hit.passage.text), terms, common)
         spans = tuple((begin, end, "term") for begin, end in excerpt.spans)
-        yield TextBlock(excerpt.text or "(no text)", "plain" if one.gold else "dim", 5, spans=spans)
+        yield TextBlock(excerpt.text or "(no text)", "plain" if hit.gold else "dim", 5, spans=spans)
     if brief:
         return
     yield from _readers(loaded, hop, readers)
-    yield from _whole_texts(found)
+    yield from _whole_texts(hits)
 
 
 def _summary(hop: Hop, golden: set[str]) -> TextBlock:
-    """``8 passages: 3 new, gold at 2 (1 of 2 gold documents); 5 seen by the model, 1 cut, 2 not seen``."""
-    found = hop.found
+    """Return ``8 passages: 3 new, gold at 2 (1 of 2 gold documents); 5 seen by the model, 1 cut, 2 not seen``."""
+    hits = hop.found
     parts = [f"{hop.new} new"] if hop.number > 1 else []
     if golden:
-        reached = golden & {name for one in found for name in (one.passage.document, one.passage.id)}
+        reached = golden & {name for hit in hits for name in (hit.passage.document, hit.passage.id)}
         ranks = " ".join(str(rank) for rank in hop.gold_ranks)
-        of = f"{len(reached)} of {number_of(len(golden), 'gold document')}"
-        parts.append(f"gold at {ranks} ({of})" if ranks else f"no gold ({of})")
-    parts.append(fate_words(found))
-    text = f"\n{number_of(len(found), 'passage')}: {'; '.join(part for part in parts if part)}"
+        coverage = f"{len(reached)} of {number_of(len(golden), 'gold document')}"
+        parts.append(f"gold at {ranks} ({coverage})" if ranks else f"no gold ({coverage})")
+    parts.append(fate_words(hits))
+    text = f"\n{number_of(len(hits), 'passage')}: {'; '.join(part for part in parts if part)}"
     return TextBlock(text, "heading")
 
 
 def fate_words(found: Sequence[FoundPassage]) -> str:
-    """``5 seen, 1 cut``."""
-    fates = [(sum(one.fate == fate for one in found), fate) for fate in FATES]
+    """Return the number of passages by fate: ``5 seen, 1 cut``."""
+    fates = [(sum(hit.fate == fate for hit in found), fate) for fate in FATES]
     return ", ".join(f"{count} {fate}" for count, fate in fates if count)
 
 
-def _line(loaded: LoadedAttempt, one: FoundPassage, known: bool) -> TextBlock:
-    """A passage's rank and title, and in words what it is: gold, new, seen by whom."""
-    passage = one.passage
+def _line(loaded: LoadedAttempt, hit: FoundPassage, has_readers: bool) -> TextBlock:
+    """Return a passage's rank and title, followed by words: gold, new, seen by whom."""
+    passage = hit.passage
     title = one_line(passage.title or passage.id, 100)
-    text = f"{'★' if one.gold else ' '} {one.rank:>2}. {title}"
-    spans: list[Span] = [(0, len(text), "gold" if one.gold else "key")]
-    facts = [("gold", "gold")] if one.gold else []
-    facts.append(("new", "new") if one.new else ("found before", "dim"))
-    if known:
-        facts.append(_fate(loaded, one))
+    text = f"{'★' if hit.gold else ' '} {hit.rank:>2}. {title}"
+    spans: list[Span] = [(0, len(text), "gold" if hit.gold else "key")]
+    facts = [("gold", "gold")] if hit.gold else []
+    facts.append(("new", "new") if hit.new else ("found before", "dim"))
+    if has_readers:
+        facts.append(_fate(loaded, hit))
     if passage.chunk:
         facts.append(("the whole document, found by a chunk", "note"))
     for number, (word, style) in enumerate(facts):
@@ -75,74 +75,78 @@ def _line(loaded: LoadedAttempt, one: FoundPassage, known: bool) -> TextBlock:
     return TextBlock(text, "plain", spans=tuple(spans))
 
 
-def _fate(loaded: LoadedAttempt, one: FoundPassage) -> tuple[str, str]:
-    whole = _names(loaded, [place for place in one.prompts if place not in one.cut_in])
-    cut = _names(loaded, one.cut_in)
-    if whole:
-        return f"seen by {whole}" + (f", cut for {cut}" if cut else ""), "right"
-    if one.fate == "not known":
+def _fate(loaded: LoadedAttempt, hit: FoundPassage) -> tuple[str, str]:
+    readers = _names(loaded, [call_number for call_number in hit.prompts if call_number not in hit.cut_in])
+    cut = _names(loaded, hit.cut_in)
+    if readers:
+        return f"seen by {readers}" + (f", cut for {cut}" if cut else ""), "right"
+    if hit.fate == "not known":
         return "not known whether seen", "dim"
-    return (f"cut for {cut}", "trouble") if cut else ("not seen", "trouble" if one.gold else "dim")
+    return (f"cut for {cut}", "trouble") if cut else ("not seen", "trouble" if hit.gold else "dim")
 
 
-def _names(loaded: LoadedAttempt, places: Sequence[int]) -> str:
-    """The nodes of some calls, each once."""
-    names = dict.fromkeys(loaded.traced[place].call.node or loaded.traced[place].call.role for place in places)
+def _names(loaded: LoadedAttempt, call_numbers: Sequence[int]) -> str:
+    """Return the nodes of some calls, without duplicates."""
+    names = dict.fromkeys(
+        loaded.traced[call_number].call.node or loaded.traced[call_number].call.role for call_number in call_numbers
+    )
     return one_line(", ".join(names), 60)
 
 
 def prompts_of(loaded: LoadedAttempt, hop: Hop) -> list[int]:
-    """The places of the recorded model calls after a search; of all, where the system reported it at its end."""
+    """Return the numbers of the recorded model calls after a search; of all calls if the search's time is unknown."""
     first = 0 if hop.untimed else hop.call + 1
-    return [place for place, one in enumerate(loaded.traced) if place >= first and one.asked is not None]
+    return [
+        call_number for call_number, call in enumerate(loaded.traced) if call_number >= first and call.asked is not None
+    ]
 
 
 def _readers(loaded: LoadedAttempt, hop: Hop, later: Sequence[int]) -> Iterator[TextBlock]:
-    """The prompts that held any of the passages, with what was replied."""
-    readers = sorted({place for one in hop.found for place in one.prompts})
+    """Yield the prompts that contained any of the passages, with their replies."""
+    readers = sorted({call_number for hit in hop.found for call_number in hit.prompts})
     if not readers:
         if hop.found:
-            why = "no later prompt held any of them" if later else "no prompt after it is recorded"
+            reason = "no later prompt held any of them" if later else "no prompt after it is recorded"
             if hop.untimed:
-                why = "no recorded prompt holds any of them; which calls came after the search is not known"
-            yield TextBlock(f"\n{why}", "trouble" if later and not hop.untimed else "dim")
+                reason = "no recorded prompt holds any of them; which calls came after the search is not known"
+            yield TextBlock(f"\n{reason}", "trouble" if later and not hop.untimed else "dim")
         return
     yield TextBlock("\nthe prompt that saw it" if len(readers) == 1 else "\nthe prompts that saw it", "heading")
-    for place in readers:
-        traced = loaded.traced[place]
-        yield TextBlock(f"{_names(loaded, [place])}: {_held(hop, place)}", "key", elsewhere=True)
+    for call_number in readers:
+        traced = loaded.traced[call_number]
+        yield TextBlock(f"{_names(loaded, [call_number])}: {_passages_in(hop, call_number)}", "key", elsewhere=True)
         if traced.reply is not None:
             title = "kept by reading" if traced.call.role == "reading" else "replied"
             yield TextBlock(f"{title}:", "dim", 2)
             yield from (replace(block, elsewhere=True) for block in reply_blocks(traced.reply.text, 2))
 
 
-def _held(hop: Hop, place: int) -> str:
-    """``★3 1 2 whole, 4 5 cut``: the ranks that a prompt held."""
-    whole = [one for one in hop.found if place in one.prompts and place not in one.cut_in]
-    cut = [one for one in hop.found if place in one.cut_in]
-    return ", ".join(f"{ranks(ones)} {word}" for ones, word in ((whole, "whole"), (cut, "cut")) if ones)
+def _passages_in(hop: Hop, call_number: int) -> str:
+    """Return the ranks of the passages in a prompt: ``★3 1 2 whole, 4 5 cut``."""
+    complete = [hit for hit in hop.found if call_number in hit.prompts and call_number not in hit.cut_in]
+    cut = [hit for hit in hop.found if call_number in hit.cut_in]
+    return ", ".join(f"{ranks(passages)} {word}" for passages, word in ((complete, "whole"), (cut, "cut")) if passages)
 
 
 def ranks(found: Sequence[FoundPassage]) -> str:
-    """Ranks in a row, gold ones with a star: ``1 ★2 4``."""
-    return " ".join(f"{'★' * one.gold}{one.rank}" for one in found)
+    """Return ranks in one line, gold ones with a star: ``1 ★2 4``."""
+    return " ".join(f"{'★' * hit.gold}{hit.rank}" for hit in found)
 
 
 def held_by(loaded: LoadedAttempt, place: int) -> str:
-    """The passages that the prompt of a call held, by hop: ``hop 1: 1 ★2 whole; hop 2: 1 whole, 2 cut``."""
-    return "; ".join(f"hop {hop.number}: {held}" for hop in loaded.hops if (held := _held(hop, place)))
+    """Return the passages in the prompt of a call, by hop: ``hop 1: 1 ★2 whole; hop 2: 1 whole, 2 cut``."""
+    return "; ".join(f"hop {hop.number}: {passages}" for hop in loaded.hops if (passages := _passages_in(hop, place)))
 
 
-def _whole_texts(found: Sequence[FoundPassage]) -> Iterator[TextBlock]:
-    if not found:
+def _whole_texts(hits: Sequence[FoundPassage]) -> Iterator[TextBlock]:
+    if not hits:
         return
     yield TextBlock("\nthe texts whole", "heading", more=True)
-    for one in found:
-        passage = one.passage
+    for hit in hits:
+        passage = hit.passage
         source = f"  by {passage.retriever} from {passage.corpus}" if passage.retriever else f"  from {passage.corpus}"
-        head = f"{'★ gold ' if one.gold else ''}{one.rank}. {passage.id}  score {passage.score:.3f}{source}"
-        yield TextBlock(head, "gold" if one.gold else "key", more=True)
+        head = f"{'★ gold ' if hit.gold else ''}{hit.rank}. {passage.id}  score {passage.score:.3f}{source}"
+        yield TextBlock(head, "gold" if hit.gold else "key", more=True)
         if passage.chunk:
             yield TextBlock(f"the whole document, found by its chunk {passage.chunk}", "note", 3, more=True)
         if passage.title:
@@ -151,6 +155,6 @@ def _whole_texts(found: Sequence[FoundPassage]) -> Iterator[TextBlock]:
 
 
 def sources(traced: TracedCall) -> str:
-    """Which retriever searched which corpus, where all passages say the same."""
-    named = {(passage.retriever, passage.corpus) for passage in traced.passages}
-    return "by {} from {}".format(*next(iter(named))) if len(named) == 1 else ""
+    """Return which retriever searched which corpus, if this is the same for all passages."""
+    origins = {(passage.retriever, passage.corpus) for passage in traced.passages}
+    return "by {} from {}".format(*next(iter(origins))) if len(origins) == 1 else ""

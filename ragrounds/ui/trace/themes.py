@@ -1,6 +1,6 @@
-"""The two themes, and the measure by which they were chosen: what is read keeps a contrast of 4.5 to 1 at least.
+"""Light and dark theme. Text has a contrast of at least 4.5 to 1.
 
-The measure is WCAG 2.2's (success criterion 1.4.3); a test takes it of everything that is drawn on every screen.
+The contrast is that of WCAG 2.2 (success criterion 1.4.3); a test measures it for everything on every screen.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from textual.theme import Theme
 
 DARK, LIGHT = "ragrounds-dark", "ragrounds-light"
 LEAST_CONTRAST = 4.5
-"""Contrast that text has at least with what stands behind it."""
+"""Minimal contrast of text with its background."""
 
 THEMES = (
     Theme(
@@ -85,7 +85,7 @@ THEMES = (
 
 
 def contrast(text: Color, behind: Color) -> float:
-    """The contrast of two colours, from 1 (the same) to 21 (black on white)."""
+    """Return the contrast of two colours, from 1 (the same) to 21 (black on white)."""
     lighter, darker = sorted((_luminance(text), _luminance(behind)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 

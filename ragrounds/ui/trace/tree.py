@@ -1,8 +1,8 @@
-"""An attempt as a tree: attempt → (round) → step → call, each node with what happened in it and what it took.
+"""Tree of an attempt: attempt → (round) → step → call, each node with its text and its figures.
 
-A step that ran inside another (a graph inside a node) is its child. A step of which all that is known is one call is
-one node with it. Steps that repeat as a cycle are rounds. Tokens and dollars of a node are the sums of its children; a
-sum of which a part is not known is not known. The time of a node is from its beginning to its end, with all below it.
+A step that ran inside another (a graph inside a node) is its child. A step with a single call and no other data is one
+node with it. Steps that repeat as a cycle are rounds. Tokens and dollars of a node are the sums of its children; a sum
+with an unknown part is unknown. The time of a node is from its beginning to its end, including all nodes below it.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from ragrounds.ui.trace.row_text import RowText, call_row, written_row
 
 Kind = Literal["attempt", "round", "step", "call"]
 _LONGEST_ROUND = 8
-"""Steps of the longest cycle that is looked for."""
+"""Maximal steps of a cycle."""
 _DEEPEST = 40
-"""Steps inside each other; what is deeper stands at that depth."""
+"""Maximal depth of nested steps; deeper steps are shown at that depth."""
 OUTSIDE = "(outside of any node)"
 
 
 class Span(Struct, frozen=True):
-    """When a part ran, in seconds since the epoch."""
+    """Time in which a part ran, in seconds since the epoch."""
 
     begin: float
     end: float
 
 
 def union_seconds(spans: Sequence[Span]) -> float:
-    """Seconds in which at least one of them ran."""
+    """Return the seconds in which at least one of the spans ran."""
     total, reached = 0.0, float("-inf")
-    for span in sorted(spans, key=lambda one: one.begin):
+    for span in sorted(spans, key=lambda span: span.begin):
         total += max(0.0, span.end - max(span.begin, reached))
         reached = max(reached, span.end)
     return total
 
 
 def measured(seconds: float, at: float) -> float | None:
-    """Seconds, where they were measured: what was imported has neither a time nor a duration."""
+    """Return the seconds if they were measured: imported attempts have neither a time nor a duration."""
     return seconds if seconds or at else None
 
 
 class NodeFigures(Struct, frozen=True):
-    """What a node took: seconds, tokens in and out, dollars at full price. ``None``: not known."""
+    """Figures of a node: seconds, tokens in and out, dollars at full price. ``None``: unknown."""
 
     seconds: float | None = None
     tokens: int | None = 0
@@ -57,36 +57,36 @@ class NodeFigures(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A node of the tree. `key` names it within its attempt and stays the same when more steps follow."""
+    """Node of the tree. `key` identifies it within its attempt and stays the same when more steps follow."""
 
     key: str
     kind: Kind
     label: str
-    """What it is, by which nodes are the same: a node's name, the kind of a call."""
+    """Label by which nodes are compared: a node's name, the kind of a call."""
     figures: NodeFigures
     row: RowText
-    """What its row says."""
+    """Text of its row."""
     folded: RowText
-    """What its row says where all below it is folded away."""
+    """Text of its row while the nodes below are folded."""
     children: tuple[Node, ...] = ()
     step: Step | None = None
     call: Call | None = None
-    """Also of a step of which one call is all that is known."""
+    """Call of a call node, or of a step with a single call and no other data."""
     place: int = -1
-    """The place of `call` among the calls of the attempt."""
+    """Number of `call` among the calls of the attempt, from 0; -1 without a call."""
     troubled: bool = False
-    """An error, or a try that failed, here or below."""
+    """True if there is an error or a failed try here or below."""
 
 
 class CallFacts(Struct, frozen=True):
-    """What rows say of the calls of an attempt; each by the call's place among them."""
+    """Data of an attempt's calls for the rows of its tree, by the number of the call."""
 
     calls: Sequence[TracedCall] = ()
     hops: Mapping[int, Hop] = {}
     answer: int = -1
-    """The call whose reply is the answer; -1: none."""
+    """Number of the call whose reply is the answer; -1 if there is no such call."""
     outcome: tuple[tuple[str, str], ...] = ()
-    """The answer and what it is worth, with styles: ``C ✓``."""
+    """Answer and its worth, with styles: ``C ✓``."""
 
 
 NO_CALLS = CallFacts()
@@ -95,15 +95,15 @@ NO_CALLS = CallFacts()
 def call_facts(
     calls: Sequence[TracedCall], gold: Gold, answer: str = "", outcome: tuple[tuple[str, str], ...] = ()
 ) -> CallFacts:
-    """What rows say of the calls of an attempt, in their order; the last whose reply is the `answer` gave it."""
+    """Return the data of an attempt's calls for its tree; the last call whose reply equals `answer` gave the answer."""
     hops = {hop.call: hop for hop in hops_of(calls, gold)}
     text = answer.strip()
-    given = [place for place, one in enumerate(calls) if text and one.reply and one.reply.text.strip() == text]
-    return CallFacts(calls, hops, given[-1] if given else -1, outcome)
+    answering = [number for number, call in enumerate(calls) if text and call.reply and call.reply.text.strip() == text]
+    return CallFacts(calls, hops, answering[-1] if answering else -1, outcome)
 
 
 def attempt_tree(attempt: Attempt, known: CallFacts = NO_CALLS) -> Node:
-    """The tree of a stored attempt; without `known`, its rows hold no text."""
+    """Return the tree of a stored attempt; without `known`, its rows have no text."""
     used = attempt.usage
     seconds = measured(attempt.seconds, attempt.at)
     figures = NodeFigures(seconds, used.input + used.output if used else None, attempt.cost_uncached)
@@ -120,7 +120,7 @@ def event_tree(
     known: CallFacts = NO_CALLS,
     troubled: bool = False,
 ) -> Node:
-    """The tree of these events under a node with `figures` and `row`, which ended at `end` (``None``: not known)."""
+    """Return the tree of events under a node with `figures` and `row`, which ended at `end` (``None``: unknown)."""
     children = _Builder(events, end, known).children()
     return Node(
         key="attempt",
@@ -135,23 +135,23 @@ def event_tree(
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and all below it, from the top."""
+    """Yield a node and all nodes below it, from the top."""
     yield node
     for child in node.children:
         yield from walk(child)
 
 
 class _Builder:
-    """Puts nodes together from flat events."""
+    """Builder of nodes from flat events."""
 
     def __init__(self, events: Sequence[Event], end: float | None, known: CallFacts) -> None:
         self._steps = {step.index: step for step in steps_of(events)}
         self._facts = known
         called = [event for event in events if isinstance(event, Called)]
         homes = _writers(self._steps.values(), called, known.hops)
-        for place, index in homes.items():
-            call, outside, home = called[place].call, self._steps[-1], self._steps[index]
-            self._steps[-1] = replace(outside, calls=tuple(one for one in outside.calls if one is not call))
+        for number, index in homes.items():
+            call, outside, home = called[number].call, self._steps[-1], self._steps[index]
+            self._steps[-1] = replace(outside, calls=tuple(other for other in outside.calls if other is not call))
             self._steps[index] = replace(home, calls=(*home.calls, call))
         self._rows: dict[int, RowText] = {}
         self._end = end
@@ -163,39 +163,39 @@ class _Builder:
             above[step.index] = around
             if step.index >= 0:
                 self._inside.setdefault(around[-1] if around else -1, []).append(step)
-        self._places: dict[int, list[int]] = {}
-        for place, event in enumerate(called):
-            self._places.setdefault(homes.get(place, event.step), []).append(place)
+        self._call_numbers: dict[int, list[int]] = {}
+        for number, event in enumerate(called):
+            self._call_numbers.setdefault(homes.get(number, event.step), []).append(number)
         entered = {event.step for event in events if isinstance(event, Entered)}
-        # What was made outside of all steps, or in one of which nothing else is known, stands at the top.
-        for index in [index for index in self._places if index not in entered and index != -1]:
-            self._places.setdefault(-1, []).extend(self._places.pop(index))
+        # Calls outside of all steps, or in a step without other data, are shown at the top.
+        for index in [index for index in self._call_numbers if index not in entered and index != -1]:
+            self._call_numbers.setdefault(-1, []).extend(self._call_numbers.pop(index))
 
     def children(self) -> tuple[Node, ...]:
-        """The nodes right below the attempt."""
+        """Return the nodes right below the attempt."""
         return self._below(-1)
 
     def _below(self, index: int) -> tuple[Node, ...]:
         step = self._steps.get(index)
         calls = step.calls if step else ()
         nodes = [
-            self._call(call, index, number, place)
-            for number, (call, place) in enumerate(zip(calls, self._places.get(index, ()), strict=False))
+            self._call(call, index, number, call_number)
+            for number, (call, call_number) in enumerate(zip(calls, self._call_numbers.get(index, ()), strict=False))
         ]
         nodes += [self._step(inner) for inner in self._inside.get(index, ())]
-        nodes.sort(key=_began)  # where no times are known, calls stay before steps
+        nodes.sort(key=_begin_time)  # without times, calls stay before steps
         return _rounds(nodes)
 
     def _step(self, step: Step) -> Node:
         below = self._below(step.index)
         name = step.node or OUTSIDE
         seconds = step.seconds
-        if seconds is None and step.at and self._end is not None:  # never left: the attempt ended inside it
+        if seconds is None and step.at and self._end is not None:  # the attempt ended inside this step
             seconds = max(0.0, self._end - step.at)
         if seconds is None:
             timed = [node.figures.seconds for node in below if node.figures.seconds is not None]
             seconds = sum(timed) if timed else None
-        figures = _summed(below, None if seconds is None else measured(seconds, step.at))
+        figures = _sum_figures(below, None if seconds is None else measured(seconds, step.at))
         troubled = bool(step.error) or any(node.troubled for node in below)
         troubled = troubled or any(note.what == "traceback" for note in step.notes)
         node = Node(
@@ -214,17 +214,17 @@ class _Builder:
             row = self._row(name, only.place)
             return replace(node, row=row, folded=row, children=(), call=only.call, place=only.place)
         row = written_row(name, step.changes) if not below else node.row
-        return replace(node, row=row, folded=_folded(name, below) if below else row)
+        return replace(node, row=row, folded=_folded_row(name, below) if below else row)
 
-    def _call(self, call: Call, step: int, number: int, place: int) -> Node:
+    def _call(self, call: Call, step: int, number: int, call_number: int) -> Node:
         used = call.usage
         tokens, cost = used.input + used.output if used else None, call.cost_uncached
         if call.error:
-            # A call that failed is in no ledger.
+            # The ledger has no entry for a failed call.
             tokens, cost = 0, 0.0
         elif call.kind != "model" or call.role in TOKENS_APART:
             tokens = 0
-        row = self._row(call.role if call.kind == "model" else call.kind, place)
+        row = self._row(call.role if call.kind == "model" else call.kind, call_number)
         return Node(
             key=f"step {step} call {number}",
             kind="call",
@@ -233,63 +233,64 @@ class _Builder:
             row=row,
             folded=row,
             call=call,
-            place=place,
+            place=call_number,
             troubled=bool(call.error or call.faults),
         )
 
-    def _row(self, name: str, place: int) -> RowText:
-        known = self._facts
-        if not 0 <= place < len(known.calls):
+    def _row(self, name: str, call_number: int) -> RowText:
+        facts = self._facts
+        if not 0 <= call_number < len(facts.calls):
             return RowText(name)
-        if place not in self._rows:
-            self._rows[place] = call_row(name, known.calls[place], known.hops.get(place))
-        row = replace(self._rows[place], name=name)
-        return replace(row, said=(*known.outcome, *row.said)) if place == known.answer else row
+        if call_number not in self._rows:
+            self._rows[call_number] = call_row(name, facts.calls[call_number], facts.hops.get(call_number))
+        row = replace(self._rows[call_number], name=name)
+        return replace(row, said=(*facts.outcome, *row.said)) if call_number == facts.answer else row
 
 
 def _writers(steps: Iterable[Step], called: Sequence[Called], hops: Mapping[int, Hop]) -> dict[int, int]:
-    """The places of searches in no node, whose time is not known → the first step that wrote any of their passages.
-    Left behind the answer they would seem to have come last.
+    """Map searches outside of all nodes, with unknown time, to the first step that wrote any of their passages.
+
+    Without a step they would be shown after the answer, as if they had come last.
 
     Args:
-        steps: of the attempt.
-        called: its calls in their order.
-        hops: its searches, each by its call's place.
+        steps: steps of the attempt.
+        called: its calls in order.
+        hops: its searches by number of their call.
     """
     homes: dict[int, int] = {}
     inner = sorted((step for step in steps if step.index >= 0), key=lambda step: (step.at, step.index))
-    for place, hop in hops.items():
-        if not hop.untimed or place >= len(called) or called[place].step != -1:
+    for number, hop in hops.items():
+        if not hop.untimed or number >= len(called) or called[number].step != -1:
             continue
-        known = {text for one in hop.found for text in (one.passage.id, one.passage.text.strip()) if text}
-        home = next((step.index for step in inner if _holds(step.changes, known)), None)
+        texts = {text for hit in hop.found for text in (hit.passage.id, hit.passage.text.strip()) if text}
+        home = next((step.index for step in inner if _contains_text(step.changes, texts)), None)
         if home is not None:
-            homes[place] = home
+            homes[number] = home
     return homes
 
 
-def _holds(value: object, known: set[str]) -> bool:
-    """Whether any of these texts stands in what a node wrote to the state."""
+def _contains_text(value: object, texts: set[str]) -> bool:
+    """Return True if any of these texts is in the value that a node wrote to the state."""
     if isinstance(value, str):
-        return value.strip() in known
+        return value.strip() in texts
     if isinstance(value, Mapping):
-        return any(_holds(one, known) for one in value.values())
-    return isinstance(value, list | tuple) and any(_holds(one, known) for one in value)
+        return any(_contains_text(part, texts) for part in value.values())
+    return isinstance(value, list | tuple) and any(_contains_text(part, texts) for part in value)
 
 
-def _folded(name: str, below: Sequence[Node]) -> RowText:
-    """What a row says of what is folded away below it: its first search, else its last reply."""
-    leaves = [node for one in below for node in walk(one) if node.call is not None]
+def _folded_row(name: str, below: Sequence[Node]) -> RowText:
+    """Return the row of a folded node: its first search, else its last reply."""
+    leaves = [node for top in below for node in walk(top) if node.call is not None]
     searches = [node for node in leaves if node.call is not None and node.call.kind == "search"]
     if searches:
         more = ((f", {len(searches)} searches", "dim"),) if len(searches) > 1 else ()
         first = searches[0].row
         return RowText(name, quote=first.quote, tail=(*first.tail, *more))
-    said = [node.row for node in leaves if node.row.quote]
-    return RowText(name, said=said[-1].said, quote=said[-1].quote) if said else RowText(name)
+    quoted = [node.row for node in leaves if node.row.quote]
+    return RowText(name, said=quoted[-1].said, quote=quoted[-1].quote) if quoted else RowText(name)
 
 
-def _summed(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
+def _sum_figures(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
     tokens, cost = [node.figures.tokens for node in nodes], [node.figures.cost for node in nodes]
     return NodeFigures(
         seconds,
@@ -299,41 +300,45 @@ def _summed(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
 
 
 def _rounds(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The same nodes, but a cycle of several that follows itself is as many rounds."""
-    made: list[Node] = []
-    at = round_number = 0
-    while at < len(nodes):
-        length, times = _cycle([node.label for node in nodes[at:]])
+    """Return the nodes, with the repetitions of a cycle of several nodes grouped into rounds."""
+    grouped: list[Node] = []
+    index = round_number = 0
+    while index < len(nodes):
+        length, times = _cycle([node.label for node in nodes[index:]])
         if times == 1 or length == 1:
-            made += nodes[at : at + times]
-            at += times
+            grouped += nodes[index : index + times]
+            index += times
             continue
         for _ in range(times):
             round_number += 1
-            made.append(_round(nodes[at : at + length], round_number))
-            at += length
-    return tuple(made)
+            grouped.append(_round(nodes[index : index + length], round_number))
+            index += length
+    return tuple(grouped)
 
 
 def _round(members: Sequence[Node], number: int) -> Node:
-    began = [(_began(node), node.figures.seconds) for node in members]
-    spans = [Span(at, at + seconds) for at, seconds in began if at and seconds is not None]  # those that were measured
+    began = [(_begin_time(node), node.figures.seconds) for node in members]
+    spans = [
+        Span(begin, begin + seconds) for begin, seconds in began if begin and seconds is not None
+    ]  # only measured times
     name = f"round {number}"
     return Node(
         key=f"round {members[0].key}",
         kind="round",
         label=name,
-        figures=_summed(members, union_seconds(spans) if spans else None),
+        figures=_sum_figures(members, union_seconds(spans) if spans else None),
         row=RowText(name),
-        folded=_folded(name, members),
+        folded=_folded_row(name, members),
         children=tuple(members),
         troubled=any(node.troubled for node in members),
     )
 
 
 def _cycle(labels: Sequence[str]) -> tuple[int, int]:
-    """The length of the cycle that these labels begin with and how often it comes: the one that covers most, of
-    those the shortest; (1, 1) where nothing repeats."""
+    """Return the length of the cycle that the labels begin with, and how often it repeats; (1, 1) without repetition.
+
+    The cycle that covers most labels is taken, and of these the shortest.
+    """
     best, covered = (1, 1), 1
     for length in range(1, min(_LONGEST_ROUND, len(labels) // 2) + 1):
         first, times = labels[:length], 1
@@ -344,9 +349,9 @@ def _cycle(labels: Sequence[str]) -> tuple[int, int]:
     return best
 
 
-def _began(node: Node) -> float:
-    """When a node began, in seconds since the epoch; 0: not known."""
-    begun = node.step or node.call
-    if begun is not None and begun.at:
-        return begun.at
-    return min((_began(child) for child in node.children), default=0.0)
+def _begin_time(node: Node) -> float:
+    """Return when a node began, in seconds since the epoch; 0 if unknown."""
+    source = node.step or node.call
+    if source is not None and source.at:
+        return source.at
+    return min((_begin_time(child) for child in node.children), default=0.0)

@@ -1,4 +1,4 @@
-"""An attempt's tree as it is shown, without a terminal: folded, searched, with figures, beside another attempt's."""
+"""Tree of an attempt as it is shown, without a terminal: folded, searched, with figures."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree import Node, NodeFigures, walk
 
 _OPEN = 60
-"""Nodes up to which a tree begins unfolded."""
+"""Maximal number of nodes of a tree that is unfolded at first."""
 _COLUMNS = (("share", 6, 60), ("time", 0, 34), ("tokens", 8, 68), ("full price", 11, 78))
-"""The figures of a node: cells (0: what the time of the whole needs), and cells of a pane from which on it has them."""
+"""Figures of a node: name, cells (0: depends on the total time), minimal cells of the pane for the column."""
 _NO_FIGURES = NodeFigures()
 _DEEPEST = 12
-"""Levels by which a line is set in at most."""
+"""Maximal levels of indentation."""
 
 
 class TreeLine(Struct, frozen=True):
-    """A visible line of the tree."""
+    """Visible line of the tree."""
 
     node: Node
     depth: int
@@ -28,7 +28,7 @@ class TreeLine(Struct, frozen=True):
 
 
 class TreeState:
-    """How an attempt's tree is looked at: what is folded, where the cursor is, what was searched for."""
+    """State of an attempt's tree: folded nodes, cursor, search."""
 
     def __init__(self, loaded: LoadedAttempt) -> None:
         self.loaded = loaded
@@ -37,7 +37,7 @@ class TreeState:
         self.cursor = self.root.key
         self.pattern = ""
         self._matches: list[str] = []
-        self._kept: set[str] = set()
+        self._visible_keys: set[str] = set()
         self._parents = {child.key: node.key for node in walk(self.root) for child in node.children}
         self._nodes = {node.key: node for node in walk(self.root)}
         if len(self._nodes) > _OPEN:
@@ -45,27 +45,28 @@ class TreeState:
 
     @property
     def node(self) -> Node:
-        """The node under the cursor."""
+        """Node under the cursor."""
         return self._nodes.get(self.cursor, self.root)
 
     def lines(self) -> list[TreeLine]:
-        """The lines of the tree as it is folded; while something is searched for, what holds it and the way there."""
-        made: list[TreeLine] = []
+        """Return the visible lines of the tree. During a search these are the matching nodes and the nodes above
+        them."""
+        visible_lines: list[TreeLine] = []
 
         def _add(node: Node, depth: int) -> None:
-            if self.pattern and node.key not in self._kept:
+            if self.pattern and node.key not in self._visible_keys:
                 return
             folded = node.key in self.folded and bool(node.children)
-            made.append(TreeLine(node, depth, folded))
+            visible_lines.append(TreeLine(node, depth, folded))
             if not folded:
                 for child in node.children:
                     _add(child, depth + 1)
 
         _add(self.root, 0)
-        return made
+        return visible_lines
 
     def row(self) -> int:
-        """The cursor's line among :meth:`lines`."""
+        """Return the cursor's line among :meth:`lines`."""
         keys = [line.node.key for line in self.lines()]
         return keys.index(self.cursor) if self.cursor in keys else 0
 
@@ -75,7 +76,7 @@ class TreeState:
         self.cursor = lines[max(0, min(row, len(lines) - 1))].node.key
 
     def go_to(self, key: str) -> bool:
-        """Put the cursor on a node by its key, unfolding what hides it; return whether there is such a node."""
+        """Put the cursor on a node by its key and unfold the nodes above; return False if the key is unknown."""
         if key not in self._nodes:
             return False
         above = self._parents.get(key)
@@ -86,7 +87,7 @@ class TreeState:
         return True
 
     def toggle(self, folded: bool | None = None) -> None:
-        """Fold or unfold the node under the cursor; folding what has nothing below goes to its parent."""
+        """Fold or unfold the node under the cursor; folding a node without visible children moves to its parent."""
         node = self.node
         fold = node.key not in self.folded if folded is None else folded
         if fold and (not node.children or node.key in self.folded):
@@ -104,38 +105,41 @@ class TreeState:
             self.cursor = self._parents[self.cursor]
 
     def search(self, text: str) -> int:
-        """Show only the nodes whose texts hold `text`, and those above them; return how many hold it."""
-        self.pattern, self._matches, self._kept = text, [], {self.root.key}
+        """Show only the nodes whose texts contain `text`, and the nodes above them; return the number of matching
+        nodes."""
+        self.pattern, self._matches, self._visible_keys = text, [], {self.root.key}
         if not text:
             return 0
-        wanted = search_pattern(text)
+        pattern = search_pattern(text)
         for node in walk(self.root):
             blocks = () if node.kind == "round" else detail(self.loaded, node)
-            if any(wanted.search(shown(block.text)) for block in blocks if not block.elsewhere):
+            if any(pattern.search(shown(block.text)) for block in blocks if not block.elsewhere):
                 self._matches.append(node.key)
                 key: str | None = node.key
-                while key is not None and key not in self._kept:
-                    self._kept.add(key)
+                while key is not None and key not in self._visible_keys:
+                    self._visible_keys.add(key)
                     key = self._parents.get(key)
-        for key in self._kept:
+        for key in self._visible_keys:
             self.folded.discard(key)
         return len(self._matches)
 
     def next_match(self, step: int) -> bool:
-        """Go to the next node that the search found (for `step` -1 the one before), round the end; return whether there
-        is one."""
+        """Go to the next match of the search (the previous one for `step` -1), continuing from the other end.
+
+        Returns False if the search has no match.
+        """
         order = [node.key for node in walk(self.root)]
         if not self._matches:
             return False
-        here, places = order.index(self.cursor), [order.index(key) for key in self._matches]
+        current, match_indices = order.index(self.cursor), [order.index(key) for key in self._matches]
         if step < 0:
-            places.reverse()
-        beyond = [place for place in places if (place > here if step > 0 else place < here)]
-        self.cursor = order[(beyond or places)[0]]
+            match_indices.reverse()
+        beyond = [index for index in match_indices if (index > current if step > 0 else index < current)]
+        self.cursor = order[(beyond or match_indices)[0]]
         return True
 
     def blocks(self) -> list[TextBlock]:
-        """The detail of the node under the cursor."""
+        """Return the detail of the node under the cursor."""
         return detail(self.loaded, self.node)
 
     def adopt(self, other: TreeState) -> None:
@@ -147,7 +151,7 @@ class TreeState:
 
 
 def tree_cells(line: TreeLine, total: NodeFigures, width: int) -> Cells:
-    """The cells of a line: what happened, share bar, time, tokens, cost, as far as `width` has room."""
+    """Return the cells of a line: text, share bar, time, tokens, cost, as far as `width` allows."""
     node, columns = line.node, _columns(width, total)
     fold = "  " if not node.children else "▸ " if line.folded else "▾ "
     texts = {
@@ -164,7 +168,7 @@ def tree_cells(line: TreeLine, total: NodeFigures, width: int) -> Cells:
 
 
 def row_cells(node: Node, depth: int, fold: str, width: int, folded: bool = False) -> Cells:
-    """What a node's row says, in `width` cells, behind ``!`` where something is amiss."""
+    """Return a node's row in `width` cells, with ``!`` before it if it has an error."""
     style = "trouble" if node.troubled else "heading" if node.kind in ("attempt", "round") else "key"
     signs = "  " * min(depth, _DEEPEST) + fold + "! " * node.troubled
     row = node.folded if folded else node.row
@@ -172,24 +176,24 @@ def row_cells(node: Node, depth: int, fold: str, width: int, folded: bool = Fals
 
 
 def figure_heading(width: int, total: NodeFigures = _NO_FIGURES) -> str:
-    """The headings of the columns of :func:`tree_cells` for an attempt that took `total`."""
+    """Return the headings of the columns of :func:`tree_cells` for an attempt with the figures `total`."""
     figures = "".join(fit(name, size, right=name != "share") for name, size in _columns(width, total))
     return fit("  what happened", width - len(figures)) + figures
 
 
 def _columns(width: int, total: NodeFigures) -> list[tuple[str, int]]:
-    """The columns that there is room for, with their cells."""
+    """Return the columns that fit, with their cells."""
     clock = max(7, min(12, len(duration(total.seconds)) + 1))
     return [(name, size or clock) for name, size, least in _COLUMNS if width >= least]
 
 
 def share(figures: NodeFigures, total: NodeFigures) -> float:
-    """A node's part of the attempt's time, from 0 to 1; 0 where either is not known."""
+    """Return a node's part of the attempt's time, from 0 to 1; 0 if either is unknown."""
     return min(1.0, figures.seconds / total.seconds) if figures.seconds and total.seconds else 0.0
 
 
 def bar(value: float, width: int) -> str:
-    """A bar of `width` cells for a value from 0 to 1, drawn to an eighth of a cell."""
+    """Return a bar of `width` cells for a value from 0 to 1, exact to an eighth of a cell."""
     eighths = round(value * width * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)[:width]

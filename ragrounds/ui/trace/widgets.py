@@ -1,7 +1,7 @@
-"""The viewer's own widgets: lists and long texts that draw only the lines on the screen, however many there are.
+"""Widgets for lists and long texts, which render only visible lines, however many there are.
 
-Text is drawn as text: no markup, no codes. What leaves the terminal, to the clipboard or the user's editor, is the text
-exactly as it was recorded.
+Text is rendered as text: markup and control codes have no effect. Text that leaves the terminal, to the clipboard or
+the user's editor, is exactly as it was recorded.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from textual.widgets import Input, TextArea
 from ragrounds.ui.trace.layout import Cells, LayoutLine, TextBlock, TextLayout, search_pattern
 
 STYLES = tuple("plain dim heading key note right wrong trouble gold bar hit strong term new mark cursor".split())
-"""Names of the styles that text may have; what they look like stands in the style sheet."""
+"""Names of the styles of text; the style sheet defines their look."""
 
 
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):
-    """Lines that are drawn when they come on the screen."""
+    """Lines that are rendered when they become visible."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in STYLES}
     DEFAULT_CSS = """
@@ -64,15 +64,15 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def columns(self) -> int:
-        """Cells that a line has: the pane without its border and without the scrollbar, shown or not."""
+        """Cells of a line: the pane without its border and without the scrollbar, visible or not."""
         return self.scrollable_content_region.width
 
     def style_of(self, name: str) -> Style:
-        """How a style of :data:`STYLES` looks in this theme."""
+        """Return the look of a style of :data:`STYLES` in this theme."""
         return self.get_component_rich_style(f"lines--{name}", partial=True)
 
     def strip(self, cells: Cells, width: int, under: Style | None = None) -> Strip:
-        """Cells as a line of exactly `width` cells, in the style `under` them."""
+        """Return cells as a line of exactly `width` cells, combined with the style `under`."""
         base = self.rich_style
         segments = []
         for text, name in cells:
@@ -86,7 +86,7 @@ Draw = Callable[[int, int], Cells]
 
 
 class Rows(Lines):
-    """A list with a cursor. It holds no rows: `draw` is asked for those on the screen."""
+    """List with a cursor. It keeps no rows: `draw` is called for visible ones."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="rows.up"),
@@ -99,7 +99,7 @@ class Rows(Lines):
     ]
 
     class Moved(Message):
-        """The cursor is on another row."""
+        """Message that the cursor is on another row."""
 
         def __init__(self, rows: Rows, row: int) -> None:
             super().__init__()
@@ -107,11 +107,11 @@ class Rows(Lines):
 
         @property
         def control(self) -> Rows:
-            """The list whose cursor moved, by which handlers are chosen."""
+            """List whose cursor moved, by which handlers are selected."""
             return self.rows
 
     class Chosen(Moved):
-        """A row was asked for: Enter, or a click on the row under the cursor."""
+        """Message that a row was chosen: by Enter, or by a click on the row under the cursor."""
 
     def __init__(self, draw: Draw, *, id: str, title: str, head: Callable[[int], str] | None = None) -> None:
         super().__init__(id=id)
@@ -122,7 +122,7 @@ class Rows(Lines):
         self.count = 0
         self.row = 0
         self.tall = 1
-        """Lines of a row: `draw` is asked for as many times its width."""
+        """Lines of a row; `draw` is called with that many times the width."""
 
     def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
         """Show `count` rows with the cursor on `row`."""
@@ -133,7 +133,7 @@ class Rows(Lines):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """A line of the screen: the heading, a row as `draw` makes it, or nothing."""
+        """Render a line of the screen: the heading, a row made by `draw`, or nothing."""
         row, part = divmod(y - self._top + self.scroll_offset.y, self.tall)
         width = self.columns
         if y < self._top and self._head is not None:
@@ -141,11 +141,11 @@ class Rows(Lines):
         if row >= self.count:
             return Strip.blank(width, self.rich_style)
         under = self.style_of("cursor") if row == self.row else None
-        whole = self.strip(self._draw(row, width * self.tall), width * self.tall, under)
-        return whole.crop(part * width, (part + 1) * width)
+        row_strip = self.strip(self._draw(row, width * self.tall), width * self.tall, under)
+        return row_strip.crop(part * width, (part + 1) * width)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Keep the row under the cursor on the screen."""
+        """Keep the row under the cursor visible."""
         self.virtual_size = Size(self.columns, self.count * self.tall + self._top)
         self._reveal()
 
@@ -160,15 +160,15 @@ class Rows(Lines):
                 self.post_message(self.Chosen(self, row))
 
     def action_move(self, by: int) -> None:
-        """Move the cursor by rows."""
+        """Move the cursor by `by` rows."""
         self._go(self.row + by)
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by screenfuls."""
+        """Move the cursor by `by` screenfuls."""
         self._go(self.row + by * max(1, (self.size.height - 1) // self.tall))
 
     def action_go(self, row: int) -> None:
-        """Put the cursor on a row; a negative one is the last."""
+        """Put the cursor on a row; a negative number means the last one."""
         self._go(row if row >= 0 else self.count - 1)
 
     def action_choose(self) -> None:
@@ -191,7 +191,7 @@ class Rows(Lines):
 
 
 class Pager(Lines):
-    """The detail pane: long text, laid out once for its width, searched, selected with the mouse."""
+    """Detail pane: long text, laid out once for its width, searched, selected with the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_up", "Up", show=False, id="detail.up"),
@@ -208,44 +208,45 @@ class Pager(Lines):
         self.blocks: Sequence[TextBlock] = ()
         self.pattern = ""
         self.raw, self.whole = False, False
-        """Whether replies are shown as they were written, and long texts to their end."""
+        """True if replies are shown as they were written; true if long texts are shown in full."""
         self._page = TextLayout((), 80)
         self._width = 0
 
     def show(self, blocks: Sequence[TextBlock], keep_scroll: bool = False) -> None:
-        """Show these blocks, from their top or (`keep_scroll`) from where the pane is scrolled to."""
+        """Show these blocks from their top, or (`keep_scroll`) from the current scroll position."""
         self.blocks = blocks
         self._lay_out()
         if not keep_scroll:
             self.scroll_to(0, 0, animate=False, immediate=True)
 
     def toggle(self, how: Literal["raw", "whole"]) -> None:
-        """Show replies as they were written, or long texts whole; or no more."""
+        """Toggle whether replies are shown as they were written, or long texts in full."""
         setattr(self, how, not getattr(self, how))
         self._lay_out()
 
     def search(self, text: str) -> int:
-        """Mark a text and go to its first line; return how many lines hold it."""
+        """Mark a text and go to its first line; return the number of lines that contain it."""
         self.pattern = text
-        self._lay_out()  # nothing that is searched is folded
-        found = self._page.find(text)
-        if found:
-            self._show_line(found[0])
+        self._lay_out()  # a search unfolds all texts
+        line_numbers = self._page.find(text)
+        if line_numbers:
+            self._show_line(line_numbers[0])
         self.refresh()
-        return len(found)
+        return len(line_numbers)
 
     def next_match(self, step: int) -> bool:
-        """Go to the next line that the search found (for `step` -1 the one before); return whether there is one."""
-        here = self.scroll_offset.y
-        found = [line for line in self._page.find(self.pattern) if (line > here if step > 0 else line < here)]
-        # At the end of the text the line cannot come to the top: there is nothing further to show.
-        if not found or (step > 0 and here >= self.max_scroll_y):
+        """Go to the next line with a match (the previous one for `step` -1); return False if there is none in that
+        direction."""
+        top_line = self.scroll_offset.y
+        further = [line for line in self._page.find(self.pattern) if (line > top_line if step > 0 else line < top_line)]
+        # At the end of the text a line cannot scroll to the top: nothing further can be shown.
+        if not further or (step > 0 and top_line >= self.max_scroll_y):
             return False
-        self._show_line(found[0] if step > 0 else found[-1])
+        self._show_line(further[0] if step > 0 else further[-1])
         return True
 
     def render_line(self, y: int) -> Strip:
-        """A line of the screen: text with what is searched for and what is selected marked."""
+        """Render a line of the screen: text with search matches and the selection marked."""
         width, number = self.columns, y + self.scroll_offset.y
         if number >= len(self._page.lines):
             return Strip.blank(width, self.rich_style)
@@ -254,20 +255,20 @@ class Pager(Lines):
         if selection is not None and (span := selection.get_span(number)) is not None:
             begin, end = span
             cut = strip.cell_length if end == -1 else end
-            chosen = strip.crop(begin, cut).apply_style(self.screen.get_component_rich_style("screen--selection"))
-            strip = Strip.join([strip.crop(0, begin), chosen, strip.crop(cut)])
+            selected = strip.crop(begin, cut).apply_style(self.screen.get_component_rich_style("screen--selection"))
+            strip = Strip.join([strip.crop(0, begin), selected, strip.crop(cut)])
         return strip.apply_offsets(0, number)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text as it is shown, and what ends it."""
+        """Return the selected text as it is shown, and its line end."""
         return selection.extract("\n".join(line.text for line in self._page.lines)), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the pane again with its selection."""
+        """Render the pane again with its selection."""
         self.refresh()
 
     def on_resize(self, _: events.Resize) -> None:
-        """Lay the text out again where the width changed."""
+        """Lay the text out again if the width has changed."""
         if self.columns != self._width:
             self._lay_out()
 
@@ -301,7 +302,7 @@ class Pager(Lines):
 
 
 def type_early(line: Input | TextArea, event: events.Key) -> None:
-    """Take a letter into a line that is about to get the focus: who types fast does not wait for a dialog."""
+    """Insert a letter into a line that is about to get the focus: fast typing must not be lost while a dialog opens."""
     if line.screen.focused is not None or event.character is None or not event.is_printable:
         return
     event.stop()

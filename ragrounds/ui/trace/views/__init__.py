@@ -1,1 +1,2 @@
-"""The views of the viewer beside the list of attempts, one a file: each has a :class:`ragrounds.ui.trace.view.View`."""
+"""Views of the viewer other than the list of attempts, one per file: each has a
+:class:`ragrounds.ui.trace.view.View`."""

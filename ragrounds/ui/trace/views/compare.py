@@ -1,4 +1,4 @@
-"""The compare screen: two answers to a question on one page, and the questions on which their runs differ."""
+"""Compare screen: two answers to a question on one page, and the questions on which their runs differ."""
 
 from __future__ import annotations
 
@@ -24,36 +24,39 @@ from ragrounds.ui.trace.widgets import Pager, Rows
 
 
 def counterpart(pages: Pages, current: AttemptSummary) -> int | None:
-    """The attempt that one is compared with at first, by its place: of a wrong one a right one, else that of the next
-    run that was asked the question, else that of another epoch; ``None``: there is none."""
-    others = _others(pages, current)
-    right = (one.index for one in pages.read(others) if one.value is not None and one.value >= 1)
-    return next(right if current.wrong else iter(others), next(iter(others), None))
+    """Return the index of the attempt that an attempt is first compared with; ``None`` if there is no other attempt.
+
+    A wrong one is compared with a right one; otherwise, and if none is right, the attempt of the next run that was
+    asked the question is taken, else one of another epoch.
+    """
+    indices = _others(pages, current)
+    right = (summary.index for summary in pages.read(indices) if summary.value is not None and summary.value >= 1)
+    return next(right if current.wrong else iter(indices), next(iter(indices), None))
 
 
 def _others(pages: Pages, current: AttemptSummary) -> list[int]:
-    """The places of all other attempts at the question: of the runs that follow, then of other epochs."""
-    here, total = pages.runs.index(current.run), len(pages.runs)
-    found: list[int | None] = []
+    """Return the indices of all other attempts at the question: of the runs that follow, then of other epochs."""
+    position, total = pages.runs.index(current.run), len(pages.runs)
+    indices: list[int | None] = []
     for ahead in range(1, total + 1):
-        run = (here + ahead) % total
+        run = (position + ahead) % total
         first = pages.row_of(run, current.question.id)
         if first is not None:
             # The same epoch comes first, then the others.
             epochs = sorted(range(pages.runs[run].epochs), key=lambda epoch: (epoch != current.epoch, epoch))
-            found += [first + epoch for epoch in epochs]
-    return [place for place in found if place is not None and place != current.index]
+            indices += [first + epoch for epoch in epochs]
+    return [index for index in indices if index is not None and index != current.index]
 
 
 class CompareScreen(ViewScreen):
-    """Why one of two answers lost, on one page. Dismissed with the place of the attempt that is to be opened.
+    """Screen with two answers on one page, to see why one was wrong. It returns the index of the attempt to open.
 
     Args:
-        attempt_list: of the viewer.
-        notes: of the viewer.
-        first: the left attempt's place among the pages.
-        second: the right one's.
-        seek: go on to the first question on which their runs differ where they do not differ on this one.
+        attempt_list: list of the viewer.
+        notes: notes of the viewer.
+        first: index of the left attempt in the pages.
+        second: index of the right attempt.
+        seek: True to go on to the first question on which the runs differ, if they do not differ on this one.
     """
 
     DETAIL = "page"
@@ -88,21 +91,21 @@ class CompareScreen(ViewScreen):
     ) -> None:
         super().__init__(attempt_list, notes)
         self._seeks, self._finding = seek, False
-        """Whether the questions on which they differ are still read."""
+        """True to go on to the first difference; true while the questions on which the runs differ are being read."""
         self.pages = attempt_list.pages
         self.agents = agent_names(self.pages.runs)
         self.chosen = [first, second]
-        """The places of both attempts."""
+        """Indices of both attempts."""
         self.runs: tuple[int, int] | None = None
-        """The runs, by their places in the pages, that `found` is of."""
+        """Positions in the pages of the two runs that `found` compares."""
         self.found: list[ScoreDifference] = []
-        """The questions on which they differ."""
+        """Questions on which they differ."""
         self.texts = AttemptList(self.pages)
-        """The questions of the list, read as they are shown."""
+        """Questions of the list, read when they become visible."""
         self.pair: tuple[LoadedAttempt, LoadedAttempt] | None = None
 
     def compose(self) -> ComposeResult:
-        """The list of questions, and the page."""
+        """Compose the list of questions, and the page."""
         yield TopLine("compare")
         with Container(id="both"):
             yield Rows(self._question_row, id="questions", title="questions")
@@ -110,15 +113,15 @@ class CompareScreen(ViewScreen):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Read both attempts, and look for the questions on which their runs differ."""
+        """Read both attempts, and find the questions on which their runs differ."""
         self.query_one("#page").focus()
-        self._again()
+        self._show_runs()
 
     # Reading
 
-    def _again(self) -> None:
+    def _show_runs(self) -> None:
         """Show the chosen pair, and find the questions on which its runs differ."""
-        first, second = (self.pages.runs.index(one.summary.run) for one in self._show_pair())
+        first, second = (self.pages.runs.index(loaded.summary.run) for loaded in self._show_pair())
         if self.runs != (first, second):
             self.runs, self.found = (first, second), []
             self._finding = True
@@ -126,11 +129,11 @@ class CompareScreen(ViewScreen):
 
     @work(thread=True, exclusive=True, group="compare")
     def _find(self, first: int, second: int) -> None:
-        found = differences(self.pages, first, second) if first != second else []
-        answer(self, self._found, found)
+        differing = differences(self.pages, first, second) if first != second else []
+        answer(self, self._found, differing)
 
-    def _found(self, found: list[ScoreDifference]) -> None:
-        seek, self.found, self._finding, self._seeks = self._seeks, found, False, False
+    def _found(self, differing: list[ScoreDifference]) -> None:
+        seek, self.found, self._finding, self._seeks = self._seeks, differing, False, False
         self._questions_changed()
         if seek and self.found and not self._listed():
             self._take(self.found[0])
@@ -138,22 +141,25 @@ class CompareScreen(ViewScreen):
     # Showing
 
     def _questions_changed(self) -> None:
-        """Show the list; it stands at the question that is compared, where this is in it."""
-        shown, rows = self.found, self.query_one("#questions", Rows)
-        self.texts.arrange(array("Q", (one.row for one in shown)), "", "asked")
-        rows.show(len(shown), next((row for row, one in enumerate(shown) if one.row == self.chosen[0]), 0))
+        """Show the list; its cursor is on the compared question if the list has it."""
+        differing, rows = self.found, self.query_one("#questions", Rows)
+        self.texts.arrange(array("Q", (difference.row for difference in differing)), "", "asked")
+        rows.show(
+            len(differing),
+            next((row for row, difference in enumerate(differing) if difference.row == self.chosen[0]), 0),
+        )
         self._show_position()
 
     def _show_pair(self) -> tuple[LoadedAttempt, LoadedAttempt]:
-        read = {one.index: one for one in self.pages.read(self.chosen)}
-        left, right = (LoadedAttempt(self.pages, read[place]) for place in self.chosen)
+        read = {summary.index: summary for summary in self.pages.read(self.chosen)}
+        left, right = (LoadedAttempt(self.pages, read[index]) for index in self.chosen)
         self.pair = left, right
-        chosen: dict[str, list[str]] = {}
-        for each in self.pages.read([*self.chosen, *_others(self.pages, left.summary)]):
-            names = chosen.setdefault(each.prediction, [])
-            if (name := side_name(self.agents, each)) not in names:
+        choosers: dict[str, list[str]] = {}
+        for attempt in self.pages.read([*self.chosen, *_others(self.pages, left.summary)]):
+            names = choosers.setdefault(attempt.prediction, [])
+            if (name := side_name(self.agents, attempt)) not in names:
                 names.append(name)
-        self.query_one("#page", Pager).show(parting_blocks(self.pair, self._names(), chosen))
+        self.query_one("#page", Pager).show(parting_blocks(self.pair, self._names(), choosers))
         self._show_position()
         return self.pair
 
@@ -171,13 +177,13 @@ class CompareScreen(ViewScreen):
         self.query_one(TopLine).tell(*parts)
 
     def _question_row(self, row: int, width: int) -> Cells:
-        found = self.found[row]
+        difference = self.found[row]
         signs: Cells = []
-        for value in (found.first, found.second):
+        for value in (difference.first, difference.second):
             signs.append(("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key"))
         summary = self.texts.at(row)
-        epoch = f" #{found.epoch}" if summary and summary.run.epochs > 1 else ""
-        name = safe(found.question_id.rpartition("/")[2][:80])
+        epoch = f" #{difference.epoch}" if summary and summary.run.epochs > 1 else ""
+        name = safe(difference.question_id.rpartition("/")[2][:80])
         text = one_line(summary.question.text[: width * 2], width) if summary else ""
         return [*signs, (fit(f"{name}{epoch}  {text}", max(0, width - 4)), "plain")]
 
@@ -189,63 +195,71 @@ class CompareScreen(ViewScreen):
     def _question_chosen(self) -> None:
         self.action_which()
 
-    def _take(self, found: ScoreDifference) -> None:
+    def _take(self, difference: ScoreDifference) -> None:
         """Show a question of the list."""
         assert self.runs is not None
-        against = self.pages.row_of(self.runs[1], found.question_id, found.epoch)
+        against = self.pages.row_of(self.runs[1], difference.question_id, difference.epoch)
         if against is not None:
-            self.chosen = [found.row, against]
+            self.chosen = [difference.row, against]
             self._show_pair()
 
     # Keys
 
     def action_next_difference(self, step: int) -> None:
-        """Go to the next question on which the runs differ (for `step` -1 the one before), round the end."""
-        shown = self.found
-        if not shown:
-            why = "It is still read on which questions they differ." if self._finding else "They differ on no question."
-            self.app.notify(why, markup=False)
+        """Go to the next question on which the runs differ (the previous one for `step` -1), continuing from the other
+        end."""
+        differing = self.found
+        if not differing:
+            reason = (
+                "It is still read on which questions they differ." if self._finding else "They differ on no question."
+            )
+            self.app.notify(reason, markup=False)
             return
-        here = [one.row for one in shown].index(self.chosen[0]) if self._listed() else -min(step, 0) - 1
-        row = (here + step) % len(shown)
-        self.query_one("#questions", Rows).show(len(shown), row)
-        self._take(shown[row])
+        position = (
+            [difference.row for difference in differing].index(self.chosen[0]) if self._listed() else -min(step, 0) - 1
+        )
+        row = (position + step) % len(differing)
+        self.query_one("#questions", Rows).show(len(differing), row)
+        self._take(differing[row])
 
     def _listed(self) -> bool:
-        return any(one.row == self.chosen[0] for one in self.found)
+        return any(difference.row == self.chosen[0] for difference in self.found)
 
     def action_which(self) -> None:
-        """Show the questions on which they differ, or hide them again."""
+        """Show or hide the questions on which they differ."""
         self.toggle_class("-list")
         self.query_one("#questions" if self.has_class("-list") else "#page").focus()
         self._questions_changed()
 
     def action_other(self, side: int) -> None:
-        """Take the next attempt at the question on this side: of another run or epoch. The same one does not stand on
-        both sides."""
-        here = self.pages.read([self.chosen[side]])[0]
-        others = [place for place in _others(self.pages, here) if place != self.chosen[1 - side]]
-        if not others:
+        """Show the next attempt at the question on this side, of another run or epoch, never the one on the other
+        side."""
+        current = self.pages.read([self.chosen[side]])[0]
+        candidates = [index for index in _others(self.pages, current) if index != self.chosen[1 - side]]
+        if not candidates:
             self.app.notify("There is no other attempt at this question.", markup=False)
             return
-        self.chosen[side] = others[0]
-        self._again()
+        self.chosen[side] = candidates[0]
+        self._show_runs()
 
     def action_open(self, side: int) -> None:
-        """Open the left attempt, or the right one."""
+        """Open the left attempt (`side` 0) or the right one."""
         self.dismiss(self.chosen[side])
 
 
-def _compared(attempt_list: AttemptList, notes: ReaderNotes, places: tuple[int, ...]) -> CompareScreen:
-    """Two answers side by side: those at two places, or one and its :func:`counterpart`; by default that of the list,
-    from whose top on the first question is sought on which two runs differ."""
+def _compared(attempt_list: AttemptList, notes: ReaderNotes, indices: tuple[int, ...]) -> CompareScreen:
+    """Open two answers side by side: the two given ones, or one and its :func:`counterpart`.
+
+    By default it is the list's current attempt. At the top of the list, the screen goes on to the first question on
+    which two runs differ.
+    """
     pages, current = attempt_list.pages, attempt_list.current
-    here = places or ((current.index,) if current else ())
-    second = here[1] if len(here) > 1 else counterpart(pages, pages.read(here)[0]) if here else None
+    selected = indices or ((current.index,) if current else ())
+    second = selected[1] if len(selected) > 1 else counterpart(pages, pages.read(selected)[0]) if selected else None
     if second is None:
         raise UserError("Comparing needs two runs or epochs: name two, ragrounds trace RUN RUN.")
-    top = not places and attempt_list.row == 0 and len(pages.runs) == 2
-    return CompareScreen(attempt_list, notes, here[0], second, seek=top)
+    top = not indices and attempt_list.row == 0 and len(pages.runs) == 2
+    return CompareScreen(attempt_list, notes, selected[0], second, seek=top)
 
 
 COMPARE = View(name="compare", key="4", title="Compare two answers", opens=_compared)

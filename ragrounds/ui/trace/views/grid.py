@@ -1,6 +1,6 @@
-"""The grid: questions × agents, coloured by score and status.
+"""Grid: questions × agents, coloured by score and status.
 
-Questions are read where they are shown. While a run goes on, what is written fills it.
+Questions are read when they become visible. During a run, new results fill the grid.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ragrounds.ui.trace.view import FILTER_KEY, View, ViewScreen, answer
 from ragrounds.ui.trace.widgets import Pager, Rows
 
 _PATIENCE = 5
-"""A grid that took so long to read is read again after so many times as long, at the earliest."""
+"""Pause between two readings of the grid, at least, in multiples of the time that the last one took."""
 _FIGURE = 7
 """Cells of the figure by which the grid is sorted."""
 _SORTED: dict[GridSort, tuple[str, str]] = {
@@ -41,7 +41,7 @@ _SORTED: dict[GridSort, tuple[str, str]] = {
 
 
 class GridScreen(ViewScreen):
-    """Questions × agents over the runs of an :class:`AttemptList`."""
+    """Screen of questions × agents over the runs of an :class:`AttemptList`."""
 
     DETAIL = "cell"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 (as Screen declares it)
@@ -72,18 +72,18 @@ class GridScreen(ViewScreen):
         self.names = agent_names(runs, kept_names(attempt_list.pages.store.engine))
         again = Counter(run.agent for run in runs)
         self.ids = tuple(run.id if again[run.agent] > 1 else "" for run in runs)
-        """By column: the run's id, where another run has the same agent; else empty."""
+        """Id of each column's run if another run has the same agent; else empty."""
         self.sort: GridSort = "disagreement"
         self.descending = True
         self.rows: list[int] = []
-        """Of the grid, in the order shown."""
+        """Rows of the grid in display order."""
         self.texts = AttemptList(attempt_list.pages)
-        """An attempt at the question of each line, read as it is shown."""
+        """One attempt at the question of each line, read when it becomes visible."""
         self._not_before = 0.0
         self.pane = GridPane(self._question, self._cells)
 
     def compose(self) -> ComposeResult:
-        """The grid and the cell, with a line above that says what is shown."""
+        """Compose the grid and the cell, with the position above."""
         yield TopLine("grid")
         with Container(id="body"):
             yield self.pane
@@ -107,7 +107,7 @@ class GridScreen(ViewScreen):
         self._not_before = time.monotonic() + _PATIENCE * (time.monotonic() - began)
 
     def look(self) -> None:
-        """Read the grid again where something was written, and the last time is long enough ago."""
+        """Read the grid again if something was written, unless the last reading was too recent."""
         if time.monotonic() >= self._not_before:
             super().look()
 
@@ -116,19 +116,20 @@ class GridScreen(ViewScreen):
         self._load()
 
     def relisted(self) -> None:
-        """Show the list again: its filter or its order has changed."""
+        """Show the list again after a change of its filter or its order."""
         if self.grid.rows:
             self.show_lines()
 
     # Lines
 
     def show_lines(self, at: int | None = None) -> None:
-        """Sort and filter the lines anew; the cursor stays on its question, or goes to the attempt at a place."""
+        """Sort and filter the lines again; the cursor stays on its question, or goes to the attempt at the index
+        `at`."""
         grid, listed, pane = self.grid, self.attempt_list.order, self.pane
-        here, before = self.row(pane.row), pane.row
+        current_row, before = self.row(pane.row), pane.row
         pane.agents = len(grid.runs)
-        if at is not None and (found := grid.row_of(at)) is not None:
-            here, pane.column = found
+        if at is not None and (position := grid.row_of(at)) is not None:
+            current_row, pane.column = position
         rows = None if listed is None else grid.rows_of(listed)
         descending = self.descending if self.sort in ("disagreement", "cost") else not self.descending
         self.rows = grid.order(self.sort, descending, rows).tolist()
@@ -145,7 +146,7 @@ class GridScreen(ViewScreen):
         ]
         if any(count != grid.rows for count in counts):
             pane.heads.append(("questions counted", lambda column, _: f"{counts[column]:,}", "dim"))
-        row = self.rows.index(here) if here in self.rows else 0
+        row = self.rows.index(current_row) if current_row in self.rows else 0
         pane.show(len(self.rows), row, keep_scroll=at is None and row == before)
         self.show_here()
 
@@ -154,7 +155,7 @@ class GridScreen(ViewScreen):
         return number + agent_cell(self.names, self.grid.runs[column].id, width - len(number)).strip()
 
     def row(self, line: int) -> int | None:
-        """The question of a line; ``None``: there is none."""
+        """Return the question of a line; ``None`` if the line does not exist."""
         return self.rows[line] if 0 <= line < len(self.rows) else None
 
     def _question(self, line: int, width: int) -> Cells:
@@ -167,41 +168,43 @@ class GridScreen(ViewScreen):
         cells = [self.grid.cell(self.rows[line], column) for column in range(len(self.grid.runs))]
         return [(cell_text(cell), cell_style(cell)) for cell in cells]
 
-    # What stands beside the grid
+    # The cell next to the grid
 
     def place(self, line: int) -> int | None:
-        """The attempt behind the cell under the cursor in a line, by its place among the pages: the first epoch that is
-        not right; ``None``: a question that this run was not asked."""
+        """Return the index of the attempt of the cell in the cursor's column: the first epoch that is not right.
+
+        Returns ``None`` if this run was not asked the question.
+        """
         row = self.row(line)
         return None if row is None else self.grid.place(row, self.pane.column, None)
 
     @on(Rows.Moved)
     @on(GridPane.AgentMoved)
     def show_here(self) -> None:
-        """Show the cell under the cursor, and say above what is listed."""
-        shown = f"{len(self.rows):,} of {number_of(self.grid.rows, 'question')}"
+        """Show the cell under the cursor, and the filter and order above."""
+        coverage = f"{len(self.rows):,} of {number_of(self.grid.rows, 'question')}"
         sort = _SORTED[self.sort][not self.descending]
         scorer = f"by {self.grid.scorer}" if self.grid.scorer else "not scored"
-        apart = [name for name in self.grid.used_scorers() if name != self.grid.scorer]
-        others = f"cells scored by {', '.join(map(safe, apart))} are in no mean" if apart else ""
+        other_scorers = [name for name in self.grid.used_scorers() if name != self.grid.scorer]
+        remark = f"cells scored by {', '.join(map(safe, other_scorers))} are in no mean" if other_scorers else ""
         filtered = safe(self.attempt_list.where)
-        self.query_one(TopLine).tell(shown, filtered, sort, safe(scorer), others)
+        self.query_one(TopLine).tell(coverage, filtered, sort, safe(scorer), remark)
         columns = self.pane.across()[2]
         more = f"agents {columns.start + 1} to {columns.stop} of {len(self.names)}"
         self.pane.border_subtitle = more if len(columns) < len(self.names) else ""
         self.query_one("#cell", Pager).show(self._cell_blocks())
 
     def _cell_blocks(self) -> list[TextBlock]:
-        column, place = self.pane.column, self.place(self.pane.row)
+        column, index = self.pane.column, self.place(self.pane.row)
         name = TextBlock(f"{column + 1} {self.names[self.grid.runs[column].id]}", "key")
-        found = self.grid.pages.read([place]) if place is not None else []
-        if not found:
+        summaries = self.grid.pages.read([index]) if index is not None else []
+        if not summaries:
             return [name, TextBlock("This run was not asked the question.", "dim")]
-        (sign, style), loaded = mark(found[0]), LoadedAttempt(self.grid.pages, found[0])
-        score = "no score" if found[0].value is None else f"score {found[0].value:.2f}"
-        of = f", epoch {found[0].epoch + 1} of {found[0].run.epochs}" if found[0].run.epochs > 1 else ""
+        (sign, style), loaded = mark(summaries[0]), LoadedAttempt(self.grid.pages, summaries[0])
+        score = "no score" if summaries[0].value is None else f"score {summaries[0].value:.2f}"
+        epoch = f", epoch {summaries[0].epoch + 1} of {summaries[0].run.epochs}" if summaries[0].run.epochs > 1 else ""
         return [
-            TextBlock(f"{sign}{found[0].outcome.replace('_', ' ')}, {score}{of}", style),
+            TextBlock(f"{sign}{summaries[0].outcome.replace('_', ' ')}, {score}{epoch}", style),
             name,
             *([TextBlock(f"run {safe(self.ids[column])}", "dim")] if self.ids[column] else []),
             *detail(loaded, loaded.root),
@@ -210,35 +213,35 @@ class GridScreen(ViewScreen):
     # Keys
 
     @on(Rows.Chosen)
-    def _chosen(self, event: Rows.Chosen) -> None:
-        place = self.place(event.row)
-        if place is not None:
-            self.dismiss(place)
+    def _open_cell(self, event: Rows.Chosen) -> None:
+        index = self.place(event.row)
+        if index is not None:
+            self.dismiss(index)
         else:
             self.app.notify("This run was not asked the question.", markup=False)
 
     def place_here(self) -> int | None:
-        """The place of the attempt of the cell under the cursor, where the list shows it."""
-        current, place = self.attempt_list.current, self.place(self.pane.row)
-        if place is None or self.attempt_list.row_of(place) is None:
+        """Return the index of the attempt of the cell under the cursor, if the list shows it."""
+        current, index = self.attempt_list.current, self.place(self.pane.row)
+        if index is None or self.attempt_list.row_of(index) is None:
             return None
-        # A cell stands for all epochs: of these the list's own is kept.
-        same = current is not None and self.grid.row_of(current.index) == self.grid.row_of(place)
-        return current.index if current is not None and same else place
+        # A cell covers all epochs: if the list's current attempt is one of them, it is kept.
+        same = current is not None and self.grid.row_of(current.index) == self.grid.row_of(index)
+        return current.index if current is not None and same else index
 
     def action_compare(self) -> None:
         """Compare the attempt of the cell under the cursor with another agent's."""
-        place = self.place(self.pane.row)
-        if place is not None:
-            self.open_view("compare", place)
+        index = self.place(self.pane.row)
+        if index is not None:
+            self.open_view("compare", index)
 
     def action_sort(self) -> None:
-        """Sort by the next of disagreement, cost, score and the order asked."""
+        """Sort by the next of disagreement, cost, score and the order of the questions."""
         self.sort = GRID_SORTS[(GRID_SORTS.index(self.sort) + 1) % len(GRID_SORTS)]
         self.show_lines()
 
     def action_reverse(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order."""
         self.descending = not self.descending
         self.show_lines()
 

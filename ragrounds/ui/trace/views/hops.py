@@ -1,6 +1,6 @@
-"""The hops: one line an attempt, its searches from left to right with the ranks of gold.
+"""Hops: one line per attempt, its searches from left to right with the ranks of gold.
 
-Only the rows on the screen are read, in a thread; filter and order of the list hold here too.
+Only visible rows are read, in a thread; the filter and the order of the list apply.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, View, ViewScreen, ans
 from ragrounds.ui.trace.widgets import Pager, Rows
 
 _AT_ONCE = 16
-"""Attempts read before those that were read are shown."""
+"""Attempts that are read before the next update of the display."""
 _KEPT = 4000
 """Lines kept in memory."""
 
 
 class HopScreen(ViewScreen):
-    """The hops of the attempts of a list; `chosen_place` is that of the search under the cursor."""
+    """Screen of the hops of a list's attempts; `chosen_place` is the call number of the search under the cursor."""
 
     DETAIL = "hop"
     DEFAULT_CSS = """
@@ -67,22 +67,22 @@ class HopScreen(ViewScreen):
         super().__init__(attempt_list, notes)
         self.agents = agent_names(attempt_list.pages.runs) if len(attempt_list.pages.runs) > 1 else {}
         self.hop = 0
-        """The hop under the cursor, from 0."""
+        """Number of the hop under the cursor, from 0."""
         self.first = 0
-        """The first hop that is shown."""
+        """Number of the first visible hop."""
         self.most = 1
-        """Searches that have a column: what nearly all attempts need."""
+        """Number of columns for searches: enough for nearly all attempts."""
         self.counted = False
-        """Whether `most` is of all attempts, and not only of those read so far."""
+        """True if `most` was computed from all attempts, not only from those read so far."""
         self.lines: dict[int, tuple[AttemptSummary, HopLine]] = {}
-        """By the place among the pages, with the row that each was made of: a run that goes on makes others."""
+        """Lines by index in the pages, each with the row it was made from: during a run, rows change."""
         self._loaded: LoadedAttempt | None = None
         self._reader = HopReader(attempt_list.pages)
-        self._wanted: dict[int, AttemptSummary] = {}
+        self._unread: dict[int, AttemptSummary] = {}
         self._filling = False
 
     def compose(self) -> ComposeResult:
-        """The lines, their legend, and the hop under the cursor in full."""
+        """Compose the lines, their legend, and the hop under the cursor in full."""
         yield TopLine("hops")
         yield Rows(self._row, id="hops", title="hops", head=self._heading)
         yield Static(id="legend", markup=False)
@@ -90,7 +90,7 @@ class HopScreen(ViewScreen):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Show the list with the cursor where the main screen has it."""
+        """Show the list with the cursor of the main screen."""
         self.rows.focus()
         self.relisted()
         self._count()
@@ -104,27 +104,27 @@ class HopScreen(ViewScreen):
 
     @work(thread=True, group="count")
     def _count(self) -> None:
-        most = usual_searches(self.attempt_list.pages)
-        if most:
-            answer(self, self._counted, most)
+        column_count = usual_searches(self.attempt_list.pages)
+        if column_count:
+            answer(self, self._counted, column_count)
 
-    def _counted(self, most: int) -> None:
-        self.most, self.counted = most, True
+    def _counted(self, column_count: int) -> None:
+        self.most, self.counted = column_count, True
         self.rows.refresh()
 
     def on_resize(self) -> None:
-        """The legend has fewer words where there is less room."""
+        """Use the short legend if the screen is narrow."""
         legend = LEGEND if self.size.width >= len(LEGEND) + 2 else NARROW_LEGEND
         self.query_one("#legend", Static).update(Text(f" {legend}", no_wrap=True, overflow="ellipsis"))
 
     @property
     def rows(self) -> Rows:
-        """The list."""
+        """List of attempts."""
         return self.query_one("#hops", Rows)
 
     @property
     def pager(self) -> Pager:
-        """The hop in full."""
+        """Pane with the hop in full."""
         return self.query_one("#hop", Pager)
 
     def _columns(self, width: int) -> HopColumns:
@@ -137,39 +137,41 @@ class HopScreen(ViewScreen):
         summary = self.attempt_list.at(row)
         line = self.line_of(summary)
         if summary is not None and line is None:
-            self._want(summary)
-        here = None
+            self._request_line(summary)
+        cursor_hop = None
         if row == self.attempt_list.row and line and line.hops:
-            here = min(self.hop, len(line.hops) - 1)
-        return hop_cells(summary, line, self._columns(width), self.agents, self.first, here)
+            cursor_hop = min(self.hop, len(line.hops) - 1)
+        return hop_cells(summary, line, self._columns(width), self.agents, self.first, cursor_hop)
 
     def line_of(self, summary: AttemptSummary | None) -> HopLine | None:
-        """The line of a row as it is now; ``None``: it is not read yet."""
-        made, line = self.lines.get(summary.index, (None, None)) if summary else (None, None)
-        return line if made == summary else None
+        """Return the line of a row if it is up to date; ``None`` if it has not been read yet."""
+        source, line = self.lines.get(summary.index, (None, None)) if summary else (None, None)
+        return line if source == summary else None
 
     # Reading
 
-    def _want(self, summary: AttemptSummary) -> None:
-        self._wanted[summary.index] = summary
+    def _request_line(self, summary: AttemptSummary) -> None:
+        self._unread[summary.index] = summary
         if not self._filling:
             self._filling = True
             self.call_after_refresh(self._fill)
 
     @work(thread=True, group="hops")
     def _fill(self) -> None:
-        """Read the lines that were wanted, those wanted last first: what was scrolled past can wait."""
-        while self._wanted and is_open(self):
-            part = [self._wanted.pop(index) for index in list(self._wanted)[-_AT_ONCE:] if index in self._wanted]
+        """Read the unread lines, the last requested first: lines that were scrolled past can wait."""
+        while self._unread and is_open(self):
+            part = [self._unread.pop(index) for index in list(self._unread)[-_AT_ONCE:] if index in self._unread]
             answer(
-                self, self._read, {one.summary.index: (one.summary, hop_line(one)) for one in self._reader.read(part)}
+                self,
+                self._read,
+                {attempt.summary.index: (attempt.summary, hop_line(attempt)) for attempt in self._reader.read(part)},
             )
-        answer(self, self._filled)
+        answer(self, self._continue_filling)
 
-    def _filled(self) -> None:
+    def _continue_filling(self) -> None:
         self._filling = False
-        for summary in list(self._wanted.values())[:1]:  # wanted since the last look
-            self._want(summary)
+        for summary in list(self._unread.values())[:1]:  # requested since the last check
+            self._request_line(summary)
 
     def _read(self, lines: dict[int, tuple[AttemptSummary, HopLine]]) -> None:
         self.lines.update(lines)
@@ -182,32 +184,32 @@ class HopScreen(ViewScreen):
     # Showing
 
     def show_hop(self) -> None:
-        """Show the hop under the cursor in full, and say above the list where the cursor is and what is listed."""
-        shown, total, current = self.attempt_list, len(self.attempt_list), self.attempt_list.current
+        """Show the hop under the cursor in full, and the position and the filter above the list."""
+        attempt_list, total, current = self.attempt_list, len(self.attempt_list), self.attempt_list.current
         self.query_one(TopLine).tell(
-            f"{shown.row + 1 if total else 0:,} of {total:,}",
+            f"{attempt_list.row + 1 if total else 0:,} of {total:,}",
             note_signs(self.notes.of(current)) if current else "",
-            safe(shown.description()),
+            safe(attempt_list.description()),
             safe(current.run.agent) if current else "",
         )
         if current is None:
             self.pager.show(())
             return
         if self._loaded is None or self._loaded.summary != current:
-            self._loaded = LoadedAttempt(shown.pages, current)
+            self._loaded = LoadedAttempt(attempt_list.pages, current)
         self.pager.show(hop_blocks(self._loaded, self.hop))
 
     def notes_changed(self) -> None:
-        """Show the marks and the notes by now."""
+        """Show the current marks and notes."""
         self.show_hop()
 
     def relisted(self) -> None:
-        """Show the list again: its filter, its order or its cursor has changed."""
+        """Show the list again after a change of its filter, its order or its cursor."""
         self.rows.show(len(self.attempt_list), self.attempt_list.row)
         self.show_hop()
 
     def place_here(self) -> int | None:
-        """The place of the attempt under the cursor among the pages."""
+        """Return the index of the attempt under the cursor in the pages."""
         current = self.attempt_list.current
         return current.index if current else None
 
@@ -217,14 +219,14 @@ class HopScreen(ViewScreen):
         self.show_hop()
 
     @on(Rows.Chosen, "#hops")
-    def _chosen(self) -> None:
+    def _open_attempt(self) -> None:
         line = self.line_of(self.attempt_list.current)
         if line is not None and line.hops:
             self.chosen_place = line.hops[min(self.hop, len(line.hops) - 1)].place
         self.action_leave()
 
     def action_hop(self, by: int) -> None:
-        """Go to the next search of the attempt (for -1 the one before)."""
+        """Move the cursor by `by` searches of the attempt."""
         line = self.line_of(self.attempt_list.current)
         last = max(0, len(line.hops) - 1) if line else 0
         self.hop = max(0, min(min(self.hop, last) + by, last))
