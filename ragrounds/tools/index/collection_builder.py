@@ -253,7 +253,7 @@ class _Collecting:
         self._bad: list[BadLine] = [] if bad is None else bad
         self._strict, self._bad_before = bad is None, len(self._bad)
         self._progress = progress
-        self._noted = resume_point.documents
+        self._saved_documents = resume_point.documents
         self._report = resume_point.report
         self._stamp = settled_stamp(source)
         self._passages = PassageWriter(
@@ -305,7 +305,7 @@ class _Collecting:
             self._document(passage, path, line)
             if line and len(self._ids) % STRIDE == 0:
                 self._note(number, line)
-        if len(self._ids) - self._noted >= STRIDE:
+        if len(self._ids) - self._saved_documents >= STRIDE:
             self._note(number + 1, 0)
         elif self._progress:
             self._progress(self._passages.count)
@@ -333,7 +333,7 @@ class _Collecting:
 
     def _note(self, number: int, line: int) -> None:
         """Write down the position of the build: the next file, and how many of its lines are done."""
-        self._noted = len(self._ids)
+        self._saved_documents = len(self._ids)
         self._flush()
         progress = msgspec.structs.replace(
             self._resume_point,

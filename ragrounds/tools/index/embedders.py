@@ -68,8 +68,9 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     query_length: Annotated[int, "tokens of a query; 0: the model's limit"] = 0
     document_length: Annotated[int, "tokens of a document; 0: the model's limit"] = 0
     join: Annotated[Join, "title and text as pair, sentence, sep or line"] = "sentence"
-    """Form of a document's title and text: as a pair of inputs, as ``title. text`` (MedRAG), with ``[SEP]`` between, or on two
-    lines."""
+    """Form of a document's title and text: as a pair of inputs, as ``title. text`` (MedRAG), with ``[SEP]`` between, or
+    on two lines.
+    """
     dimensions: Annotated[int, "first numbers of a vector that are kept; 0: all"] = 0
     """The first dimensions of Matryoshka embeddings. They are normalised again after the cut."""
     kept: Annotated[Literal["", "float32", "float16"], "numbers of the stored vectors as float32 or float16"] = ""
@@ -107,7 +108,7 @@ class MeteredEmbedder(Protocol):
     """An embedder whose provider counts tokens."""
 
     def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
-        """Return the vectors of `texts` as queries, and the provider's count of tokens; ``None`` if it reported none."""
+        """Return the vectors of `texts` as queries, and the provider's count of tokens; ``None`` if not reported."""
 
 
 def joined(title: str, text: str, how: str) -> str:
@@ -286,7 +287,7 @@ class _TextEmbedder:
         how = self._encoding.join
         return [self._encoding.document_prefix + joined(title, text, how) for title, text in documents]
 
-    def _with_prefix(self, texts: Sequence[str]) -> list[str]:
+    def _asked(self, texts: Sequence[str]) -> list[str]:
         return [self._encoding.query_prefix + text for text in texts]
 
 
@@ -346,7 +347,7 @@ class OpenAIEmbedder(_TextEmbedder):
 
         The count is ``None`` if the server reports none, or one that cannot be true.
         """
-        return self._vectors(self._with_prefix(texts))
+        return self._vectors(self._asked(texts))
 
     def _vectors(self, texts: list[str]) -> tuple[Vectors, int | None]:
         import aiohttp
@@ -444,7 +445,7 @@ class ImportedEmbedder(_TextEmbedder):
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of queries, after the encoding's prefix was put before each."""
-        return finish_vectors([self._embeddings.embed_query(text) for text in self._with_prefix(texts)], self._encoding)
+        return finish_vectors([self._embeddings.embed_query(text) for text in self._asked(texts)], self._encoding)
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
         """Return the vectors of documents, their titles and texts joined as the encoding requires."""
