@@ -2,8 +2,8 @@
 
 ``engine.json``, which is written last, holds their sizes, and they are compared when the index is opened.
 
-A file that a full disk, a copy or a person cut short would otherwise give wrong results without a message: a search that
-finds nothing. Only sizes are compared, so that no file is read.
+A file that a full disk, a copy or a person cut short would otherwise give wrong results without a message: a search
+that finds nothing. Only sizes are compared, so that no file is read.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ def unreadable(folder: Path, problem: Exception, wrong: str = "") -> UserError:
 
     `wrong` is the text of :func:`damage`.
     """
-    state = f"is damaged ({safe(wrong)}) and cannot be removed" if wrong else "cannot be read"
+    why = f"is damaged ({safe(wrong)}) and cannot be removed" if wrong else "cannot be read"
     message = (isinstance(problem, OSError) and problem.strerror) or str(problem)
     return UserError(
-        f"The index in {str(folder)!r} {state}: {safe(message)}. Remove it with `rm -r {shlex.quote(str(folder))}`, and "
+        f"The index in {str(folder)!r} {why}: {safe(message)}. Remove it with `rm -r {shlex.quote(str(folder))}`, and "
         "give the same command again: it is built anew."
     )
 

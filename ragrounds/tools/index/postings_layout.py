@@ -4,11 +4,12 @@ Terms are numbered, the common ones first. The passages are cut into windows of 
 as raw arrays that are memory-mapped:
 
 * ``common/`` — the terms of :func:`common_from` passages and more: ``low.u16``, a passage's index in its window;
-  ``starts.i64``, the start of each term's list. ``windows.u32`` holds the index in that list at which each window begins;
+  ``starts.i64``, the start of each term's list. ``windows.u32`` holds the index in that list at which each window
+  begins;
 * ``rare/`` — the others: ``passages.u32`` and ``starts.i64``;
 * both with ``counts.u8``, how often the term is in the passage, 255 for that and more (then ``many_keys.i64``,
-  ascending, and ``many_counts.i32`` hold the count), and with ``codes.u8``, the weight in 255ths of the term's greatest,
-  rounded up;
+  ascending, and ``many_counts.i32`` hold the count), and with ``codes.u8``, the weight in 255ths of the term's
+  greatest, rounded up;
 * ``dense.u8`` — a row of codes of all passages for each term that one in :data:`DENSE` holds; ``rows.i32`` its number;
 * ``lengths.u32`` — each passage's number of terms; ``most.f32`` and ``holders.u32`` — each term's greatest weight and
   number of passages.

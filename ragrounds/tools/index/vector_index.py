@@ -46,7 +46,7 @@ _BLOCK = 8_192
 slower).
 """
 SAMPLED, SAMPLED_K = 200, 32
-"""Questions and depth of the recall that every build measures."""
+"""Number of questions and depth of the recall that every build measures."""
 
 
 NAMED = {"sq8": "SQ8", "hnsw": "HNSW32_SQ8", "ivfpq": "IVF{lists},PQ{parts}"}
@@ -80,10 +80,10 @@ class FaissForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         if not self.index[:1].isupper() and self.index not in ("flat", "auto", *NAMED):
-            known = ("flat", "auto", *NAMED)
+            names = ("flat", "auto", *NAMED)
             raise ValueError(
-                f"index={self.index!r}: expected {', '.join(known)}, or a string of FAISS' index factory such as "
-                f"IVF4096,PQ96x4fs.{nearest(self.index, known)}"
+                f"index={self.index!r}: expected {', '.join(names)}, or a string of FAISS' index factory such as "
+                f"IVF4096,PQ96x4fs.{nearest(self.index, names)}"
             )
 
     def fitted(self, count: int, dimensions: int) -> FaissForm:

@@ -1,6 +1,7 @@
 """Weights of local models: checks that they are here or can be downloaded.
 
-Libraries that download weights try for a minute and more where there is no network. Callers that load weights check here first.
+Libraries that download weights try for a minute and more where there is no network. Callers that load weights
+check here first.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def load_weights(kind: str, model: str, **settings: object) -> Any:
 
 
 def place_of_weights(model: str) -> str:
-    """Return the folder that a model's name stands for, or the name itself as an id."""
+    """Return the folder if a model's name is a folder's path, or else the name itself as an id."""
     folder = Path(model).expanduser()
     return str(folder) if folder.exists() else model
 
@@ -94,13 +95,13 @@ def _out_of_reach(model: str) -> str:
     endpoint = os.environ.get("HF_ENDPOINT") or _HUB
     answer: list[str] = []
     # Looking up a name has no time-out of its own: a thread that hangs is left behind.
-    asking = threading.Thread(target=lambda: answer.append(_probe(f"{endpoint.rstrip('/')}/{model}")), daemon=True)
+    asking = threading.Thread(target=lambda: answer.append(_asked(f"{endpoint.rstrip('/')}/{model}")), daemon=True)
     asking.start()
     asking.join(PATIENCE)
     return answer[0] if answer else f"they are not here, and {endpoint} does not answer within {PATIENCE:g} s"
 
 
-def _probe(url: str) -> str:
+def _asked(url: str) -> str:
     if not url.startswith(("https://", "http://")):
         return f"they are not here, and {url} is no address of a hub"
     try:

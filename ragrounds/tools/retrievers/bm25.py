@@ -221,7 +221,10 @@ class Bm25Searcher:
         return self._top(self._weighted(query), k)
 
     def _top(self, terms: Sequence[Weighted], k: int) -> list[tuple[int, float]]:
-        """Return positions of the best passages with their scores, ties to the passage that comes first in the corpus."""
+        """Return positions of the best passages with their scores.
+
+        Ties go to the passage that comes first in the corpus.
+        """
         if not terms:
             return []
         self._uncompiled -= self._statistics.passages

@@ -18,8 +18,8 @@ how:
 * ``joined=cut`` — the corpora are one (the paper's combined corpus, section 3.2): the list is cut to the depth before
   it is ranked. The default.
 * ``joined=whole`` — as MedRAG's program: every corpus gives so many passages, and all of them are ranked. Equal scores
-  of one retriever are ordered as in :mod:`ragrounds.tools.retrievers.joined`, also over one corpus; a passage is known by
-  its id alone, and an id that a retriever gives twice counts twice. ``rrf2`` and ``rrf4`` have it;
+  of one retriever are ordered as in :mod:`ragrounds.tools.retrievers.joined`, also over one corpus; a passage is known
+  by its id alone, and an id that a retriever gives twice counts twice. ``rrf2`` and ``rrf4`` have it;
   ``rrf4[joined=cut]`` takes it back.
 """
 
@@ -166,11 +166,11 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:
     preset = MEDRAG.get(spec.name)
     # A preset keeps its name, so that its passages name the retriever that the user named.
     resolved = Spec(spec.name, preset.having(**spec.parameters).parameters) if preset else spec
-    whole = _JOINED.of(resolved) == "whole"
+    is_whole = _JOINED.of(resolved) == "whole"
     return FusedSearcher(
         resolved,
         {
-            name: open_joined(member, corpora) if whole else corpora.searcher(member)
+            name: open_joined(member, corpora) if is_whole else corpora.searcher(member)
             for name, member in members_of(resolved).items()
         },
     )
