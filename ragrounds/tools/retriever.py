@@ -93,7 +93,9 @@ class SearchedCorpora:
     """Corpora that a retriever is opened over, with everything that it may use to open."""
 
     names: str
-    """Names as the user gives them: ``sample``, a source such as ``beir:PATH``, an index, or several joined by a plus."""
+    """Names as the user gives them: ``sample``, a source such as ``beir:PATH``, an index, or several joined
+    with ``+``.
+    """
     home: Path
     """Folder of ragrounds' files. Indexes are under ``home/indexes``."""
     progress: Progress | None = None

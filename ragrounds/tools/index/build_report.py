@@ -87,7 +87,7 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
         self._texts: dict[bytes, str] = {}
 
     def same_text(self, path: str, text: str) -> str:
-        """Return the first file that had this text, if it is another file; else ``""``.
+        """Return the first file that had this text, if it is a different file; else ``""``.
 
         Texts are not stored: after a build was resumed, duplicates of what was read before it are not
         found.

@@ -114,10 +114,10 @@ def unreadable(folder: Path, problem: Exception, wrong: str = "") -> UserError:
 
     `wrong` is the text of :func:`damage`.
     """
-    why = f"is damaged ({safe(wrong)}) and cannot be removed" if wrong else "cannot be read"
+    flaw = f"is damaged ({safe(wrong)}) and cannot be removed" if wrong else "cannot be read"
     message = (isinstance(problem, OSError) and problem.strerror) or str(problem)
     return UserError(
-        f"The index in {str(folder)!r} {why}: {safe(message)}. Remove it with `rm -r {shlex.quote(str(folder))}`, and "
+        f"The index in {str(folder)!r} {flaw}: {safe(message)}. Remove it with `rm -r {shlex.quote(str(folder))}`, and "
         "give the same command again: it is built anew."
     )
 

@@ -216,23 +216,23 @@ def _follow(
     sums: Shorts,
     near: Ints,
     reach: Ints,
-    count: int,
-    positions: Longs,
+    found: int,
+    places: Longs,
 ) -> None:
     """Add a term to the bounds of the passages that are in reach."""
     if number < len(lists.common_starts) - 1 and lists.rows[number] >= 0:
         row = lists.rows[number]
-        for idx in range(count):
+        for idx in range(found):
             reach[idx] += table[lists.dense[row, base + near[idx]]]
-    elif number < len(lists.common_starts) - 1 and count * _LOOK_UP < stop - start:
-        _find(lists.low[start:stop], 0, near[:count], positions)
-        for idx in range(count):
-            position = start + positions[idx]
+    elif number < len(lists.common_starts) - 1 and found * _LOOK_UP < stop - start:
+        _find(lists.low[start:stop], 0, near[:found], places)
+        for idx in range(found):
+            position = start + places[idx]
             if lists.low[position] == near[idx]:
                 reach[idx] += table[lists.common_codes[position]]
     else:
         _add(lists, number, table, base, start, stop, sums)
-        for idx in range(count):
+        for idx in range(found):
             reach[idx] += sums[near[idx]]
         for position in range(start, stop):
             sums[lists.low[position] if number < len(lists.common_starts) - 1 else lists.rare[position] - base] = 0
@@ -262,7 +262,8 @@ def _in_reach(sums: Shorts, need: int) -> int:
 def _tops(sums: Shorts, tops: Shorts) -> None:
     """Write the greatest sum of each block.
 
-    Several are compared at once only if the loop does nothing else, and if its range ends with its start plus a constant.
+    Several are compared at once only if the loop does nothing else, and if its range ends with its start plus a
+    constant.
     """
     for block in range(len(tops)):
         greatest = np.uint16(0)
@@ -300,17 +301,17 @@ def _gather(sums: Shorts, tops: Shorts, need: int, near: Ints, reach: Ints) -> i
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _find(values: Shorts | Words, base: int, targets: Ints, positions: Longs) -> None:
-    """Find each target plus `base` in an ascending list, which is not empty, and write its index if it is there.
+def _find(values: Shorts | Words, base: int, wanted: Ints, places: Longs) -> None:
+    """Find each of `wanted` plus `base` in an ascending list, which is not empty, and write its index if it is there.
 
-    All targets are searched for in parallel steps: none waits for another's reading.
+    All are searched for in parallel steps: none waits for another's reading.
     """
     left = len(values)
-    positions[: len(targets)] = 0
+    places[: len(wanted)] = 0
     while left > 1:
         half = left >> 1
-        for idx in range(len(targets)):
-            positions[idx] += half * (values[positions[idx] + half - 1] < base + targets[idx])
+        for idx in range(len(wanted)):
+            places[idx] += half * (values[places[idx] + half - 1] < base + wanted[idx])
         left -= half
 
 
@@ -343,7 +344,7 @@ def _exact(
     froms: Longs,
     tos: Longs,
     near: Ints,
-    positions: Longs,
+    places: Longs,
 ) -> Floats:
     """Return the exact scores of some passages of a window, summed in 32 bits in the order of the terms."""
     k1, b, mean = shape
@@ -357,11 +358,11 @@ def _exact(
         if start == stop:
             continue
         if number < common:
-            _find(lists.low[start:stop], 0, near, positions)
+            _find(lists.low[start:stop], 0, near, places)
         else:
-            _find(lists.rare[start:stop], base, near, positions)
+            _find(lists.rare[start:stop], base, near, places)
         for idx in range(len(near)):
-            position = start + positions[idx]
+            position = start + places[idx]
             if number < common:
                 is_held = lists.low[position] == near[idx]
                 times = int(lists.common_counts[position])
