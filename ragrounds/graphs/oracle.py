@@ -19,5 +19,5 @@ def build() -> Graph:
 
 
 async def gold(state: State, runtime: Runtime[Context]) -> State:
-    """Take the passages of the gold documents."""
+    """Return the passages of the gold documents."""
     return {"passages": [passage.id for passage in runtime.context.gold_passages()]}
