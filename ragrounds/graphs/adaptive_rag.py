@@ -31,7 +31,7 @@ class State(ircot.State, total=False):
 
 
 def build() -> Graph:
-    """START → assess → (retrieve | search ⇄ reason |) answer → END."""
+    """Build the graph START → assess → (retrieve | search ⇄ reason |) answer → END."""
 
     def onward(state: State, runtime: Runtime[Context]) -> str:
         return "answer" if ircot.over(state, runtime.context) else "search"

@@ -26,13 +26,14 @@ PROMPTS = ("best_of/judge",)
 
 
 def build() -> Graph:
-    """START → draw, once for each sample → judge → END."""
+    """Build the graph START → draw, once for each sample → judge → END."""
     return vote(Samples, attempts=attempts, attempt=draw, after=[judge])
 
 
 async def judge(state: Samples, runtime: Runtime[Context]) -> State:
     """Ask the judge model for the best answer."""
     context, samples = runtime.context, state["drawn"]
+    # In reverse, so that of equal answers the first sample's index stays.
     order = list({sample.text: index for index, sample in reversed(list(enumerate(samples)))}.values())
     random.Random(context.seed).shuffle(order)
     preferred = samples[0]

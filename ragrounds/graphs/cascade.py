@@ -34,7 +34,7 @@ WAYS = ("agreement", "confidence", "probability", "abstention")
 
 
 def build() -> Graph:
-    """START → draw, once or for each sample → decide (→ then) → END."""
+    """Build the graph START → draw, once or for each sample → decide (→ then) → END."""
     nodes = {"draw": draw, "decide": decide, "then": then}
     return graph_of(Samples, nodes, {START: (_spread, ["draw"]), "decide": (_onward, ["then", END])})
 

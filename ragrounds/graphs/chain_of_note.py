@@ -25,7 +25,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → search → take_notes → answer → END."""
+    """Build the graph START → search → take_notes → answer → END."""
     return graph_of(State, {"search": search, "take_notes": take_notes, "answer": answer})
 
 

@@ -26,7 +26,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → (retrieve →) reason → refine → END."""
+    """Build the graph START → (retrieve →) reason → refine → END."""
     nodes = {"retrieve": retrieve, "reason": reason, "refine": refine}
     return graph_of(State, nodes, {START: (_first, ["retrieve", "reason"])})
 

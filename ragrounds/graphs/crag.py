@@ -56,7 +56,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → search → judge (→ rewrite → search_further) → refine → answer → END."""
+    """Build the graph START → search → judge (→ rewrite → search_further) → refine → answer → END."""
     corrected = [rewrite, search_further, refine]
     ways = {"correct": [refine], "incorrect": corrected, "ambiguous": corrected}
     return branch(State, search, judge, judged=lambda state, context: state["action"], ways=ways, answer=answer)

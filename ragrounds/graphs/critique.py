@@ -31,7 +31,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → write ⇄ review → answer → END."""
+    """Build the graph START → write ⇄ review → answer → END."""
     return loop(State, write, review, leave=(write, review), over=_over, answer=answer)
 
 

@@ -34,7 +34,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → convene → speak, for each agent → convene … → answer → END."""
+    """Build the graph START → convene → speak, for each agent → convene … → answer → END."""
     return vote(State, convene, attempts=_attempts, attempt=speak, after=[answer], more={"speak": "convene"})
 
 

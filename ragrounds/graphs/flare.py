@@ -56,7 +56,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → search ⇄ write → answer → END."""
+    """Build the graph START → search ⇄ write → answer → END."""
     return loop(State, search, write, leave=write, over=lambda state, context: not state["queries"], answer=answer)
 
 

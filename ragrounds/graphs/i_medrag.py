@@ -56,7 +56,10 @@ class State(published.State, total=False):
 
 
 def build() -> Graph:
-    """START → ask_further ⇄ look_up, then answer → END; or START → converse ⇄ extract, then finish or end → END."""
+    """Build the graph.
+
+    START → ask_further ⇄ look_up, then answer → END; or START → converse ⇄ extract, then finish or end → END.
+    """
     nodes = {"ask_further": ask_further, "look_up": look_up, "answer": answer}
     nodes |= {name: getattr(published, name) for name in ("converse", "extract", "finish", "end")}
     ways: Ways = {

@@ -6,9 +6,9 @@ is the system's choice (MIRAGE's patterns know the key ``answer_choice`` alone a
 conversation is kept between iterations: where an iteration brought nothing new, the next one sends the same messages
 again, with the replies since.
 
-Faults are kept as they are: a round without queries that can be read is lost; if the iterations run out, the last message
-of the conversation is the answer, an instruction of the program's own perhaps; "the answer isn't clear" is final.
-One is not: the list is read as a Python literal, and nothing in it is run.
+Faults are kept as they are: a round without queries that can be read is lost; if the iterations run out, the last
+message of the conversation is the answer, an instruction of the program's own perhaps; "the answer isn't clear" is
+final. One is not: the list is read as a Python literal, and nothing in it is run.
 """
 
 from __future__ import annotations

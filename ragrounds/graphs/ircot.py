@@ -46,7 +46,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → search ⇄ reason → answer → END."""
+    """Build the graph START → search ⇄ reason → answer → END."""
     return loop(State, search, reason, leave=reason, over=over, answer=answer)
 
 

@@ -31,7 +31,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → search ⇄ write, search → answer → END."""
+    """Build the graph START → search ⇄ write, search → answer → END."""
     return loop(State, search, write, leave=search, over=_over, answer=answer)
 
 

@@ -187,7 +187,8 @@ def tools(*names: str) -> list[BaseTool]:
 
     Args:
         names: Names that a model calls: ``search``, ``search_web``, ``read``, ``fetch``. For a graph that is built
-            before an attempt runs. Without names, inside a node: all that the agent lists, including those of MCP servers.
+            before an attempt runs. Without names, inside a node: all that the agent lists, including those of MCP
+            servers.
 
     Raises:
         UserError: no names are passed and no attempt is running; or the schema of a name is not known beforehand.

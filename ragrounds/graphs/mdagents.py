@@ -2,14 +2,15 @@
 
 Section 3. The question is judged to be of low, moderate or high complexity. Low: one answer, the call of `direct_cot`.
 Moderate: `experts` (5) are recruited and answer; in each of `rounds` (5) a report is made of their answers, they send
-each other messages in up to `turns` (5), and answer again; once no expert has anything to say, a moderator decides. High:
-`teams` (3) of `members` (3), one after the other: the first member names the points to look into, the others look into
-it, the first one reports; the decision is made by all reports.
+each other messages in up to `turns` (5), and answer again; once no expert has anything to say, a moderator decides.
+High: `teams` (3) of `members` (3), one after the other: the first member names the points to look into, the others look
+into it, the first one reports; the decision is made by all reports.
 
 Sees the options: all nodes but `assess`; nothing is searched. Differs: recruits come as JSON, all as equals; whether an
 expert speaks, to whom, and what are one call; no solved examples are shown. The authors' program makes a report that it
-shows to no expert, lets experts answer again only where the last turn was not silent, and decides by the first team's report
-alone; here experts see the report, all answer again where anybody spoke, and the decision sees every team's report.
+shows to no expert, lets experts answer again only where the last turn was not silent, and decides by the first team's
+report alone; here experts see the report, all answer again where anybody spoke, and the decision sees every team's
+report.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → assess → (recruit → opine → summarise → talk → opine … | assemble → meet … |) answer → END."""
+    """Build the graph.
+
+    START → assess → (recruit → opine → summarise → talk → opine … | assemble → meet … |) answer → END.
+    """
     return branch(
         State,
         assess,

@@ -43,7 +43,10 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → gather → gather_further → analyse, for each expert → weigh → report → consult ⇄ revise → answer → END."""
+    """Build the graph.
+
+    START → gather → gather_further → analyse, for each expert → weigh → report → consult ⇄ revise → answer → END.
+    """
     more = {"consult": (_agreed, ["revise", "answer"]), "revise": (_again, ["consult", "answer"])}
     after = [weigh, report, consult, revise, answer]
     return vote(State, gather, gather_further, attempts=_attempts, attempt=analyse, after=after, more=more)

@@ -70,7 +70,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → recall → explain → solve, for each vote → answer → END."""
+    """Build the graph START → recall → explain → solve, for each vote → answer → END."""
     return vote(State, recall, explain, attempts=_attempts, attempt=solve, after=[answer])
 
 

@@ -14,7 +14,7 @@ from ragrounds.graphs.vanilla_rag import answer
 
 
 def build() -> Graph:
-    """START → gold → answer → END."""
+    """Build the graph START → gold → answer → END."""
     return graph_of(State, {"gold": gold, "answer": answer})
 
 

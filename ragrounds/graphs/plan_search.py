@@ -43,7 +43,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → plan → look_up, for each query → gather (→ plan) → answer → END."""
+    """Build the graph START → plan → look_up, for each query → gather (→ plan) → answer → END."""
     back = {"gather": (_again, ["plan", "answer"])}
     return vote(State, plan, attempts=_attempts, attempt=look_up, after=[gather, answer], more=back)
 

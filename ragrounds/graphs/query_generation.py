@@ -92,9 +92,9 @@ class State(Made, total=False):
 
 
 def build() -> Graph:
-    """START → (candidates →) generate → combine (→ search) → END."""
+    """Build the graph START → (candidates →) generate → combine (→ search) → END."""
     nodes = {"candidates": candidates, "generate": generate, "combine": combine, "search": search}
-    ways = {START: (_first, ["candidates", "generate"]), "combine": (_after_combining, ["search", END])}
+    ways = {START: (_first, ["candidates", "generate"]), "combine": (_then, ["search", END])}
     return graph_of(State, nodes, ways, output=Made)
 
 
@@ -123,7 +123,7 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
     return "candidates" if way(runtime.context).name == "lamer" else "generate"
 
 
-def _after_combining(state: State, runtime: Runtime[Context]) -> str:
+def _then(state: State, runtime: Runtime[Context]) -> str:
     return "search" if whole(runtime.context, "documents", 0, least=0) else "__end__"
 
 

@@ -32,7 +32,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → reason → search → sift → answer → END."""
+    """Build the graph START → reason → search → sift → answer → END."""
     return graph_of(State, {"reason": reason, "search": search, "sift": sift, "answer": answer})
 
 

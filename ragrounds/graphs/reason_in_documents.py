@@ -43,7 +43,7 @@ class State(TypedDict, total=False):
 
 
 def build() -> Graph:
-    """START → search → read → distil → END."""
+    """Build the graph START → search → read → distil → END."""
     return graph_of(State, {"search": search, "read": read, "distil": distil})
 
 

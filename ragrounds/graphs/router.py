@@ -73,6 +73,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         If right answers have a worth, its price in right answers is subtracted.
         """
         gains = [chance - (price / worth if worth else 0.0) for chance, price in zip(chances, self.prices, strict=True)]
+        # Gains that are equal up to rounding go to the cheaper agent.
         near = [arm for arm, gain in enumerate(gains) if gain >= max(gains) - 1e-12]
         return min(near, key=lambda arm: self.prices[arm])
 
@@ -82,7 +83,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → route → answer → END."""
+    """Build the graph START → route → answer → END."""
     return graph_of(State, {"route": route, "answer": answer})
 
 

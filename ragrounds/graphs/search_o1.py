@@ -57,7 +57,10 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → reason ⇄ (reason_in_documents | search → insert | remind | deny), reason → answer → END."""
+    """Build the graph.
+
+    START → reason ⇄ (reason_in_documents | search → insert | remind | deny), reason → answer → END.
+    """
     nodes = {
         "reason": reason,
         "reason_in_documents": reason_in_documents.build().compile(),

@@ -12,8 +12,8 @@ without a correction. Their programs do not cut what was found; R1-Searcher's gi
 the end of the window; here the chunk after the last turn may still answer.
 
 `act` writes queries, so it sees the question's stem alone; `answer`, the only node that sees the options, maps the
-content of ``<answer>`` to one of them (one call more than the paper, whose questions have no options). A long question's
-answer is the content of the tag, or the last chunk if the tag is missing.
+content of ``<answer>`` to one of them (one call more than the paper, whose questions have no options). A long
+question's answer is the content of the tag, or the last chunk if the tag is missing.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → act ⇄ (search | correct), act → answer → END."""
+    """Build the graph START → act ⇄ (search | correct), act → answer → END."""
     nodes = {"act": act, "search": search, "correct": correct, "answer": answer}
     ways = _next, ["search", "correct", "answer"]
     return graph_of(State, nodes, {"act": ways, "search": "act", "correct": "act"})

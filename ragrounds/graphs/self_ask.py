@@ -44,7 +44,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → ask ⇄ look_up, ask → answer → END."""
+    """Build the graph START → ask ⇄ look_up, ask → answer → END."""
     return loop(State, ask, look_up, leave=ask, over=_over, answer=answer)
 
 

@@ -21,7 +21,7 @@ PROMPTS: tuple[str, ...] = ()
 
 
 def build() -> Graph:
-    """START → draw, once for each sample → answer → END."""
+    """Build the graph START → draw, once for each sample → answer → END."""
     return vote(Samples, attempts=attempts, attempt=draw, after=[answer])
 
 

@@ -69,7 +69,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → retrieve → write, for each passage → choose (→ retrieve) → answer → END."""
+    """Build the graph START → retrieve → write, for each passage → choose (→ retrieve) → answer → END."""
     back = {"choose": (_again, ["retrieve", "answer"])}
     return vote(State, retrieve, attempts=_attempts, attempt=write, after=[choose, answer], more=back)
 

@@ -3,8 +3,8 @@
 From the passages that the question finds the model writes `candidates` answers. For each it summarises the passages as
 support for it, and says whether that summary rightly supports it (1 or 0). Then every two summaries are compared with
 each other, in both orders: the one that is more informative for the question gets 1, and ½ if the reply names neither.
-The candidate with the highest sum is the answer, the earlier one of equals (Section 3; sums as in FlashRAG's SuRePipeline).
-Ten passages and two candidates are those of the authors' code (bbuing9/ICLR24_SuRe).
+The candidate with the highest sum is the answer, the earlier one of equals (Section 3; sums as in FlashRAG's
+SuRePipeline). Ten passages and two candidates are those of the authors' code (bbuing9/ICLR24_SuRe).
 
 Sees the options: `answer`, which maps the winner, with its summary as reasoning, to one of them (a long question's
 answer is the winner itself). Differs: candidates come as JSON. A candidate that repeats another is left out; with only
@@ -48,7 +48,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → search → propose → summarise, for each candidate → rank → answer → END."""
+    """Build the graph START → search → propose → summarise, for each candidate → rank → answer → END."""
     return vote(State, search, propose, attempts=_attempts, attempt=summarise, after=[rank, answer])
 
 
@@ -68,6 +68,7 @@ async def propose(state: State, runtime: Runtime[Context]) -> State:
     reply = await read(context, "sure/candidates", passages, number=str(limit))
     listed = read_object(reply).get("candidates")
     texts = [" ".join(text.split()) for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+    # Reversed twice, so that of equal candidates the first stays, in the model's order.
     candidates = list({folded(text): text for text in reversed(texts) if text}.values())[::-1][:limit]
     if not candidates:
         context.note("no_candidates", "no candidate could be read; the question is answered directly")

@@ -74,7 +74,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → think ⇄ search, think → answer → END."""
+    """Build the graph START → think ⇄ search, think → answer → END."""
     nodes = {"think": think, "search": search, "answer": answer}
     return graph_of(State, nodes, {"think": (_next, ["search", "answer"]), "search": "think"})
 

@@ -29,7 +29,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → (query_generation →) retrieve → answer → END."""
+    """Build the graph START → (query_generation →) retrieve → answer → END."""
     nodes = {"query_generation": query_generation.build().compile(), "retrieve": retrieve, "answer": answer}
     return graph_of(State, nodes, {START: (_first, ["query_generation", "retrieve"])})
 
@@ -47,6 +47,7 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question's stem, or for the generated query."""
     context = runtime.context
     generated = state.get("query")
+    # `query_generation` may have run before. Without it the state has no query.
     query = Query.of(context.stem) if generated is None else Query(generated, tuple(state.get("dense", [])))
     k = whole(context, "top_k", 32, least=0)
     passages = await context.search(query, k) if k else ()

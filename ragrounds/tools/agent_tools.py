@@ -147,7 +147,7 @@ def check_tools(listed: Sequence[str]) -> None:
 
 
 def tools_need_corpus(listed: Sequence[str]) -> bool:
-    """True if a tool uses the agent's corpus. An empty list means its search."""
+    """Return True if a tool uses the agent's corpus. An empty list means its search."""
     return not listed or any(
         text in (CORPUS, READ) or (not text.startswith(MCP) and parse(text).name != FETCH and needs_corpus(parse(text)))
         for text in listed

@@ -97,7 +97,7 @@ class _Row(msgspec.Struct):
 
 
 def is_source(corpus: str) -> bool:
-    """True if the text names a source to read (``sample``, ``family:PATH``) and not an index built before."""
+    """Return True if the text names a source to read (``sample``, ``family:PATH``) and not an index built before."""
     return corpus == SAMPLE or _family(corpus)[0].partition("[")[0] in FAMILIES
 
 

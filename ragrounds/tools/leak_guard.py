@@ -40,7 +40,7 @@ class LeakGuard:
     """Share of the question's wording that makes a near-duplicate, from 0 to 1."""
 
     def keeps(self, passage: Passage) -> bool:
-        """True if the passage may be found."""
+        """Return True if the passage may be found."""
         if passage.document in self.documents or passage.id in self.documents:
             return False
         return not self.question or overlap(self.question, f"{passage.title}\n{passage.text}") < self.share

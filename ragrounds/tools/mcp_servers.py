@@ -225,6 +225,7 @@ class _OpenSession:
 
     async def session(self) -> ClientSession:
         """Return the session once it is open."""
+        # Shielded, so that a cancelled call does not cancel the session of the other calls.
         return await asyncio.shield(self._ready)
 
     async def close(self) -> None:

@@ -171,7 +171,7 @@ class Retriever:
         return {parameter.name: parameter.of(spec) for parameter in self.parameters}
 
     def missing(self) -> str:
-        """Return what has to be installed before it can be used; empty if nothing is missing."""
+        """Return the library that has to be installed before it can be used; empty if nothing is missing."""
         if not self.library or importlib.util.find_spec(self.library):
             return ""
         return f"{self.library}: install ragrounds[{self.extra}]"
@@ -236,7 +236,7 @@ def find_retriever(name: str) -> Retriever:
 
 
 def needs_corpus(spec: Spec) -> bool:
-    """True if a corpus must be named for a retriever.
+    """Return True if a corpus must be named for a retriever.
 
     A retriever that searches a source of its own needs none, nor does one that is made of such alone
     (``rrf[a=pubmed,b=web[provider=tavily]]``).

@@ -94,7 +94,7 @@ def _common(before: str, after: str) -> Iterator[int]:
 
 
 def _sure(before: str, after: str, length: int) -> bool:
-    """True if the common part is a piece of its own, and not the same letter by chance."""
+    """Return True if the common part is a piece of its own, and not the same letter by chance."""
     if length >= _SURE:
         return True
     begins = length == len(before) or before[-length - 1].isspace()

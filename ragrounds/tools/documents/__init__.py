@@ -33,7 +33,7 @@ READINGS = ("full", "medrag")
 
 
 def is_document(path: Path) -> bool:
-    """True if a file is of a kind that is read here."""
+    """Return True if a file is of a kind that is read here."""
     return _kind(path) in _readers()
 
 

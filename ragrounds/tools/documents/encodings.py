@@ -56,6 +56,7 @@ def decode(data: bytes, declared: str = "") -> tuple[str, tuple[Remark, ...]]:
         text = data.decode()
     except UnicodeDecodeError as problem:
         return _undeclared(data, problem.start)
+    # UTF-16 without a mark can be valid UTF-8 with a zero in every other byte.
     if "\0" in text[:65_536]:
         return _wide(data)
     return text, (Remark("read", GUESSED, f"UTF-8, it says {declared}"),) if declared and not text.isascii() else ()
@@ -122,6 +123,6 @@ def _undeclared(content: bytes, first: int) -> tuple[str, tuple[Remark, ...]]:
 
 
 def _is_text(text: str) -> bool:
-    """True if the text has hardly any control characters."""
+    """Return True if the text has hardly any control characters."""
     start = text[:65_536]
     return sum(letter < " " and letter not in "\t\n\r\f" for letter in start) <= len(start) / 200

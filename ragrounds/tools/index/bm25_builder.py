@@ -85,6 +85,7 @@ def build_index(
     """
     note = msgspec.json.encode(_Counting(analyser, version))
     noted = folder / "counting.json"
+    # Runs of another analyser or corpus version cannot be used.
     if not noted.is_file() or noted.read_bytes() != note:
         remove_runs(folder)
         write_whole(noted, note)

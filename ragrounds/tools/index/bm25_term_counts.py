@@ -137,6 +137,7 @@ class RunCounter:
         (keys & 0xFFFFFFFF).astype(np.uint32).tofile(part / "passages.u32")
         counts.tofile(part / "counts.i32")
         lengths.tofile(part / "lengths.u32")
+        # The run appears whole: a build that was killed before this line leaves only a `part-*` folder.
         part.rename(self._folder / f"run-{first:010}-{first + len(sizes):010}")
 
 

@@ -127,6 +127,7 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
         for number, (outcome, reason, detail) in enumerate(ranked):
             self.add(path, outcome, reason, detail=detail)
             if number:
+                # `add` counted this remark as another file.
                 self.files[outcome] -= 1
 
     @staticmethod
@@ -138,7 +139,7 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
 
     @property
     def lost(self) -> bool:
-        """True if something is not searchable, in whole or in part."""
+        """Return True if something is not searchable, in whole or in part."""
         return any(counts.get(outcome) for counts in (self.files, self.rows) for outcome in get_args(Outcome)[:-2])
 
     def counted(self) -> str:

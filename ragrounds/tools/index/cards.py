@@ -136,7 +136,7 @@ class NamedEmbedder(msgspec.Struct, frozen=True):
 
     @property
     def remote(self) -> str:
-        """Provider's name of a model that is called over the network; empty if it runs in this process."""
+        """Return the provider's name of a model that is called over the network; empty if it runs in this process."""
         return self.encoding.model if self.encoding.model.startswith("openai:") else ""
 
 

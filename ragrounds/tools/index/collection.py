@@ -77,7 +77,7 @@ class PassageWriter:
             sync(file)
 
     def close(self) -> None:
-        """Close the files. What was not flushed may be lost."""
+        """Close the files. Unflushed passages may be lost."""
         self._records.close()
         self._offsets.close()
 
@@ -89,7 +89,7 @@ def sync(file: BinaryIO) -> None:
 
 
 def open_at(path: Path, size: int) -> BinaryIO:
-    """Open a file to append after its first `size` bytes. What follows them is cut off."""
+    """Open a file to append after its first `size` bytes. The rest is cut off."""
     path.touch()
     file = path.open("r+b")
     file.truncate(size)  # what an interrupted build left after the last good position is written again
@@ -209,7 +209,7 @@ class Collection:
         self.store = PassageStore(folder, self.manifest.passages)
 
     def earlier(self) -> list[Collection]:
-        """Return the other versions of the same index, newest first. What was made for their passages can be reused."""
+        """Return the other versions of the same index, newest first. Vectors made for their passages can be reused."""
         if self.folder.parent.parent.name != "indexes":
             return []
         with suppress(UserError):  # a damaged version cannot be reused
@@ -365,6 +365,7 @@ def write_whole(path: Path, content: bytes) -> None:
     with temporary.open("wb") as file:
         file.write(content)
         sync(file)
+    # The name appears only when the content is on the disk, so that an interrupted write leaves no half file.
     os.replace(temporary, path)  # noqa: PTH105 - Path.replace does the same; this names the guarantee
     sync_folder(path.parent)
 

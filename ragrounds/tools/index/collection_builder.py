@@ -246,6 +246,7 @@ class _Collecting:
         bad: list[BadLine] | None,
         progress: Count | None,
     ) -> None:
+        # A collection without a manifest counts as incomplete while it is built.
         (folder / "manifest.json").unlink(missing_ok=True)
         self._folder, self._source, self._chunker, self._chunk = folder, source, chunker, chunk
         self._code = building_code(chunker, source.reading)
@@ -322,6 +323,7 @@ class _Collecting:
             if self._strict:
                 raise UnreadableLine(f"Cannot read {wrong}. Ids must differ.")
             self._bad.append(wrong)
+            # `passages` has already counted this document as read.
             (self._report.rows if line else self._report.files)["read"] -= 1
             self._report.add(self._name(path), "skipped", "its id was given before", detail=repr(passage.id), row=line)
             return
@@ -485,7 +487,7 @@ def whole_index(
 
 
 def _read_engine(folder: Path, kind: type[M]) -> tuple[M | None, str]:
-    """Return the manifest of a complete index, or what is wrong with it. Both are empty if the index does not exist."""
+    """Return the manifest of a complete index, or its damage in words. Both are empty if the index does not exist."""
     path = folder / MANIFEST
     try:
         if not path.exists():

@@ -60,8 +60,7 @@ def write_manifest(folder: Path, manifest: IndexManifest) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """Return what is wrong with an index that has its ``engine.json``, in a few words; ``None`` if no damage is
-    visible.
+    """Return the damage of an index that has its ``engine.json``, in a few words; ``None`` if none is visible.
 
     Raises:
         OSError: the system refuses access, which does not show whether the index is damaged.
@@ -80,7 +79,7 @@ def damage(folder: Path) -> str | None:
 
 
 def was_given(folder: Path) -> bool:
-    """True if an index was made from a user's files."""
+    """Return True if an index was made from a user's files."""
     recorded = _read_sizes(folder)
     return recorded is not None and recorded.given
 

@@ -128,8 +128,8 @@ def search(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
 def _tables(bounds: npt.NDArray[np.float64], scale: float) -> tuple[Shorts, Longs, int]:
-    """Return what each code of each term adds to a bound, in 16 bits, the most that a term and the later ones add, and
-    how far a passage's bound can exceed its score.
+    """Return three things: the 16-bit amount that each code of each term adds to a bound, the most that a term and the
+    later ones add, and the most by which a passage's bound can exceed its score.
     """
     count = len(bounds)
     tables = np.zeros((count, 256), dtype=np.uint16)

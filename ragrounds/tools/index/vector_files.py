@@ -137,6 +137,7 @@ def _write_vectors(
         )
     target.flush()
     del target
+    # The file gets its final name only when every passage has its vector.
     temporary.replace(path)
     return unused
 
@@ -235,10 +236,12 @@ class EarlierVectors:
     """Vectors that another version of an index has of the same texts."""
 
     def __init__(self, collection: Collection, encoding: Encoding, folder: Path) -> None:
-        """Args:
-        collection: the version that needs vectors.
-        encoding: what makes them.
-        folder: where they are to be kept; the other versions have folders of the same name.
+        """Find a version of the index that has complete vectors of this encoding.
+
+        Args:
+            collection: the version that needs vectors.
+            encoding: encoding of the vectors.
+            folder: folder of the new vectors. The other versions have folders of the same name.
         """
         self._vectors: StoredVectors | None = None
         for other in collection.earlier():

@@ -23,7 +23,7 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 def weights_are_here(model: str) -> bool:
-    """True if the path exists, or Hugging Face's cache holds a snapshot of the id."""
+    """Return True if the path exists, or Hugging Face's cache holds a snapshot of the id."""
     if Path(model).expanduser().exists():
         return True
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser()

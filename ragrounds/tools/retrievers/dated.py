@@ -58,7 +58,7 @@ class DateGuard(LeakGuard):
     """Reason by left-out passage."""
 
     def keeps(self, passage: Passage) -> bool:
-        """True if the passage may be found."""
+        """Return True if the passage may be found."""
         document_date = self.dates.get(passage.document) or self.dates.get(passage.id)
         if document_date is not None and document_date <= self.until:
             return True

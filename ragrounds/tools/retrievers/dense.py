@@ -126,6 +126,7 @@ def _build(
     batch = max(_BATCH, encoding.batch * max(1, 4 * encoding.device.count("+")))
     earlier = EarlierVectors(collection, encoding, folder)
     first = _vectors(embedder, collection, earlier, 0, min(batch, total))
+    # The first batch shows the number of dimensions, and so the size of a row in the file.
     row = first.shape[1] * np.dtype(kind).itemsize
     done = path.stat().st_size // row if path.is_file() else 0
     path.touch()

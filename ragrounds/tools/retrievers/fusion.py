@@ -107,6 +107,7 @@ class FusedSearcher:
         depth = max(2 * k if self._double else k, self._depth)
         rankings = await asyncio.gather(*(_ranked(member, query, depth) for member in self._members.values()))
         key_of = _id if self._by_id else _key
+        # In reverse, so that the first retriever's passage, and its highest hit, wins.
         passages = {key_of(passage): passage for hits in reversed(rankings) for passage in reversed(hits)}
         if self._by_score:
             fused = weighted_fusion([{key_of(hit): hit.score for hit in hits} for hits in rankings], self._weights)

@@ -53,7 +53,7 @@ class JoinedSearcher:
 
 
 def scores_are_distances(spec: Spec) -> bool:
-    """True if a retriever's scores are distances with a minus sign."""
+    """Return True if a retriever's scores are distances with a minus sign."""
     card = cards().get(spec.name)
     return spec.parameters.get("metric", card.encoding.metric if card else "") == "l2"
 

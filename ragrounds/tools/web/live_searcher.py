@@ -92,6 +92,7 @@ class LiveSearcher(ABC):
 
 def _scores(hits: Sequence[LiveHit]) -> list[float]:
     scores = [hit.score for hit in hits if hit.score is not None]
+    # Scores of a provider are used only if every hit has one and they agree with its order.
     if scores and len(scores) == len(hits) and all(first >= second for first, second in pairwise(scores)):
         return scores
     return [1 / rank for rank in range(1, len(hits) + 1)]

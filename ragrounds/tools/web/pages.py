@@ -121,7 +121,7 @@ async def public_address(host: str, port: int) -> str:
 
 
 def is_public(address: str) -> bool:
-    """True if an address belongs to the open internet, also if an IPv4 address is inside an IPv6 address."""
+    """Return True if an address belongs to the open internet, also if an IPv4 address is inside an IPv6 address."""
     parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         hidden = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
@@ -218,7 +218,7 @@ class Fetcher:
                 self._last[url.host] = time.monotonic()
 
     async def _allowed(self, url: httpx.URL) -> bool:
-        """True if robots.txt allows a URL. A site without one allows everything."""
+        """Return True if robots.txt allows a URL. A site without one allows everything."""
         origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
         if origin not in self._robots:
             parser = RobotFileParser()
