@@ -72,7 +72,7 @@ async def decide(state: Samples, runtime: Runtime[Context]) -> State:
     if way(context) == "agreement":
         certainty = votes / len(samples)
     elif way(context) == "confidence":
-        certainty = await _stated(context, preferred)
+        certainty = await _ask_confidence(context, preferred)
     elif way(context) == "probability":
         certainty = preferred.probability
     else:
@@ -97,7 +97,7 @@ async def then(state: Samples, runtime: Runtime[Context]) -> State:
     return {"answer": attempt.text, "choice": attempt.choice}
 
 
-async def _stated(context: Context, first: Attempted) -> float | None:
+async def _ask_confidence(context: Context, first: Attempted) -> float | None:
     question, language = asked(context), context.stem.language
 
     def prompt(answer: str) -> tuple[Message, ...]:

@@ -117,34 +117,37 @@ async def refine(state: State, runtime: Runtime[Context]) -> State:
     passage_ids = state["passages"] if state["action"] != "incorrect" else []
     further = [id for id in state.get("further", []) if id not in passage_ids]
     return {
-        "strips": await _best(context, passage_ids, "strips", 6) + await _best(context, further, "further_strips", 5)
+        "strips": await _best_strips(context, passage_ids, "strips", 6)
+        + await _best_strips(context, further, "further_strips", 5)
     }
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Ask for the answer with the strips in place of documents."""
     context = runtime.context
-    passages = [_cut(context, strip) for strip in state["strips"]]
+    passages = [_strip_passage(context, strip) for strip in state["strips"]]
     if not passages:
         context.note("nothing_found", "no strip was left; the question is answered without any")
         return {"answer": (await context.ask(answer_prompt(context))).text}
     return await answered(context, passages)
 
 
-async def _best(context: Context, ids: Sequence[str], parameter: str, default: int) -> list[Strip]:
-    strips: list[Strip] = [{"passage": id, "number": index} for id in ids for index in range(len(_texts(context, id)))]
-    scores = await graded(context, [_cut(context, strip) for strip in strips])
+async def _best_strips(context: Context, ids: Sequence[str], parameter: str, default: int) -> list[Strip]:
+    strips: list[Strip] = [
+        {"passage": id, "number": index} for id in ids for index in range(len(_strip_texts(context, id)))
+    ]
+    scores = await graded(context, [_strip_passage(context, strip) for strip in strips])
     best = sorted(range(len(strips)), key=lambda index: -scores[index])[: whole(context, parameter, default)]
     return [strips[index] for index in sorted(best)]
 
 
-def _texts(context: Context, id: str) -> list[str]:
+def _strip_texts(context: Context, id: str) -> list[str]:
     size, parts = whole(context, "sentences", 3), sentences(context.passage(id).text)
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
-def _cut(context: Context, strip: Strip) -> Passage:
-    return replace(context.passage(strip["passage"]), text=_texts(context, strip["passage"])[strip["number"]])
+def _strip_passage(context: Context, strip: Strip) -> Passage:
+    return replace(context.passage(strip["passage"]), text=_strip_texts(context, strip["passage"])[strip["number"]])
 
 
 async def graded(context: Context, texts: Sequence[Passage]) -> list[float]:

@@ -41,7 +41,7 @@ def tree(graph: Graph) -> str:
     first = drawable.first_node()
     start = START if START in ways or first is None else first.id
     lines = [_label(start)]
-    _grow(start, ways, {start}, "", lines)
+    _add_branches(start, ways, {start}, "", lines)
     return "\n".join(lines) + "\n"
 
 
@@ -54,7 +54,9 @@ def _drawable(graph: Any) -> DrawableGraph:
     return chain.reid()  # its parts by their names, which are random otherwise
 
 
-def _grow(node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], indent: str, lines: list[str]) -> None:
+def _add_branches(
+    node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], indent: str, lines: list[str]
+) -> None:
     targets = _fresh_last(ways.get(node, []), seen)
     for index, (target, conditional) in enumerate(targets):
         last = index == len(targets) - 1
@@ -63,7 +65,7 @@ def _grow(node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], in
         lines.append(f"{indent}{arrow}{_label(target)}{' ↺' if again else ''}")
         if not again:
             seen.add(target)
-            _grow(target, ways, seen, indent + ("    " if last else "│   "), lines)
+            _add_branches(target, ways, seen, indent + ("    " if last else "│   "), lines)
 
 
 def _fresh_last(targets: Sequence[tuple[str, bool]], seen: set[str]) -> list[tuple[str, bool]]:

@@ -89,7 +89,7 @@ async def _by_probability(state: State, context: Context) -> State | None:
     while len(so_far) < whole(context, "steps", 10):
         lookahead = whole(context, "lookahead", 64)
         try:
-            reply = await _continued(context, state, so_far, max_tokens=lookahead, logprobs=0)
+            reply = await _continue_text(context, state, so_far, max_tokens=lookahead, logprobs=0)
         except (CallFailed, CannotTake) as refused:
             if isinstance(refused, CallFailed) and refused.kind != "bad_request":
                 raise
@@ -111,7 +111,7 @@ async def _by_probability(state: State, context: Context) -> State | None:
 async def _by_instruction(state: State, context: Context) -> State:
     so_far, previous_queries = state.get("written", []), state.get("asked", [])
     manner = f" {context.prompts.text('flare/instruct', context.stem.language)}"
-    reply = await _continued(context, state, so_far, manner, stop=(")]",))
+    reply = await _continue_text(context, state, so_far, manner, stop=(")]",))
     text = without_thought(put_back(reply, {")]": "[Search("})) if reply else ""
     match = _SEARCH.search(text)
     sentence, query = text[: match.start()].strip() if match else text, match[1].strip() if match else ""
@@ -129,7 +129,7 @@ async def _by_instruction(state: State, context: Context) -> State:
     }
 
 
-async def _continued(
+async def _continue_text(
     context: Context, state: State, so_far: Sequence[str], manner: str = "", **arguments: Unpack[CallArguments]
 ) -> Reply | None:
     values = {"question": context.stem.text, "answer": " ".join(so_far) or "(none yet)", "manner": manner}

@@ -85,7 +85,7 @@ async def refined(context: Context, text: str, query: str, passages: Sequence[Pa
     if way.name == "notes":
         remaining = await _with_notes(context, query, passages)
     elif way.name == "llmlingua":
-        remaining = await asyncio.to_thread(_compressed, way, passages)
+        remaining = await asyncio.to_thread(_compress_passages, way, passages)
     else:
         score = _by_meaning if way.name == "recomp" else _by_words
         remaining = await asyncio.to_thread(_best, way, query, passages, score, context.stem.language)
@@ -145,7 +145,7 @@ def _by_meaning(way: Spec, query: str, texts: Sequence[str], language: str) -> l
     return [value - min(values) + 1.0 for value in values]
 
 
-def _compressed(way: Spec, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+def _compress_passages(way: Spec, passages: Sequence[Passage]) -> tuple[Passage, ...]:
     compressor, rate = _compressor(str(way.parameters["model"])), way.parameters["rate"]
     compressed_texts = [
         str(compressor.compress_prompt(passage.text, rate=rate)["compressed_prompt"]) for passage in passages

@@ -134,11 +134,11 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
         context.note("turn_limit", f"turn {turn} was the last and asked for another search")
     changes: State = {"parts": new, "turns": turn, "query": query}
     if query is not None and switch(context, "reading", True):
-        changes["reasoning"] = _shortened(context, [*parts, *new])
+        changes["reasoning"] = _shorten_reasoning(context, [*parts, *new])
     return changes
 
 
-def _shortened(context: Context, parts: Sequence[Part]) -> str:
+def _shorten_reasoning(context: Context, parts: Sequence[Part]) -> str:
     cut = shortened_lines if word(context, "steps", "paragraphs") == "lines" else shortened
     return cut(text_so_far(context, parts), (ASK, TOLD))
 
@@ -207,7 +207,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
         return {"answer": (await context.ask(answer_prompt(context))).text}
     if not context.question.options:
         return {"answer": conclusion}
-    reply = await context.ask(conclude_prompt(context, _shortened(context, parts), conclusion))
+    reply = await context.ask(conclude_prompt(context, _shorten_reasoning(context, parts), conclusion))
     return {"answer": reply.text}
 
 

@@ -91,14 +91,14 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
         if (value := word(context, name, choices[0])) not in choices:
             raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(choices)}.")
     retrieval = word(context, "retrieval", "adaptive")
-    if not segments and (retrieval == "never" or (retrieval == "adaptive" and not await _needed(context))):
+    if not segments and (retrieval == "never" or (retrieval == "adaptive" and not await _needs_search(context))):
         return {"passages": []}
     query = Query(f"{context.stem.text} {written_query(context, plain(segments[-1])).text}") if segments else None
     passages = await context.search(query or Query.of(context.stem), whole(context, "top_k", 5))
     return {"passages": [passage.id for passage in passages]}
 
 
-async def _needed(context: Context) -> bool:
+async def _needs_search(context: Context) -> bool:
     if word(context, "mode", "asked") == "tokens":
         reply = await context.ask(_instruction(context), max_tokens=1, logprobs=_TOP)
     else:

@@ -129,7 +129,7 @@ def corpus_source(corpus: str) -> CorpusSource:
     family = family_text.partition("[")[0]
     if family not in FAMILIES:
         raise unknown("corpus", corpus, [SAMPLE, *(f"{name}:PATH" for name in FAMILIES)], "ragrounds index ls")
-    reading = _reading(family_text)
+    reading = _reading_way(family_text)
     path = Path(rest).expanduser()
     if not path.exists():
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
@@ -146,7 +146,7 @@ def corpus_source(corpus: str) -> CorpusSource:
     return CorpusSource(stem.resolve().name, files, root, reading, tuple(entries))
 
 
-def _reading(family_text: str) -> str:
+def _reading_way(family_text: str) -> str:
 
     spec = parse(family_text)
     reading = str(spec.parameters.get("reading", "full"))
@@ -220,7 +220,7 @@ def passages(
             if count <= skip or not line.strip():
                 continue
             try:
-                passage = _passage(decode(line))
+                passage = _to_passage(decode(line))
             except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
                 wrong = BadLine(str(file), count, fault(problem))
                 if bad is None:
@@ -254,7 +254,7 @@ def _documents(
         yield passage, (number + 1, 0)
 
 
-def _passage(row: _Row) -> Passage:
+def _to_passage(row: _Row) -> Passage:
     identity = row.beir_id if row.beir_id is not None else row.id
     if identity is None or identity == "":
         raise ValueError("it has no id; expected `_id` or `id`")
@@ -298,7 +298,7 @@ def _documents_in(folder: Path) -> tuple[tuple[Path, ...], list[BuildEntry]]:
 
     for parent, folders, names in os.walk(folder, onerror=_closed):
         for path in (Path(parent) / name for name in (*names, *folders)):
-            if path.is_symlink() and (reason := _refused(path, inside)):
+            if path.is_symlink() and (reason := _link_refusal(path, inside)):
                 _note(path, "skipped", reason)
             elif path.is_dir():
                 continue
@@ -311,7 +311,7 @@ def _documents_in(folder: Path) -> tuple[tuple[Path, ...], list[BuildEntry]]:
     return tuple(sorted(files)), sorted(entries, key=lambda entry: entry.path)
 
 
-def _refused(link: Path, inside: Path) -> str:
+def _link_refusal(link: Path, inside: Path) -> str:
     """Return why a link is not followed; empty if it is followed."""
     try:
         target = link.resolve(strict=True)

@@ -80,7 +80,7 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
             with ThreadPoolExecutor(
                 1, "mcp"
             ) as executor:  # a separate event loop, since one may already run in this thread
-                tools = executor.submit(lambda: asyncio.run(_list(source))).result()
+                tools = executor.submit(lambda: asyncio.run(_fetch_tools(source))).result()
         except UserError:
             raise
         except Exception as problem:  # processes, pipes, HTTP, and groups of their errors
@@ -103,7 +103,7 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
     return msgspec.json.decode(source.kept.read_bytes(), type=tuple[Tool, ...])
 
 
-async def _list(source: McpSource) -> tuple[Tool, ...]:
+async def _fetch_tools(source: McpSource) -> tuple[Tool, ...]:
     async with asyncio.timeout(LISTING), _session(source) as session:
         listed = await session.list_tools()
         tools = [Tool(tool.name, tool.description or tool.name, dict(tool.inputSchema)) for tool in listed.tools]
@@ -129,17 +129,17 @@ async def _session(source: McpSource) -> AsyncIterator[ClientSession]:
 def _connection(source: McpSource) -> Connection:
     server = source.server
     if server.url is not None:
-        headers = _filled(source.name, server.headers)
+        headers = _fill_variables(source.name, server.headers)
         return {"transport": "streamable_http", "url": server.url, "headers": headers}
     settings: dict[str, object] = {"transport": "stdio", "command": server.command, "args": list(server.args)}
     if server.env:
-        settings["env"] = {**os.environ, **_filled(source.name, server.env)}
+        settings["env"] = {**os.environ, **_fill_variables(source.name, server.env)}
     if server.cwd is not None:
         settings["cwd"] = server.cwd
     return cast("Connection", settings)
 
 
-def _filled(server: str, values: Mapping[str, str]) -> dict[str, str]:
+def _fill_variables(server: str, values: Mapping[str, str]) -> dict[str, str]:
     """Return the values with ``${NAME}`` read from the environment.
 
     Raises:

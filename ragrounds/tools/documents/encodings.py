@@ -46,23 +46,23 @@ def decode(data: bytes, declared: str = "") -> tuple[str, tuple[Remark, ...]]:
     """
     for mark, name in _MARKS:
         if data.startswith(mark):
-            return _marked(data, name)
+            return _decode_marked(data, name)
     for start, kind in _OTHER_KINDS:
         if data.startswith(start):
             raise DocumentFault("its content is of another kind than its ending says", kind)
-    if declared and (text := _declared(data, declared)) is not None:
+    if declared and (text := _decode_declared(data, declared)) is not None:
         return text, ()
     try:
         text = data.decode()
     except UnicodeDecodeError as problem:
-        return _undeclared(data, problem.start)
+        return _decode_undeclared(data, problem.start)
     # UTF-16 without a mark can be valid UTF-8 with a zero in every other byte.
     if "\0" in text[:65_536]:
-        return _wide(data)
+        return _decode_wide(data)
     return text, (Remark("read", GUESSED, f"UTF-8, it says {declared}"),) if declared and not text.isascii() else ()
 
 
-def _marked(content: bytes, name: str) -> tuple[str, tuple[Remark, ...]]:
+def _decode_marked(content: bytes, name: str) -> tuple[str, tuple[Remark, ...]]:
     try:
         return content.decode(name), ()
     except UnicodeDecodeError:
@@ -70,7 +70,7 @@ def _marked(content: bytes, name: str) -> tuple[str, tuple[Remark, ...]]:
         return text, (Remark("cut", REPLACED, f"{text.count(chr(0xFFFD)):,} of them"),)
 
 
-def _declared(content: bytes, name: str) -> str | None:
+def _decode_declared(content: bytes, name: str) -> str | None:
     try:
         codec = codecs.lookup(name).name
         if codec in ("iso8859-1", "ascii"):  # on the web these words mean Windows' encoding, which holds both
@@ -82,7 +82,7 @@ def _declared(content: bytes, name: str) -> str | None:
         return None
 
 
-def _wide(content: bytes) -> tuple[str, tuple[Remark, ...]]:
+def _decode_wide(content: bytes) -> tuple[str, tuple[Remark, ...]]:
     """Decode UTF-16 without a mark. In Western texts every other byte is 0."""
     start = content[: 65_536 & ~1]
     even, odd = start[::2].count(0), start[1::2].count(0)
@@ -95,10 +95,10 @@ def _wide(content: bytes) -> tuple[str, tuple[Remark, ...]]:
     raise DocumentFault("it is no text")
 
 
-def _undeclared(content: bytes, first: int) -> tuple[str, tuple[Remark, ...]]:
+def _decode_undeclared(content: bytes, first: int) -> tuple[str, tuple[Remark, ...]]:
     """Decode text that is not UTF-8: broken UTF-8, or another encoding."""
     if b"\0" in content[:65_536]:
-        return _wide(content)
+        return _decode_wide(content)
     text = content.decode(errors="replace")
     broken = text.count("\ufffd")
     if sum(letter > "\x7f" for letter in text) > 5 * broken:  # mostly right: no other encoding looks like that

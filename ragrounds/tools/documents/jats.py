@@ -55,7 +55,7 @@ def read_article(data: bytes, *, published: bool = False) -> JatsArticle:
     Raises:
         ValueError: it is not XML that can be read, or has neither abstract nor body.
     """
-    root, remarks = _parsed(data)
+    root, remarks = _parse_root(data)
     parts = [*root.iterfind(".//abstract"), *root.iterfind(".//body")]
     if published:
         texts: list[str] = []
@@ -83,7 +83,7 @@ _DECLARED = re.compile(rb"""\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]{0,300}\?>")
 
 
-def _parsed(content: bytes) -> tuple[Element, tuple[Remark, ...]]:
+def _parse_root(content: bytes) -> tuple[Element, tuple[Remark, ...]]:
     """Parse the root. Entity names such as ``&nbsp;``, which a DTD would declare, are those of HTML."""
 
     from defusedxml import DefusedXmlException

@@ -36,7 +36,7 @@ class MergedPostings:
     empty: int
 
 
-class _Counting(msgspec.Struct, frozen=True):
+class _CountSettings(msgspec.Struct, frozen=True):
     """Analyser and corpus version of the runs in a folder."""
 
     analyser: str
@@ -83,7 +83,7 @@ def build_index(
     Raises:
         OSError: something could not be written.
     """
-    note = msgspec.json.encode(_Counting(analyser, version))
+    note = msgspec.json.encode(_CountSettings(analyser, version))
     noted = folder / "counting.json"
     # Runs of another analyser or corpus version cannot be used.
     if not noted.is_file() or noted.read_bytes() != note:

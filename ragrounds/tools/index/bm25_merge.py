@@ -174,27 +174,27 @@ class _Writer(ExitStack):
             self._many.append(((terms << 32) | chunk.passages[many], chunk.counts[many]))
         inside = np.repeat(common, chunk.held)
         for name, mask in (("common", inside), ("rare", ~inside)):
-            self._put(f"{name}/codes.u8", codes[mask])
-            self._put(f"{name}/counts.u8", counts[mask])
+            self._append(f"{name}/codes.u8", codes[mask])
+            self._append(f"{name}/counts.u8", counts[mask])
         self._holder_counts["common"].append(chunk.held[common])
         self._holder_counts["rare"].append(chunk.held[~common])
-        self._put("rare/passages.u32", chunk.passages[~inside])
+        self._append("rare/passages.u32", chunk.passages[~inside])
         passages = chunk.passages[inside]
-        self._put("common/low.u16", (passages & (WINDOW - 1)).astype(np.uint16))
-        self._directory(chunk.held[common], passages >> WINDOW_BITS)
-        self._dense_rows(chunk.held[common], passages, codes[inside])
+        self._append("common/low.u16", (passages & (WINDOW - 1)).astype(np.uint16))
+        self._write_directory(chunk.held[common], passages >> WINDOW_BITS)
+        self._write_dense_rows(chunk.held[common], passages, codes[inside])
         return greatest
 
-    def _directory(self, holders: Longs, windows: npt.NDArray[np.integer]) -> None:
+    def _write_directory(self, holders: Longs, windows: npt.NDArray[np.integer]) -> None:
         """Write where each window of passages begins in a common term's list."""
         keys = np.repeat(np.arange(len(holders)) * self._windows, holders)
         keys += windows
         table = np.bincount(keys, minlength=len(holders) * self._windows).reshape(len(holders), self._windows)
         ends = np.zeros((len(holders), self._windows + 1), dtype=np.uint32)
         np.cumsum(table, axis=1, out=ends[:, 1:])
-        self._put("windows.u32", ends)
+        self._append("windows.u32", ends)
 
-    def _dense_rows(self, holders: Longs, passages: npt.NDArray[np.uint32], codes: npt.NDArray[np.uint8]) -> None:
+    def _write_dense_rows(self, holders: Longs, passages: npt.NDArray[np.uint32], codes: npt.NDArray[np.uint8]) -> None:
         """Write one byte for each passage, for the terms that many passages hold."""
         rows = np.full(len(holders), -1, dtype=np.int32)
         starts = np.cumsum(holders) - holders
@@ -202,12 +202,12 @@ class _Writer(ExitStack):
             row = np.zeros(self._windows * WINDOW, dtype=np.uint8)
             span = slice(int(starts[term]), int(starts[term] + holders[term]))
             row[passages[span]] = codes[span]
-            self._put("dense.u8", row)
+            self._append("dense.u8", row)
             rows[term] = self._dense
             self._dense += 1
         self._rows.append(rows)
 
-    def _put(self, name: str, values: npt.NDArray[np.generic]) -> None:
+    def _append(self, name: str, values: npt.NDArray[np.generic]) -> None:
         values.tofile(self._files[name])
 
     def _close(self) -> None:

@@ -78,9 +78,9 @@ class RunCounter:
         """
         position, end = span
         while position < end:
-            position = self._run(position, end, progress)
+            position = self._count_run(position, end, progress)
 
-    def _run(self, first: int, end: int, progress: Callable[[int], None]) -> int:
+    def _count_run(self, first: int, end: int, progress: Callable[[int], None]) -> int:
         """Write one run and return the position where it ends."""
         numbers = _Numbers()
         tokenise = self._analyse
@@ -103,10 +103,12 @@ class RunCounter:
             tokens += len(batch)
             progress(behind - start)
             start = behind
-        self._write(first, numbers, np.concatenate(batches), np.array(sizes, dtype=np.int64))
+        self._write_run(first, numbers, np.concatenate(batches), np.array(sizes, dtype=np.int64))
         return start
 
-    def _write(self, first: int, numbers: _Numbers, terms: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]) -> None:
+    def _write_run(
+        self, first: int, numbers: _Numbers, terms: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]
+    ) -> None:
         """Sort a run's occurrences into columns and write them."""
         hashes = np.fromiter(map(term_hash, numbers), dtype=np.uint64, count=len(numbers))
         order = np.argsort(hashes, kind="stable")
@@ -147,7 +149,7 @@ def runs(folder: Path) -> list[tuple[Span, Path]]:
     return sorted(((int(parts[1]), int(parts[2])), path) for parts, path in names)
 
 
-def _missing(folder: Path, total: int, longest: int) -> Iterator[Span]:
+def _uncounted_spans(folder: Path, total: int, longest: int) -> Iterator[Span]:
     """Yield ranges of at most `longest` passages that are in no run."""
     position = 0
     for start, end in [*(span for span, _ in runs(folder)), (total, total)]:
@@ -174,7 +176,7 @@ def count_runs(
         OSError: a run could not be written, or a process ended without having done its work.
     """
     total = len(store)
-    spans = list(_missing(folder, total, most))
+    spans = list(_uncounted_spans(folder, total, most))
     done = total - sum(end - start for start, end in spans)
 
     def report_progress(more: int) -> None:

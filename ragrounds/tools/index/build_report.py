@@ -185,14 +185,14 @@ def _group_lines(outcome: Outcome, reason: str, entries: list[BuildEntry], width
     """Return lines with a reason and the files that have it: a few by name, each with its detail, else the first."""
     names = []
     for entry in entries if len(entries) <= _FEW else entries[:1]:
-        location = f"line {entry.row:,} of {_flat(entry.path, 80)}" if entry.row else _flat(entry.path, 80)
-        names.append(f"{location}{f' ({_flat(entry.detail, 80)})' if entry.detail else ''}")
+        location = f"line {entry.row:,} of {_one_line(entry.path, 80)}" if entry.row else _one_line(entry.path, 80)
+        names.append(f"{location}{f' ({_one_line(entry.detail, 80)})' if entry.detail else ''}")
     more = f" and {len(entries) - 1:,} more" if len(entries) > _FEW else ""
-    line = f"{outcome:<11} {len(entries):>5,}  {_flat(reason, 160)}: {', '.join(names)}{more}"
+    line = f"{outcome:<11} {len(entries):>5,}  {_one_line(reason, 160)}: {', '.join(names)}{more}"
     return fold(line, max(width, 40), _INDENT)
 
 
-def _flat(text: str, longest: int) -> str:
+def _one_line(text: str, longest: int) -> str:
     """Return one safe line.
 
     A line that is too long loses its middle, since the end of a path is the most informative.

@@ -65,9 +65,9 @@ def chunker(spec: Spec | str) -> Chunker | None:
         return None
     if full_spec.name == "headings":
         short, most = (int(str(full_spec.parameters[key])) for key in ("short", "most"))
-        return lambda document: _numbered(document, paragraphs(document.title, document.text, short, most))
+        return lambda document: _number_passages(document, paragraphs(document.title, document.text, short, most))
     split = splitter(full_spec)
-    return lambda document: _numbered(document, ((document.title, text) for text in split(document.text)))
+    return lambda document: _number_passages(document, ((document.title, text) for text in split(document.text)))
 
 
 def splitter(spec: Spec | str) -> Splitter:
@@ -75,15 +75,15 @@ def splitter(spec: Spec | str) -> Splitter:
     full_spec = complete(spec)
     values = full_spec.parameters
     if full_spec.name == "recursive":
-        return _recursive(int(str(values["size"])), int(str(values["overlap"])))
+        return _recursive_splitter(int(str(values["size"])), int(str(values["overlap"])))
     if full_spec.name == "tokens":
-        return _windows(int(str(values["size"])), int(str(values["stride"])), str(values["encoding"]))
+        return _window_splitter(int(str(values["size"])), int(str(values["stride"])), str(values["encoding"]))
     if full_spec.name == "none":
         return lambda text: [text]
     raise UserError(f"The chunker {full_spec.name!r} cannot cut a text without headings: take 'recursive' or 'tokens'.")
 
 
-def _numbered(document: Passage, parts: Iterable[tuple[str, str]]) -> list[Passage]:
+def _number_passages(document: Passage, parts: Iterable[tuple[str, str]]) -> list[Passage]:
     return [
         Passage(
             id=f"{document.id}_{number}", document=document.document, title=title, text=text, corpus=document.corpus
@@ -92,7 +92,7 @@ def _numbered(document: Passage, parts: Iterable[tuple[str, str]]) -> list[Passa
     ]
 
 
-def _recursive(size: int, overlap: int) -> Splitter:
+def _recursive_splitter(size: int, overlap: int) -> Splitter:
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 
     text_splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap)
@@ -100,7 +100,7 @@ def _recursive(size: int, overlap: int) -> Splitter:
     return lambda text: text_splitter.split_text(text) or [""]
 
 
-def _windows(size: int, stride: int, encoding: str) -> Splitter:
+def _window_splitter(size: int, stride: int, encoding: str) -> Splitter:
 
     codec = encoding_of(encoding)
 

@@ -179,7 +179,7 @@ def build_collection(
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_build(folder):
         try:
-            return _Collecting(folder, source, chunker, chunk, bad, progress).collected(name)
+            return _CollectionBuild(folder, source, chunker, chunk, bad, progress).collected(name)
         except OSError as problem:
             raise disk_error(folder, problem) from None
 
@@ -234,7 +234,7 @@ def build_version(
     return version_folder, not known_versions or known_versions[-1] != version_folder
 
 
-class _Collecting:
+class _CollectionBuild:
     """One build, which reads files and stores passages, from the position of an interrupted build."""
 
     def __init__(
@@ -274,7 +274,7 @@ class _Collecting:
         try:
             for number, file in enumerate(source.files):
                 if number >= self._resume_point.at[0]:
-                    self._file(number, file)
+                    self._read_file(number, file)
             self._flush()
         finally:
             self._passages.close()
@@ -296,27 +296,27 @@ class _Collecting:
             self._progress(self._passages.count)
         return manifest
 
-    def _file(self, number: int, path: Path) -> None:
+    def _read_file(self, number: int, path: Path) -> None:
         """Read a file, starting at the line where an interrupted build stopped."""
         start = self._resume_point.at[1] if number == self._resume_point.at[0] else 0
         # The file is read as a corpus by itself. This method keeps its position in the real corpus.
         single_file = replace(self._source, files=(path,), found=())
         refused = None if self._strict else self._bad
         for passage, (_, line) in passages(single_file, bad=refused, report=self._report, start=(0, start)):
-            self._document(passage, path, line)
+            self._store_document(passage, path, line)
             if line and len(self._ids) % STRIDE == 0:
-                self._note(number, line)
+                self._save_progress(number, line)
         if len(self._ids) - self._saved_documents >= STRIDE:
-            self._note(number + 1, 0)
+            self._save_progress(number + 1, 0)
         elif self._progress:
             self._progress(self._passages.count)
 
-    def _name(self, path: Path) -> str:
+    def _report_name(self, path: Path) -> str:
         """Return a file's name as the report shows it."""
         root = self._source.root
         return str(path) if root is None else str(path.relative_to(root)) if path != root else path.name
 
-    def _document(self, passage: Passage, path: Path, line: int) -> None:
+    def _store_document(self, passage: Passage, path: Path, line: int) -> None:
         value = id_hash(passage.id)
         if value in self._ids:
             wrong = BadLine(str(path), line, f"the id {passage.id!r} was given before")
@@ -325,7 +325,9 @@ class _Collecting:
             self._bad.append(wrong)
             # `passages` has already counted this document as read.
             (self._report.rows if line else self._report.files)["read"] -= 1
-            self._report.add(self._name(path), "skipped", "its id was given before", detail=repr(passage.id), row=line)
+            self._report.add(
+                self._report_name(path), "skipped", "its id was given before", detail=repr(passage.id), row=line
+            )
             return
         for piece in self._chunk(passage) if self._chunk else (passage,):
             self._passages.add(piece)
@@ -333,7 +335,7 @@ class _Collecting:
         if self._progress and len(self._ids) % _PROGRESS_DOCUMENTS == 0:
             self._progress(self._passages.count)
 
-    def _note(self, number: int, line: int) -> None:
+    def _save_progress(self, number: int, line: int) -> None:
         """Write down the position of the build: the next file, and how many of its lines are done."""
         self._saved_documents = len(self._ids)
         self._flush()
@@ -471,7 +473,7 @@ def whole_index(
             with exclusive_build(folder):
                 manifest, wrong = _read_engine(folder, kind)  # another process may have built it by now
                 if wrong:
-                    _clear(folder, wrong, resumes)
+                    _clear_index(folder, wrong, resumes)
                     wrong = ""
                 if manifest is None:
                     write_manifest(folder, manifest := build())
@@ -501,7 +503,7 @@ def _read_engine(folder: Path, kind: type[M]) -> tuple[M | None, str]:
     return None, wrong or f"{MANIFEST} cannot be read"
 
 
-def _clear(folder: Path, wrong: str, resumes: bool) -> None:
+def _clear_index(folder: Path, wrong: str, resumes: bool) -> None:
     """Remove a damaged index so that it is built again, and log a warning."""
     if was_given(folder):
         raise UserError(

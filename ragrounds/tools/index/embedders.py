@@ -217,10 +217,10 @@ class LocalEmbedder:
             [prefix + title, text] if how == "pair" else prefix + joined(title, text, how) for title, text in documents
         ]
         if self._devices and len(texts) > len(self._devices):
-            return self._shared(texts)
+            return self._vectors_by_pool(texts)
         return self._vectors(self._documents, texts)
 
-    def _shared(self, texts: Sequence[str | list[str]]) -> Vectors:
+    def _vectors_by_pool(self, texts: Sequence[str | list[str]]) -> Vectors:
         """Return the vectors of documents, computed by a process on each device.
 
         The processes end with this embedder.
@@ -283,7 +283,7 @@ class _TextEmbedder:
             )
         self._encoding = encoding
 
-    def _prefixed(self, documents: Sequence[tuple[str, str]]) -> list[str]:
+    def _document_texts(self, documents: Sequence[tuple[str, str]]) -> list[str]:
         how = self._encoding.join
         return [self._encoding.document_prefix + joined(title, text, how) for title, text in documents]
 
@@ -304,7 +304,7 @@ class _Row(msgspec.Struct):
     index: int | None = None
 
 
-class _Passing(Exception):
+class _TransientFault(Exception):
     """An answer after which the request is tried again. `wait` is the number of seconds that the server requires."""
 
     def __init__(self, kind: str, reason: str, wait: float | None = None) -> None:
@@ -340,7 +340,7 @@ class OpenAIEmbedder(_TextEmbedder):
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
         """Return the vectors of documents, their titles and texts joined as the encoding requires."""
-        return self._vectors(self._prefixed(documents))[0]
+        return self._vectors(self._document_texts(documents))[0]
 
     def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
         """Return the vectors of queries, and the tokens that the server counted.
@@ -359,8 +359,8 @@ class OpenAIEmbedder(_TextEmbedder):
             batch = [text or " " for text in texts[start : start + _TEXTS_AT_ONCE]]
             try:
                 batch_vectors, counted = in_background(self._request_vectors(batch))
-            except (BadReply, _Passing, aiohttp.ClientError, OSError) as problem:
-                message = str(problem) if isinstance(problem, BadReply | _Passing) else root_cause(problem)
+            except (BadReply, _TransientFault, aiohttp.ClientError, OSError) as problem:
+                message = str(problem) if isinstance(problem, BadReply | _TransientFault) else root_cause(problem)
                 message = self._redact(safe(message).replace("\n", " "))[:500]
                 kind = getattr(problem, "kind", "connection")
                 raise GaveUp(kind, f"The embedding model {self._model!r} gave no vectors: {message}.") from None
@@ -379,12 +379,12 @@ class OpenAIEmbedder(_TextEmbedder):
             try:
                 return self._read(await self._client.send("POST", "/embeddings", body, limits=VECTORS), len(batch))
             except TimeoutError:
-                problem: Exception = _Passing("timeout", f"no complete answer within {self._seconds:g} s")
-            except (_Passing, aiohttp.ClientError, OSError) as error:
+                problem: Exception = _TransientFault("timeout", f"no complete answer within {self._seconds:g} s")
+            except (_TransientFault, aiohttp.ClientError, OSError) as error:
                 problem = error
             if number == self._tries:
                 raise problem
-            requested_wait = problem.wait if isinstance(problem, _Passing) else None
+            requested_wait = problem.wait if isinstance(problem, _TransientFault) else None
             await asyncio.sleep(
                 min(LONGEST_WAIT, FIRST_WAIT * 2 ** (number - 1) if requested_wait is None else requested_wait)
             )
@@ -397,7 +397,7 @@ class OpenAIEmbedder(_TextEmbedder):
             message = f"{status}: {' '.join(text_of(answer.body[:4096], '').split())}"
             if status in (408, 409, 429) or status >= 500:
                 kind = "rate_limit" if status == 429 else "server"
-                raise _Passing(kind, message, retry_after(answer.headers))
+                raise _TransientFault(kind, message, retry_after(answer.headers))
             if status in (401, 403, 404):
                 plain = self._redact(safe(message).replace("\n", " "))[:500]
                 raise StopRun(f"{self._client.place}: {plain}. Check the key, the model's name and the address.")
@@ -407,14 +407,17 @@ class OpenAIEmbedder(_TextEmbedder):
             rows = msgspec.convert(reply.get("data") if isinstance(reply, dict) else None, list[_Row])
         except ValueError as error:
             start = text_of(answer.body[:4096], "")
-            raise _Passing("malformed", f"not a list of vectors ({error}): {self._redact(start)[:120]!r}") from None
+            raise _TransientFault(
+                "malformed", f"not a list of vectors ({error}): {self._redact(start)[:120]!r}"
+            ) from None
         indices = [row.index for row in rows]
         if not any(index is not None for index in indices):
             indices = list(range(len(rows)))
         if sorted(index for index in indices if index is not None) != list(range(count)):
             raise BadReply("malformed", f"{len(rows):,} vectors for {count:,} texts, or not one for each")
         vectors: list[Vectors] = [
-            _numbers(row.embedding) for _, row in sorted(zip(indices, rows, strict=True), key=lambda pair: pair[0] or 0)
+            _unpack_vector(row.embedding)
+            for _, row in sorted(zip(indices, rows, strict=True), key=lambda pair: pair[0] or 0)
         ]
         usage = reply.get("usage") if isinstance(reply, dict) else None
         if not isinstance(usage, dict):
@@ -423,7 +426,7 @@ class OpenAIEmbedder(_TextEmbedder):
         return vectors, None if tokens is not None and total is not None and total < tokens else tokens
 
 
-def _numbers(embedding: list[float] | str) -> Vectors:
+def _unpack_vector(embedding: list[float] | str) -> Vectors:
     """Return a vector as an array. Some servers send it packed."""
     if not isinstance(embedding, str):
         return np.asarray(embedding, dtype=np.float32)
@@ -449,4 +452,4 @@ class ImportedEmbedder(_TextEmbedder):
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
         """Return the vectors of documents, their titles and texts joined as the encoding requires."""
-        return finish_vectors(self._embeddings.embed_documents(self._prefixed(documents)), self._encoding)
+        return finish_vectors(self._embeddings.embed_documents(self._document_texts(documents)), self._encoding)

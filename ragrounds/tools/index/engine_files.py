@@ -41,7 +41,7 @@ class IndexManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """True if the files were made from a user's files, and cannot be built again without them."""
 
 
-class _Files(msgspec.Struct, frozen=True):
+class _RecordedFiles(msgspec.Struct, frozen=True):
     """The part of any index's manifest that is needed to compare its files."""
 
     files: dict[str, int]
@@ -54,7 +54,7 @@ def write_manifest(folder: Path, manifest: IndexManifest) -> None:
     Raises:
         OSError: the manifest cannot be written.
     """
-    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in _files(folder)}
+    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in _index_files(folder)}
     complete = msgspec.structs.replace(manifest, files=sizes)
     write_whole(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(complete), indent=2))
 
@@ -97,7 +97,7 @@ def clear_damaged(folder: Path, *, resumes: bool) -> None:
     recorded = _read_sizes(folder)
     sizes = recorded.files if recorded is not None else {}
     # Removed, not written over: a process that has them open goes on with what it has.
-    for path in list(_files(folder)):
+    for path in list(_index_files(folder)):
         actual_size = path.stat().st_size
         if not resumes or actual_size > sizes.get(str(path.relative_to(folder)), actual_size):
             path.unlink()
@@ -121,15 +121,15 @@ def unreadable(folder: Path, problem: Exception, wrong: str = "") -> UserError:
     )
 
 
-def _read_sizes(folder: Path) -> _Files | None:
+def _read_sizes(folder: Path) -> _RecordedFiles | None:
     """Return the file sizes in an index's manifest; ``None`` if it cannot be read."""
     try:
-        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Files)
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_RecordedFiles)
     except (FileNotFoundError, IsADirectoryError, msgspec.MsgspecError, RecursionError):
         return None
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _index_files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         excluded = len(relative.parts) == 1 and (relative.name in _EXCLUDED or relative.suffix == ".part")

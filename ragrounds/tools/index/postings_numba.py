@@ -78,45 +78,48 @@ def search(
         added = count
         while added > 0 and rest[added - 1] < bar:
             added -= 1
-        _cut(lists, terms, window, end, cursors, froms, tos)
+        _cut_window(lists, terms, window, end, cursors, froms, tos)
         entries = (tos[:added] - froms[:added]).sum()
         if entries == 0:
             continue
         for term in range(added):
-            _add(lists, terms[term], tables[term], base, froms[term], tos[term], sums)
+            _add_postings(lists, terms[term], tables[term], base, froms[term], tos[term], sums)
         if entries * _TOUCHED < end - base:
-            reachable = _touched(lists, terms, added, base, froms, tos, sums, bar - rest[added], near, reach)
+            reachable = _gather_touched(lists, terms, added, base, froms, tos, sums, bar - rest[added], near, reach)
         else:
             left = (tos[added:] - froms[added:]).sum()
-            while added < count and _in_reach(sums, bar - rest[added]) * _LOOK_UP > left:
+            while added < count and _estimate_reachable(sums, bar - rest[added]) * _LOOK_UP > left:
                 half = left // 2
                 while added < count and left > half:
-                    _add(lists, terms[added], tables[added], base, froms[added], tos[added], sums)
+                    _add_postings(lists, terms[added], tables[added], base, froms[added], tos[added], sums)
                     left -= tos[added] - froms[added]
                     added += 1
             need = bar - rest[added]
-            _tops(sums, tops)
+            _block_maxima(sums, tops)
             if heap[0] == 0:
-                need = max(need, _least(tops if 2 * k < len(tops) else sums, k) - slack)
-            reachable = _gather(sums, tops, need, near, reach)
+                need = max(need, _kth_greatest(tops if 2 * k < len(tops) else sums, k) - slack)
+            reachable = _gather_reachable(sums, tops, need, near, reach)
         for term in range(added, count):
             if reachable == 0:
                 break
-            _follow(
+            _add_by_look_up(
                 lists, terms[term], tables[term], base, froms[term], tos[term], sums, near, reach, reachable, positions
             )
             reachable = _partition_reachable(near, reach, reachable, bar - rest[term + 1])
         done = 0
-        for first in (_least(reach[:reachable], k), 0):  # the likely passages first: few others are in reach after them
+        for first in (
+            _kth_greatest(reach[:reachable], k),
+            0,
+        ):  # the likely passages first: few others are in reach after them
             candidates = near[
                 done : done + _partition_reachable(near[done:], reach[done:], reachable - done, max(first, bar - 1))
             ]
-            scores = _exact(lists, lengths, shape, terms, factors, base, froms, tos, candidates, positions)
+            scores = _exact_scores(lists, lengths, shape, terms, factors, base, froms, tos, candidates, positions)
             bits = scores.view(np.int32)
             for idx in range(len(candidates)):
                 key = (np.int64(bits[idx]) << 32) | (LAST - base - candidates[idx])
                 if key > heap[0]:
-                    _replace(heap, key)
+                    _replace_root(heap, key)
             if heap[0] > 0:  # later passages must have more
                 last[0] = heap[0] >> 32
                 bar = int(last.view(np.float32)[0] * scale) + 1
@@ -145,7 +148,7 @@ def _tables(bounds: npt.NDArray[np.float64], scale: float) -> tuple[Shorts, Long
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _cut(lists: RawLists, terms: Longs, window: int, end: int, cursors: Longs, froms: Longs, tos: Longs) -> None:
+def _cut_window(lists: RawLists, terms: Longs, window: int, end: int, cursors: Longs, froms: Longs, tos: Longs) -> None:
     """Write where each term's part of a window begins and ends. The cursors of rare terms move on with the windows."""
     common = len(lists.common_starts) - 1
     for term in range(len(terms)):
@@ -165,7 +168,7 @@ def _cut(lists: RawLists, terms: Longs, window: int, end: int, cursors: Longs, f
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _add(lists: RawLists, number: int, table: Shorts, base: int, start: int, stop: int, sums: Shorts) -> None:
+def _add_postings(lists: RawLists, number: int, table: Shorts, base: int, start: int, stop: int, sums: Shorts) -> None:
     """Add a term's part of a window to its sums."""
     common = len(lists.common_starts) - 1
     if number < common:  # slices, so that the loop is as fast as can be
@@ -178,7 +181,7 @@ def _add(lists: RawLists, number: int, table: Shorts, base: int, start: int, sto
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _touched(
+def _gather_touched(
     lists: RawLists,
     terms: Longs,
     added: int,
@@ -190,7 +193,7 @@ def _touched(
     near: Ints,
     reach: Ints,
 ) -> int:
-    """Do the work of :func:`_gather` by the postings that were added, which is faster for few of them."""
+    """Do the work of :func:`_gather_reachable` by the postings that were added, which is faster for few of them."""
     common = len(lists.common_starts) - 1
     count = 0
     for term in range(added):
@@ -206,7 +209,7 @@ def _touched(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _follow(
+def _add_by_look_up(
     lists: RawLists,
     number: int,
     table: Shorts,
@@ -225,13 +228,13 @@ def _follow(
         for idx in range(found):
             reach[idx] += table[lists.dense[row, base + near[idx]]]
     elif number < len(lists.common_starts) - 1 and found * _LOOK_UP < stop - start:
-        _find(lists.low[start:stop], 0, near[:found], places)
+        _find_positions(lists.low[start:stop], 0, near[:found], places)
         for idx in range(found):
             position = start + places[idx]
             if lists.low[position] == near[idx]:
                 reach[idx] += table[lists.common_codes[position]]
     else:
-        _add(lists, number, table, base, start, stop, sums)
+        _add_postings(lists, number, table, base, start, stop, sums)
         for idx in range(found):
             reach[idx] += sums[near[idx]]
         for position in range(start, stop):
@@ -250,7 +253,7 @@ def _partition_reachable(near: Ints, reach: Ints, count: int, need: int) -> int:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _in_reach(sums: Shorts, need: int) -> int:
+def _estimate_reachable(sums: Shorts, need: int) -> int:
     """Return an estimate of how many passages of a window reach `need`."""
     count = 0
     for spot in range(0, _WINDOW, _SAMPLED):
@@ -259,7 +262,7 @@ def _in_reach(sums: Shorts, need: int) -> int:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _tops(sums: Shorts, tops: Shorts) -> None:
+def _block_maxima(sums: Shorts, tops: Shorts) -> None:
     """Write the greatest sum of each block.
 
     Several are compared at once only if the loop does nothing else, and if its range ends with its start plus a
@@ -273,19 +276,19 @@ def _tops(sums: Shorts, tops: Shorts) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _least(values: Ints | Shorts, k: int) -> int:
+def _kth_greatest(values: Ints | Shorts, k: int) -> int:
     """Return the last of the `k` greatest values; 0 if there are fewer."""
     if len(values) < k:
         return 0
     heap = np.zeros(k, dtype=np.int64)
     for value in values:
         if value > heap[0]:
-            _replace(heap, value)
+            _replace_root(heap, value)
     return int(heap[0])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _gather(sums: Shorts, tops: Shorts, need: int, near: Ints, reach: Ints) -> int:
+def _gather_reachable(sums: Shorts, tops: Shorts, need: int, near: Ints, reach: Ints) -> int:
     """List the indices whose sum is `need` or more, return their number, and set all sums to 0."""
     count = 0
     bar = np.uint16(max(need, 1))
@@ -301,7 +304,7 @@ def _gather(sums: Shorts, tops: Shorts, need: int, near: Ints, reach: Ints) -> i
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _find(values: Shorts | Words, base: int, wanted: Ints, places: Longs) -> None:
+def _find_positions(values: Shorts | Words, base: int, wanted: Ints, places: Longs) -> None:
     """Find each of `wanted` plus `base` in an ascending list, which is not empty, and write its index if it is there.
 
     All are searched for in parallel steps: none waits for another's reading.
@@ -316,7 +319,7 @@ def _find(values: Shorts | Words, base: int, wanted: Ints, places: Longs) -> Non
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _replace(heap: Longs, value: int) -> None:
+def _replace_root(heap: Longs, value: int) -> None:
     """Replace the least value, which is the heap's root."""
     size = len(heap)
     position = 0
@@ -334,7 +337,7 @@ def _replace(heap: Longs, value: int) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _exact(
+def _exact_scores(
     lists: RawLists,
     lengths: Words,
     shape: Shape,
@@ -358,9 +361,9 @@ def _exact(
         if start == stop:
             continue
         if number < common:
-            _find(lists.low[start:stop], 0, near, places)
+            _find_positions(lists.low[start:stop], 0, near, places)
         else:
-            _find(lists.rare[start:stop], base, near, places)
+            _find_positions(lists.rare[start:stop], base, near, places)
         for idx in range(len(near)):
             position = start + places[idx]
             if number < common:

@@ -78,7 +78,7 @@ def import_vectors(
         )
     encoding, _ = encoding_of(spec, cards()[spec.name].encoding if spec.name in cards() else None)
     check_embedder(encoding)
-    arrays = _arrays(files)
+    arrays = _array_paths(files)
     arrays_with_ids = _with_ids(arrays, ids)
     documents, folder = vectors_place(collection, encoding)
     total = len(collection.store)
@@ -113,7 +113,7 @@ def _write_vectors(
     has_vector = np.zeros(total, dtype=bool)
     unused = read = 0
     for file, ids in arrays_with_ids:
-        array = _array(file)
+        array = _open_array(file)
         for start in range(0, len(array), _ROWS):
             rows = np.asarray(array[start : start + _ROWS], dtype=np.float32)
             positions = positions_of(collection.store, ids[start : start + _ROWS])
@@ -150,7 +150,7 @@ def positions_of(store: PassageStore, ids: Sequence[str]) -> npt.NDArray[np.int6
     return np.where(hashes[indices] == targets, order[indices].astype(np.int64), -1)
 
 
-def _arrays(files: Sequence[str | Path]) -> list[Path]:
+def _array_paths(files: Sequence[str | Path]) -> list[Path]:
     paths: list[Path] = []
     for location in files:
         path = Path(location).expanduser()
@@ -161,7 +161,7 @@ def _arrays(files: Sequence[str | Path]) -> list[Path]:
     return paths
 
 
-def _array(path: Path) -> npt.NDArray[np.floating]:
+def _open_array(path: Path) -> npt.NDArray[np.floating]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as problem:
@@ -173,7 +173,7 @@ def _array(path: Path) -> npt.NDArray[np.floating]:
 
 
 def _dimensions(arrays: Sequence[Path]) -> int:
-    widths = {path: _array(path).shape[1] for path in arrays}
+    widths = {path: _open_array(path).shape[1] for path in arrays}
     first = arrays[0]
     for path, width in widths.items():
         if width != widths[first]:
@@ -185,11 +185,11 @@ def _dimensions(arrays: Sequence[Path]) -> int:
 
 def _with_ids(arrays: Sequence[Path], ids: Sequence[str | Path]) -> list[tuple[Path, Sequence[str]]]:
     """Return every array with the ids of its rows."""
-    lengths = [len(_array(path)) for path in arrays]
+    lengths = [len(_open_array(path)) for path in arrays]
     if not ids:
         pairs = ((path, [f"{path.stem}_{row}" for row in range(n)]) for path, n in zip(arrays, lengths, strict=True))
         return list(pairs)
-    lists = [_ids(Path(file).expanduser()) for file in ids]
+    lists = [_read_ids(Path(file).expanduser()) for file in ids]
     if len(lists) == 1:
         if len(lists[0]) != sum(lengths):
             raise UserError(
@@ -205,7 +205,7 @@ def _with_ids(arrays: Sequence[Path], ids: Sequence[str | Path]) -> list[tuple[P
     return list(zip(arrays, lists, strict=True))
 
 
-def _ids(path: Path) -> list[str]:
+def _read_ids(path: Path) -> list[str]:
     """Read the ids of a JSON list, of JSON Lines (``id``, ``_id``, ``pmid`` or plain texts), of a ``.npy``, or of
     lines.
     """

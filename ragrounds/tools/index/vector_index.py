@@ -178,7 +178,7 @@ class FlatStore:
             scores, positions = self._faiss.knn(queries, self._vectors, k, self._kind)
         else:
             scores, positions = self._by_blocks(queries, k)
-        return [_ordered(row, self._sign * row_scores) for row, row_scores in zip(positions, scores, strict=True)]
+        return [_sorted_hits(row, self._sign * row_scores) for row, row_scores in zip(positions, scores, strict=True)]
 
     def _by_blocks(self, queries: Vectors, k: int) -> tuple[Vectors, Positions]:
         """Search float16 vectors block by block. FAISS decodes them as it compares, much faster than numpy would."""
@@ -221,7 +221,7 @@ class QuantisedStore(FlatStore):
             if self._form.rerank:
                 row = np.sort(row)  # in the order of the file
                 row_scores = self._scores(vector, row)
-            results.append(_ordered(row, row_scores)[:k])
+            results.append(_sorted_hits(row, row_scores)[:k])
         return results
 
     def _scores(self, vector: Vectors, positions: Positions) -> Vectors:
@@ -234,7 +234,7 @@ class QuantisedStore(FlatStore):
         return scores
 
 
-def _ordered(positions: Positions, scores: Vectors) -> Found:
+def _sorted_hits(positions: Positions, scores: Vectors) -> Found:
     pairs = zip(positions.tolist(), scores.tolist(), strict=True)
     return sorted(((position, score) for position, score in pairs if position >= 0), key=lambda hit: (-hit[1], hit[0]))
 
@@ -322,7 +322,7 @@ def measured_recall(
     exact = FlatStore(vectors, metric).nearest_many(queries, k + 1)
     plain = QuantisedStore(store._index, vectors, metric, msgspec.structs.replace(form, rerank=0))
     shares = [
-        _share(exact, candidate.nearest_many(queries, k + 1), indices.tolist(), k) for candidate in (store, plain)
+        _hit_share(exact, candidate.nearest_many(queries, k + 1), indices.tolist(), k) for candidate in (store, plain)
     ]
     search_parameters = f"{form.search},rerank={form.rerank}".strip(",")
     return MeasuredRecall(
@@ -330,7 +330,7 @@ def measured_recall(
     )
 
 
-def _share(exact: Sequence[Found], approximate: Sequence[Found], questions: Sequence[int], k: int) -> float:
+def _hit_share(exact: Sequence[Found], approximate: Sequence[Found], questions: Sequence[int], k: int) -> float:
     shares = []
     for exact_hits, hits, question in zip(exact, approximate, questions, strict=True):
         expected = [position for position, _ in exact_hits if position != question][:k]

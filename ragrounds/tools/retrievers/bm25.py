@@ -185,7 +185,7 @@ class Bm25Searcher:
         """
         if k < 1:
             raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
-        hits = self._ranked(query, k) if self._parameters.ties == "corpus" else self._by_id(query, k)
+        hits = self._ranked(query, k) if self._parameters.ties == "corpus" else self._ranked_by_id(query, k)
         if not self._parameters.zeros or len(hits) >= k:
             return hits
         positions = {position for position, _ in hits}
@@ -195,7 +195,7 @@ class Bm25Searcher:
         rest = (position for position in remaining if position not in positions)
         return hits + [(position, 0.0) for position in islice(rest, k - len(hits))]
 
-    def _by_id(self, query: str, k: int) -> list[tuple[int, float]]:
+    def _ranked_by_id(self, query: str, k: int) -> list[tuple[int, float]]:
         """Return the result of :meth:`ranked`, with ties to the lower id."""
         depth = k + 1
         while True:
@@ -204,10 +204,10 @@ class Bm25Searcher:
             if len(hits) < depth or hits[-1][1] < hits[k - 1][1] * (1 - _NEAR):
                 break
             depth *= 4
-        exact = self._exact(query, [position for position, _ in hits])
+        exact = self._exact_scores(query, [position for position, _ in hits])
         return sorted(exact, key=lambda hit: (-hit[1], self._collection.store.raw(hit[0])[0]))[:k]
 
-    def _exact(self, query: str, positions: Sequence[int]) -> list[tuple[int, float]]:
+    def _exact_scores(self, query: str, positions: Sequence[int]) -> list[tuple[int, float]]:
         """Return positions with their scores, summed so that the order of the terms makes no difference.
 
         Passages with the same weights are equal, as in Lucene.

@@ -84,17 +84,17 @@ class DatedSearcher:
         parameters = {"date": until, "dates": file, "digest": digest, "of": value_of(searcher)}
         self.spec = str(Spec("as_of", parameters))
 
-    def _guarded(self) -> tuple[GuardedSearcher, DateGuard]:
+    def _guard_search(self) -> tuple[GuardedSearcher, DateGuard]:
         guard = DateGuard(until=self._until, dates=self._dates)
         return GuardedSearcher(self._searcher, guard), guard
 
     def document(self, id: str) -> list[Passage]:
         """Return the passages of a document that is not too late, if the inner retriever can return them."""
-        return self._guarded()[0].document(id)
+        return self._guard_search()[0].document(id)
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """Return the `k` best passages that are not too late. More are fetched until `k` are found."""
-        searcher, guard = self._guarded()
+        searcher, guard = self._guard_search()
         passages = await searcher.search(query, k)
         if guard.left:
             counts = " and ".join(

@@ -150,17 +150,17 @@ def _vectors(embedder: Embedder, collection: Collection, earlier: EarlierVectors
     earlier_vectors = earlier.of(rows)
     texts = [(title, text) for _, _, title, text in rows]
     if earlier_vectors is None:
-        return _embedded(embedder, texts)
+        return _embed_documents(embedder, texts)
     is_known, known_vectors = earlier_vectors
     if is_known.all():
         return known_vectors
-    fresh = _embedded(embedder, [text for text, has in zip(texts, is_known, strict=True) if not has])
+    fresh = _embed_documents(embedder, [text for text, has in zip(texts, is_known, strict=True) if not has])
     vectors = np.empty((len(rows), fresh.shape[1]), dtype=np.float32)
     vectors[is_known], vectors[~is_known] = known_vectors, fresh
     return vectors
 
 
-def _embedded(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
+def _embed_documents(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
     vectors = embedder.documents(texts)
     if len(vectors) != len(texts):
         raise UserError(f"The embedding model gave {len(vectors)} vectors for {len(texts)} texts.")

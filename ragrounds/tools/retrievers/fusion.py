@@ -93,7 +93,7 @@ class FusedSearcher:
         self._constant, self._depth = float(values["constant"]), int(values["depth"])
         self._double, self._whole = values["double"] is True, values["joined"] == "whole"
         corpora = list(dict.fromkeys(member.corpus for member in members.values()))
-        self._by_id = self._whole or len(corpora) > 1
+        self._ignores_corpus = self._whole or len(corpora) > 1
         member_specs: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
         self.corpus = "+".join(corpora)
         self.spec = str(Spec(spec.name, {**self._parameters, **member_specs}))
@@ -105,8 +105,8 @@ class FusedSearcher:
     async def search(self, query: str, k: int) -> list[Passage]:
         """Return the `k` best passages of the fused ranking."""
         depth = max(2 * k if self._double else k, self._depth)
-        rankings = await asyncio.gather(*(_ranked(member, query, depth) for member in self._members.values()))
-        key_of = _id if self._by_id else _key
+        rankings = await asyncio.gather(*(_search_member(member, query, depth) for member in self._members.values()))
+        key_of = _id if self._ignores_corpus else _key
         # In reverse, so that the first retriever's passage, and its highest hit, wins.
         passages = {key_of(passage): passage for hits in reversed(rankings) for passage in reversed(hits)}
         if self._by_score:
@@ -159,7 +159,7 @@ def _id(passage: Passage) -> Key:
     return "", passage.id
 
 
-async def _ranked(member: Searcher, query: str, depth: int) -> list[Passage]:
+async def _search_member(member: Searcher, query: str, depth: int) -> list[Passage]:
     return await (member.whole if isinstance(member, JoinedSearcher) else member.search)(query, depth)
 
 

@@ -272,7 +272,7 @@ def extract(fetched: Fetched) -> WebPage:
         except DocumentFault as problem:
             raise FetchFailed(f"{fetched.url!r} is a PDF that cannot be read: {problem}") from None
     elif fetched.type in ("text/plain", "text/markdown"):
-        title, text = "", _decoded(fetched)
+        title, text = "", _decode_page(fetched)
     else:
         title, text = _html(fetched)
     if not text.strip():
@@ -301,7 +301,7 @@ def _f1(first: Counter[str], second: Counter[str]) -> float:
     return 2 * common / (first.total() + second.total()) if common else 0.0
 
 
-def _decoded(fetched: Fetched) -> str:
+def _decode_page(fetched: Fetched) -> str:
     return text_of(fetched.content, f"charset={fetched.charset}")
 
 
@@ -309,7 +309,7 @@ def _html(fetched: Fetched) -> tuple[str, str]:
     need_web()
     import trafilatura
 
-    source = _decoded(fetched)
+    source = _decode_page(fetched)
     text = trafilatura.extract(source, include_comments=False, favor_recall=True) or ""
     metadata = trafilatura.extract_metadata(source)
     return (metadata.title if metadata else None) or "", text

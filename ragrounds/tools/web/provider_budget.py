@@ -167,12 +167,12 @@ class ProviderTraffic:
         """
         tries, first_fault, started = 0, None, time.monotonic()
         while True:
-            await self._unpaused()
+            await self._wait_for_pause()
             if started < self._ended:  # another search has waited for it long enough
                 raise StopRun(self._why_ended)
             async with self._slots:
                 # No long wait inside the slot: it may need a resource of an attempt that waits for this slot.
-                if not await self._turn(budget.rate):
+                if not await self._wait_for_turn(budget.rate):
                     continue
                 number = next(self._numbers)
                 try:
@@ -188,7 +188,7 @@ class ProviderTraffic:
                 self._gone_since = self._gone_since or now
                 left = self._gone_since + budget.wait - now
                 if left <= 0:
-                    self._ended, self._why_ended = now, self._gone(error, now - self._gone_since)
+                    self._ended, self._why_ended = now, self._absence_text(error, now - self._gone_since)
                     raise StopRun(self._why_ended)
                 self._pause(error, number, left)
                 continue
@@ -206,7 +206,7 @@ class ProviderTraffic:
             if tries >= TRIES:
                 raise SearchFailed(f"{error} (gave up after {TRIES} tries)", error.kind)
 
-    def _gone(self, fault: PassingFault, seconds: float) -> str:
+    def _absence_text(self, fault: PassingFault, seconds: float) -> str:
         return (
             f"{self._who} has given no answer for {seconds:.0f} s: {fault}. What is done is kept: the same command "
             "goes on from there when it is back."
@@ -230,12 +230,12 @@ class ProviderTraffic:
             self._cut_at = next(self._numbers)
         self._paused_until = max(self._paused_until, now + pause)
 
-    async def _unpaused(self) -> None:
+    async def _wait_for_pause(self) -> None:
         """Wait until no pause is in effect. In a long wait the attempt makes room for another."""
         while (left := self._paused_until - time.monotonic()) > 0:
             await (asyncio.sleep if left < _LONG else SLEEPING.get())(left)
 
-    async def _turn(self, rate: float) -> bool:
+    async def _wait_for_turn(self, rate: float) -> bool:
         """Wait for the next moment that the rate allows, and return True if a request may leave then."""
         now = time.monotonic()
         if now < self._paused_until:

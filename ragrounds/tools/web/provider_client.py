@@ -110,7 +110,7 @@ class ProviderClient:
             raise StopRun(f"The search provider {self.name!r} needs the environment variable {self._variable}.")
         traffic = traffic_to(f"{self.name} {self.url}", self.name)
         try:
-            answer = await traffic.ask(lambda: self._once(build, read, traffic), self.budget)
+            answer = await traffic.ask(lambda: self._try_once(build, read, traffic), self.budget)
         except SearchRefused as refused:
             self._refused += 1
             if not traffic.answered and self._refused >= _FIRST_REFUSED:
@@ -130,7 +130,7 @@ class ProviderClient:
             )
         return self._clients[loop]
 
-    async def _once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
+    async def _try_once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
         client = self._client()
         request = build(client, self.url, self.key)
         try:
@@ -160,12 +160,12 @@ class ProviderClient:
             body = await read_parts(response.aiter_raw(), response.headers.get("content-encoding", ""), REPLY.size)
             if status != 200:
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                self._raise(status, self._error_text(body), headers, traffic)
+                self._raise_for_status(status, self._error_text(body), headers, traffic)
             return body
         finally:
             await response.aclose()
 
-    def _raise(self, status: int, message: str, headers: dict[str, str], traffic: ProviderTraffic) -> None:
+    def _raise_for_status(self, status: int, message: str, headers: dict[str, str], traffic: ProviderTraffic) -> None:
         """Raise the error of a status."""
         text = f"{self.name} answered {status}{f': {message}' if message else ''}"
         if status == 429:

@@ -114,7 +114,7 @@ _Ask = Callable[[httpx.AsyncClient, str, str, str, int], httpx.Request]
 
 
 @dataclass(frozen=True)
-class _Form:
+class _ProviderForm:
     """Request function and limits of a provider."""
 
     ask: _Ask
@@ -123,21 +123,21 @@ class _Form:
     budget: ProviderBudget
 
 
-_PROVIDERS: dict[str, _Form] = {
+_PROVIDERS: dict[str, _ProviderForm] = {
     # It passes queries on to engines whose limits it does not know, and charges nothing.
-    "searxng": _Form(_searxng, "", "", ProviderBudget(rate=5, length=2000, price=0.0)),
+    "searxng": _ProviderForm(_searxng, "", "", ProviderBudget(rate=5, length=2000, price=0.0)),
     # 100 requests a minute for a key of development, 1,000 for one of production; a basic search is one credit.
-    "tavily": _Form(
+    "tavily": _ProviderForm(
         _tavily, "https://api.tavily.com", "TAVILY_API_KEY", ProviderBudget(rate=100 / 60, length=400, price=0.008)
     ),
-    "brave": _Form(
+    "brave": _ProviderForm(
         _brave,
         "https://api.search.brave.com",
         "BRAVE_API_KEY",
         ProviderBudget(rate=1, length=400, words=50, price=0.005),
     ),
     # Google looks at 2,048 characters, and at the first 32 words of them.
-    "serper": _Form(
+    "serper": _ProviderForm(
         _serper,
         "https://google.serper.dev",
         "SERPER_API_KEY",
