@@ -52,6 +52,7 @@ def way(context: Context) -> str:
 
 
 def _spread(state: Samples, runtime: Runtime[Context]) -> object:
+    """Return the attempts of the first agent: several for ``agreement``, else one."""
     from langgraph.types import Send
 
     context = runtime.context
@@ -88,6 +89,7 @@ async def decide(state: Samples, runtime: Runtime[Context]) -> State:
 
 
 def _onward(state: Samples, runtime: Runtime[Context]) -> str:
+    """Return the next node: the end if the first agent's answer was accepted, else the other agent."""
     return END if "answer" in state else "then"
 
 
@@ -98,6 +100,7 @@ async def then(state: Samples, runtime: Runtime[Context]) -> State:
 
 
 async def _ask_confidence(context: Context, first: Attempted) -> float | None:
+    """Ask the model for its confidence in an answer, as a share; ``None`` if the reply states none."""
     question, language = asked(context), context.stem.language
 
     def prompt(answer: str) -> tuple[Message, ...]:

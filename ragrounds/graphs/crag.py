@@ -133,6 +133,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
 
 
 async def _best_strips(context: Context, ids: Sequence[str], parameter: str, default: int) -> list[Strip]:
+    """Return the best strips of some passages, in their old order. `parameter` names the number of strips."""
     strips: list[Strip] = [
         {"passage": id, "number": index} for id in ids for index in range(len(_strip_texts(context, id)))
     ]
@@ -142,11 +143,13 @@ async def _best_strips(context: Context, ids: Sequence[str], parameter: str, def
 
 
 def _strip_texts(context: Context, id: str) -> list[str]:
+    """Cut a passage's text to strips of `sentences` sentences."""
     size, parts = whole(context, "sentences", 3), sentences(context.passage(id).text)
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
 def _strip_passage(context: Context, strip: Strip) -> Passage:
+    """Return the passage of a strip with the strip as its text."""
     return replace(context.passage(strip["passage"]), text=_strip_texts(context, strip["passage"])[strip["number"]])
 
 
@@ -178,6 +181,7 @@ def read_scores(text: str) -> list[float]:
 
 
 def _score(value: object) -> float:
+    """Return a score from -1 to 1; 0 for a value that is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         return 0.0
     return float(max(-1, min(1, value)))

@@ -46,6 +46,7 @@ def tree(graph: Graph) -> str:
 
 
 def _drawable(graph: Any) -> DrawableGraph:
+    """Return LangGraph's drawable form of a graph or of a chain."""
     compiled = graph if hasattr(graph, "get_graph") else graph.compile()
     if "xray" in inspect.signature(compiled.get_graph).parameters:
         drawable: DrawableGraph = compiled.get_graph(xray=True)
@@ -57,6 +58,7 @@ def _drawable(graph: Any) -> DrawableGraph:
 def _add_branches(
     node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], indent: str, lines: list[str]
 ) -> None:
+    """Add the lines of a node's targets, and of their targets in turn."""
     targets = _fresh_last(ways.get(node, []), seen)
     for index, (target, conditional) in enumerate(targets):
         last = index == len(targets) - 1

@@ -85,6 +85,7 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def _by_probability(state: State, context: Context) -> State | None:
+    """Continue sentence by sentence up to an uncertain one; ``None`` if the server gives no probabilities."""
     so_far, rewriting = state.get("written", []), bool(state.get("queries"))
     while len(so_far) < whole(context, "steps", 10):
         lookahead = whole(context, "lookahead", 64)
@@ -109,6 +110,7 @@ async def _by_probability(state: State, context: Context) -> State | None:
 
 
 async def _by_instruction(state: State, context: Context) -> State:
+    """Continue up to a search that the model requests by itself, or to the end."""
     so_far, previous_queries = state.get("written", []), state.get("asked", [])
     manner = f" {context.prompts.text('flare/instruct', context.stem.language)}"
     reply = await _continue_text(context, state, so_far, manner, stop=(")]",))
@@ -132,6 +134,7 @@ async def _by_instruction(state: State, context: Context) -> State:
 async def _continue_text(
     context: Context, state: State, so_far: Sequence[str], manner: str = "", **arguments: Unpack[CallArguments]
 ) -> Reply | None:
+    """Ask the model for the next text after the sentences so far; ``None`` if the window is full."""
     values = {"question": context.stem.text, "answer": " ".join(so_far) or "(none yet)", "manner": manner}
 
     def prompt(documents: str) -> tuple[Message, ...]:

@@ -75,6 +75,7 @@ def build() -> Graph:
 
 
 def _loop(state: State, runtime: Runtime[Context]) -> str:
+    """Return the first node of the configured loop."""
     loop = word(runtime.context, "loop", "paper")
     if loop not in ("paper", "published"):
         raise UserError(f"Unknown loop {loop!r}. Known: paper, published.")
@@ -91,6 +92,7 @@ def nests(parameters: Mapping[str, Value]) -> bool:
 
 
 def _over(state: State, context: Context) -> bool:
+    """Return True if all rounds, or all iterations, are used."""
     rounds = whole(context, "rounds", 4)
     return state.get("rounds", 0) >= rounds or state["iterations"] >= rounds + SPARE
 
@@ -172,5 +174,6 @@ def read_questions(text: str) -> list[str]:
 
 
 def _findings_text(state: State) -> str:
+    """Return the follow-up questions and answers so far as text."""
     entries = state.get("known", [])
     return "\n\n".join(f"Query: {entry['question']}\nAnswer: {entry['answer']}" for entry in entries) or "(none yet)"

@@ -135,6 +135,7 @@ async def extract(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _next(state: State, context: Context) -> Step:
+    """Return the step after an extraction: the end if the iterations are used, else the conversation."""
     rounds = whole(context, "rounds", 4, least=0) - state["finished"]
     return "end" if state["iterations"] >= rounds + SPARE else "converse"
 
@@ -200,6 +201,7 @@ def _vanilla_rag() -> Any:
 
 
 def _request(context: Context, name: str, findings: str) -> list[PublishedTurn]:
+    """Render the request for queries or for the final answer, with the options if they may be seen."""
     sees = name == "final" or switch(context, "follow_ups_see_options", False)
     options = context.question.options if sees else {}
     values = {"known": findings, "question": context.stem.text, "options": options_block(dict(sorted(options.items())))}

@@ -141,6 +141,7 @@ class ContextModel(BaseChatModel):
     async def _asked(
         self, running: Context, messages: list[BaseMessage], stop: list[str] | None, arguments: Mapping[str, object]
     ) -> Reply:
+        """Ask the attempt's model with the settings of this object and of the call. Those of the call win."""
         fields = ("temperature", "max_tokens", "seed", "stop", "logprobs", "top_logprobs")
         settings = {name: getattr(self, name) for name in fields} | {
             name: value for name, value in arguments.items() if value is not None
@@ -164,12 +165,14 @@ def _calls(messages: Sequence[BaseMessage]) -> int:
 
 
 async def _search(query: str) -> str:
+    """Search from a coroutine of the running attempt."""
     running = context()
     passages = await running.search(written_query(running, query), _top_k(running))
     return written(passages)
 
 
 def _search_and_wait(query: str) -> str:
+    """Search from a plain function, on the attempt's event loop."""
     return context().wait(_search(query))
 
 
@@ -197,6 +200,8 @@ def tools(*names: str) -> list[BaseTool]:
 
 
 def _tool(described: Tool) -> BaseTool:
+    """Return a tool of the running attempt as a LangChain tool."""
+
     async def _use(**arguments: object) -> str:
         running = context()
         answer = await running.use(described.name, arguments, k=_top_k(running))

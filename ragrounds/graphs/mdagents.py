@@ -71,10 +71,12 @@ def build() -> Graph:
 
 
 def _opined(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a round of answers: the next round's report, or the final answer."""
     return "summarise" if state["rounds"] <= whole(runtime.context, "rounds", 5) else "answer"
 
 
 def _talked(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a turn of messages: another turn, a new round of answers, or the final answer."""
     if state["spoke"] and state["turns"] < whole(runtime.context, "turns", 5):
         return "talk"
     return "opine" if any(state["messages"]) else "answer"

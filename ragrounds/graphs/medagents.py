@@ -61,6 +61,7 @@ def _agreed(state: State, runtime: Runtime[Context]) -> str:
 
 
 def _again(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a revision: another vote, or the answer if all votes are used."""
     if state["votes"] < whole(runtime.context, "votes", 3):
         return "consult"
     runtime.context.note("no_consensus", "the report was revised after the last vote and not voted on again")

@@ -160,6 +160,7 @@ def _read(text: str) -> tuple[list[Solved], list[dict[str, float]], dict[str, fl
 
 
 def _vector(terms: Sequence[str], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the tf-idf vector of some terms, scaled to length 1."""
     vector = {term: number * weights[term] for term, number in Counter(terms).items() if term in weights}
     length = math.hypot(*vector.values()) or 1.0
     return {term: weight / length for term, weight in vector.items()}

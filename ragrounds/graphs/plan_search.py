@@ -53,6 +53,7 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 
 def _again(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a plan's searches: another plan, or the answer."""
     over = not state["planned"] or state["rounds"] >= whole(runtime.context, "rounds", 1)
     return "answer" if over else "plan"
 
@@ -104,4 +105,5 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
 
 
 def _findings_text(state: State) -> str:
+    """Return the queries and digests so far as text."""
     return "\n\n".join(f"Query: {finding['query']}\nFound: {finding['text']}" for finding in state.get("findings", []))

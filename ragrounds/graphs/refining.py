@@ -146,6 +146,7 @@ def _by_meaning(way: Spec, query: str, texts: Sequence[str], language: str) -> l
 
 
 def _compress_passages(way: Spec, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return the passages as LLMLingua-2 compresses them. An empty passage is dropped."""
     compressor, rate = _compressor(str(way.parameters["model"])), way.parameters["rate"]
     compressed_texts = [
         str(compressor.compress_prompt(passage.text, rate=rate)["compressed_prompt"]) for passage in passages
@@ -173,6 +174,8 @@ def _compressor(model: str) -> Any:
 
 
 async def _with_notes(context: Context, query: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return the passages with the model's notes in place of their texts. A passage without a note is dropped."""
+
     def prompt(documents: str) -> tuple[Message, ...]:
         """Render the prompt with these documents."""
         return context.prompts.render("refine/notes", context.stem.language, query=query, documents=documents)

@@ -87,6 +87,7 @@ def nests(parameters: Mapping[str, Value]) -> bool:
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a chunk of reasoning: a search, a notice in its place, or the answer."""
     context, query, searched = runtime.context, state.get("query"), state.get("searched", [])
     if query is None or (_last_turn(state, context) and word(context, "last_turn", "answers") == "answers"):
         return "answer"
@@ -101,6 +102,7 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
 
 
 def _last_turn(state: State, context: Context) -> bool:
+    """Return True if all turns are used."""
     return state["turns"] >= whole(context, "turns", 15)
 
 
@@ -212,6 +214,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _part_text(context: Context, part: Part) -> str:
+    """Return a part as it is written into the reasoning, search results between their tokens."""
     if part["by"] == "model":
         return part["text"]
     if "passages" in part:

@@ -75,6 +75,7 @@ def build() -> Graph:
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a chunk: a search, a correction, or the answer."""
     # The turn after the last one has search off: whatever it wrote, the answer follows.
     if state["action"] in ("answer", "none") or state["turns"] > whole(runtime.context, "turns", 4):
         return "answer"
@@ -116,6 +117,7 @@ async def act(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _action(text: str, form: Format) -> re.Match[str] | None:
+    """Match the first complete action of a chunk."""
     begin, end = map(re.escape, form.query)
     return re.search(rf"{begin}(?P<search>.*?){end}|<answer>(?P<answer>.*?)</answer>", text, re.DOTALL)
 
@@ -175,6 +177,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _part_text(context: Context, part: Part) -> str:
+    """Return a part as it is written into the text, search results between their tags and cut to their tokens."""
     if part["by"] == "model":
         return part["text"]
     if "passages" not in part:

@@ -102,6 +102,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _part_text(context: Context, part: Part) -> str:
+    """Return a part as it is written into the text."""
     if "passages" in part:
         return f"\n{written([context.passage(id) for id in part['passages']])}\n"
     return part["text"] if part["by"] == "model" else f" {part['text']}"

@@ -79,6 +79,7 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 
 def _again(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a choice: another search if the part asks for it and parts are left, else the answer."""
     segments = state["kept"]
     more = segments[-1].endswith("[Retrieval]") and len(segments) < whole(runtime.context, "segments", 1)
     return "retrieve" if more else "answer"
@@ -99,6 +100,7 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def _needs_search(context: Context) -> bool:
+    """Ask the model whether the question needs a search."""
     if word(context, "mode", "asked") == "tokens":
         reply = await context.ask(_instruction(context), max_tokens=1, logprobs=_TOP)
     else:

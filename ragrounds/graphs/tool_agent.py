@@ -80,6 +80,7 @@ def build() -> Graph:
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a turn: the calls that it requested, or the answer."""
     if state.get("full") or not state["conversation"][-1].get("wishes"):
         return "answer"
     return "answer" if state["turns"] >= whole(runtime.context, "turns", 10) else "search"
@@ -175,6 +176,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _messages(context: Context, state: State) -> tuple[Message, ...]:
+    """Return the conversation so far as messages."""
     prompt = "tool_agent/think_with_tools" if context.tools else "tool_agent/think"
     messages = list(context.prompts.render(prompt, context.stem.language, question=context.stem.text))
     for turn in state.get("conversation", []):
@@ -187,6 +189,7 @@ def _messages(context: Context, state: State) -> tuple[Message, ...]:
 
 
 def _result(context: Context, turn: Turn) -> str:
+    """Return the result of a call as text for the model."""
     if "passages" not in turn:
         return turn["notice"]
     passages = [context.passage(id) for id in turn["passages"]]

@@ -192,6 +192,7 @@ def _with_distinct_names(tools: Sequence[AgentTool]) -> list[AgentTool]:
 
 
 def _search(text: str, name: str, searcher: Searcher) -> AgentTool:
+    """Return the tool of a searcher."""
     return AgentTool(text, _search_tool(name), searcher.spec, searcher, codes=searcher_codes(searcher))
 
 
@@ -257,6 +258,7 @@ def _reading_code() -> dict[str, str]:
 
 
 def _read(searcher: Searcher) -> AgentTool:
+    """Return the tool that reads documents of a corpus."""
     if not isinstance(searcher, Library):
         raise UserError(
             f"tools=[read] needs a corpus that can give its documents: {searcher.spec} over {searcher.corpus} cannot."
@@ -278,6 +280,7 @@ def _read(searcher: Searcher) -> AgentTool:
 
 
 def _fetch(spec: Spec) -> AgentTool:
+    """Return the tool that fetches web pages."""
     from ragrounds.tools.web.pages import Fetcher, FetchLimits, need_web
 
     need_web()
@@ -298,6 +301,7 @@ def _fetch(spec: Spec) -> AgentTool:
 
 
 def _mcp(text: str, servers: Mapping[str, McpSource]) -> list[AgentTool]:
+    """Return the tools of an MCP server in the settings."""
     name = text.removeprefix(MCP)
     source = servers.get(name)
     if source is None:

@@ -147,7 +147,7 @@ def corpus_source(corpus: str) -> CorpusSource:
 
 
 def _reading_way(family_text: str) -> str:
-
+    """Return the way of reading in a family's brackets."""
     spec = parse(family_text)
     reading = str(spec.parameters.get("reading", "full"))
     parameters = ["reading"] if spec.name == "files" else []
@@ -255,6 +255,7 @@ def _documents(
 
 
 def _to_passage(row: _Row) -> Passage:
+    """Convert a row of any layout to a passage."""
     identity = row.beir_id if row.beir_id is not None else row.id
     if identity is None or identity == "":
         raise ValueError("it has no id; expected `_id` or `id`")

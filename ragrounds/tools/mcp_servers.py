@@ -104,6 +104,7 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
 
 
 async def _fetch_tools(source: McpSource) -> tuple[Tool, ...]:
+    """Ask a server for its tools, sorted by name."""
     async with asyncio.timeout(LISTING), _session(source) as session:
         listed = await session.list_tools()
         tools = [Tool(tool.name, tool.description or tool.name, dict(tool.inputSchema)) for tool in listed.tools]
@@ -127,6 +128,7 @@ async def _session(source: McpSource) -> AsyncIterator[ClientSession]:
 
 
 def _connection(source: McpSource) -> Connection:
+    """Return the settings of a connection to a server, as the library takes them."""
     server = source.server
     if server.url is not None:
         headers = _fill_variables(source.name, server.headers)
@@ -157,6 +159,7 @@ def _fill_variables(server: str, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reason(source: McpSource, problem: BaseException) -> str:
+    """Return an error's message in short, without secrets of the settings."""
     while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
         problem = problem.exceptions[0]
     if type(problem).__name__ in ("BrokenResourceError", "ClosedResourceError"):
@@ -234,6 +237,7 @@ class _OpenSession:
         await asyncio.wait([self._task], timeout=5)
 
     async def _hold(self, source: McpSource) -> None:
+        """Open the session, keep it open until :meth:`close`, and close it."""
         try:
             async with _session(source) as session:
                 self._ready.set_result(session)

@@ -300,6 +300,7 @@ def searcher_code(searcher: Searcher) -> str:
 
 
 def _recorded_codes(searcher: Searcher) -> tuple[object, dict[str, str], str]:
+    """Return a searcher's recorded codes. If nothing is recorded yet, record the code of its class."""
     if id(searcher) not in _codes:
         kind = type(searcher)
         _note_codes(searcher, {kind.__qualname__: _digest(kind.__module__)})
@@ -307,6 +308,7 @@ def _recorded_codes(searcher: Searcher) -> tuple[object, dict[str, str], str]:
 
 
 def _note_codes(searcher: Searcher, codes: dict[str, str]) -> None:
+    """Record the codes of a searcher with their digest."""
     combined = text_digest(*(f"{name}={digest}" for name, digest in sorted(codes.items())))
     number = id(searcher)
     reference: object = searcher

@@ -101,6 +101,7 @@ def read_pdf(data: bytes) -> str:
 
 
 def _kind(path: Path) -> str:
+    """Return the ending of a file's name, without ``.gz``."""
     name = path.name.lower()
     while name.endswith(".gz"):
         name = name[:-3]
@@ -108,6 +109,7 @@ def _kind(path: Path) -> str:
 
 
 def _content(path: Path, *, may_be_cut: bool) -> tuple[bytes, tuple[Remark, ...]]:
+    """Read a file's bytes, unpacked. Bytes above the limit are cut off, or are a fault."""
     with path.open("rb") as file:
         content = file.read(_LONGEST + 1)
     if path.suffix.lower() == ".gz":

@@ -124,6 +124,7 @@ class Blocks:
         holder.blocks.append(block)
 
     def _close_last(self) -> Opened:
+        """Close the innermost open part, and hand its content to the part around it."""
         last = self._open.pop()
         outer = self._open[-1]
         if last.kind == "cell":
@@ -136,6 +137,7 @@ class Blocks:
 
 
 def _row(row: Opened) -> list[Block]:
+    """Return a row as one block; its paragraphs unchanged if it has only one filled cell."""
     filled = [cell for cell in row.cells if cell]
     if len(filled) < 2:
         return [*row.blocks, *(block for cell in filled for block in cell)]

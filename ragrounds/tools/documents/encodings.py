@@ -63,6 +63,7 @@ def decode(data: bytes, declared: str = "") -> tuple[str, tuple[Remark, ...]]:
 
 
 def _decode_marked(content: bytes, name: str) -> tuple[str, tuple[Remark, ...]]:
+    """Decode text with a byte order mark."""
     try:
         return content.decode(name), ()
     except UnicodeDecodeError:
@@ -71,6 +72,7 @@ def _decode_marked(content: bytes, name: str) -> tuple[str, tuple[Remark, ...]]:
 
 
 def _decode_declared(content: bytes, name: str) -> str | None:
+    """Decode text in the encoding that it declares; ``None`` if that fails."""
     try:
         codec = codecs.lookup(name).name
         if codec in ("iso8859-1", "ascii"):  # on the web these words mean Windows' encoding, which holds both

@@ -180,6 +180,7 @@ def _blocks(part: Element) -> list[Block]:
 
 
 def _end(blocks: Blocks, tag: str, parent: str, level: int, opened: Opened | None) -> None:
+    """Report the end of an element to the blocks."""
     if tag in _TABLES:
         blocks.close(opened)
     elif tag in ("label", "term"):
@@ -197,6 +198,7 @@ def _is_inline(tag: str) -> bool:
 
 
 def _is_left_out(element: Element, parent: str) -> bool:
+    """Return True if an element's content is not read."""
     tag = element.tag
     if tag == "xref":
         return element.get("ref-type") not in _INSIDE

@@ -45,6 +45,7 @@ def read_pdf(data: bytes) -> DocumentText:
 
 
 def _text_of(reader: PdfReader) -> DocumentText:
+    """Return the text of all pages, with remarks on pages that are pictures or cannot be read."""
     texts: list[str] = []
     pictures, broken = 0, list[str]()
     for page in reader.pages:

@@ -84,6 +84,7 @@ def splitter(spec: Spec | str) -> Splitter:
 
 
 def _number_passages(document: Passage, parts: Iterable[tuple[str, str]]) -> list[Passage]:
+    """Return the parts of a document as passages that are called ``DOCUMENT_NUMBER``."""
     return [
         Passage(
             id=f"{document.id}_{number}", document=document.document, title=title, text=text, corpus=document.corpus
@@ -93,6 +94,7 @@ def _number_passages(document: Passage, parts: Iterable[tuple[str, str]]) -> lis
 
 
 def _recursive_splitter(size: int, overlap: int) -> Splitter:
+    """Return LangChain's recursive splitter, in characters."""
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 
     text_splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap)
@@ -101,7 +103,7 @@ def _recursive_splitter(size: int, overlap: int) -> Splitter:
 
 
 def _window_splitter(size: int, stride: int, encoding: str) -> Splitter:
-
+    """Return a splitter into windows of tokens, whose cuts are at beginnings of tokens."""
     codec = encoding_of(encoding)
 
     def _split(text: str) -> list[str]:

@@ -264,6 +264,7 @@ class _CollectionBuild:
 
     @property
     def _skipped(self) -> int:
+        """Return the number of lines that were skipped, including those before an interruption."""
         return self._resume_point.skipped + len(self._bad) - self._bad_before
 
     def collected(self, name: str) -> Manifest:
@@ -317,6 +318,7 @@ class _CollectionBuild:
         return str(path) if root is None else str(path.relative_to(root)) if path != root else path.name
 
     def _store_document(self, passage: Passage, path: Path, line: int) -> None:
+        """Store a document's pieces, or reject it if its id was seen before."""
         value = id_hash(passage.id)
         if value in self._ids:
             wrong = BadLine(str(path), line, f"the id {passage.id!r} was given before")

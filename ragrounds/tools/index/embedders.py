@@ -350,6 +350,7 @@ class OpenAIEmbedder(_TextEmbedder):
         return self._vectors(self._asked(texts))
 
     def _vectors(self, texts: list[str]) -> tuple[Vectors, int | None]:
+        """Request the vectors of texts in batches. The token count is ``None`` if any reply reports none."""
         import aiohttp
 
         rows: list[Vectors] = []

@@ -130,6 +130,7 @@ def _read_sizes(folder: Path) -> _RecordedFiles | None:
 
 
 def _index_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of an index, without those of a build."""
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         excluded = len(relative.parts) == 1 and (relative.name in _EXCLUDED or relative.suffix == ".part")

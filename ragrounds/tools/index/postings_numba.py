@@ -107,10 +107,8 @@ def search(
             )
             reachable = _partition_reachable(near, reach, reachable, bar - rest[term + 1])
         done = 0
-        for first in (
-            _kth_greatest(reach[:reachable], k),
-            0,
-        ):  # the likely passages first: few others are in reach after them
+        # The likely passages come first: few others are in reach after them.
+        for first in (_kth_greatest(reach[:reachable], k), 0):
             candidates = near[
                 done : done + _partition_reachable(near[done:], reach[done:], reachable - done, max(first, bar - 1))
             ]

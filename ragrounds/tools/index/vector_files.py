@@ -151,6 +151,7 @@ def positions_of(store: PassageStore, ids: Sequence[str]) -> npt.NDArray[np.int6
 
 
 def _array_paths(files: Sequence[str | Path]) -> list[Path]:
+    """Return the paths of all arrays in files and folders."""
     paths: list[Path] = []
     for location in files:
         path = Path(location).expanduser()
@@ -162,6 +163,7 @@ def _array_paths(files: Sequence[str | Path]) -> list[Path]:
 
 
 def _open_array(path: Path) -> npt.NDArray[np.floating]:
+    """Map an array into memory, after checking its type and shape."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as problem:
@@ -173,6 +175,7 @@ def _open_array(path: Path) -> npt.NDArray[np.floating]:
 
 
 def _dimensions(arrays: Sequence[Path]) -> int:
+    """Return the common number of dimensions of all arrays."""
     widths = {path: _open_array(path).shape[1] for path in arrays}
     first = arrays[0]
     for path, width in widths.items():

@@ -235,6 +235,7 @@ class QuantisedStore(FlatStore):
 
 
 def _sorted_hits(positions: Positions, scores: Vectors) -> Found:
+    """Return hits as pairs, best first, ties to the earlier position."""
     pairs = zip(positions.tolist(), scores.tolist(), strict=True)
     return sorted(((position, score) for position, score in pairs if position >= 0), key=lambda hit: (-hit[1], hit[0]))
 
@@ -331,6 +332,7 @@ def measured_recall(
 
 
 def _hit_share(exact: Sequence[Found], approximate: Sequence[Found], questions: Sequence[int], k: int) -> float:
+    """Return the mean share of exact hits among the index's hits, the question itself left out."""
     shares = []
     for exact_hits, hits, question in zip(exact, approximate, questions, strict=True):
         expected = [position for position, _ in exact_hits if position != question][:k]

@@ -102,6 +102,7 @@ def _out_of_reach(model: str) -> str:
 
 
 def _asked(url: str) -> str:
+    """Return why a hub's URL cannot be reached; empty if it answers, even with an error status."""
     if not url.startswith(("https://", "http://")):
         return f"they are not here, and {url} is no address of a hub"
     try:

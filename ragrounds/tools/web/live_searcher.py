@@ -91,6 +91,7 @@ class LiveSearcher(ABC):
 
 
 def _scores(hits: Sequence[LiveHit]) -> list[float]:
+    """Return the provider's scores if all hits have one and they descend, else 1 / rank."""
     scores = [hit.score for hit in hits if hit.score is not None]
     # Scores of a provider are used only if every hit has one and they agree with its order.
     if scores and len(scores) == len(hits) and all(first >= second for first, second in pairwise(scores)):

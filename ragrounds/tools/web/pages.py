@@ -297,6 +297,7 @@ def excerpt(text: str, snippet: str, around: int = AROUND, beginning: int = BEGI
 
 
 def _f1(first: Counter[str], second: Counter[str]) -> float:
+    """Return the F1 of the overlap of two bags of words."""
     common = (first & second).total()
     return 2 * common / (first.total() + second.total()) if common else 0.0
 
@@ -306,6 +307,7 @@ def _decode_page(fetched: Fetched) -> str:
 
 
 def _html(fetched: Fetched) -> tuple[str, str]:
+    """Return the title and the main text of an HTML page."""
     need_web()
     import trafilatura
 

@@ -131,6 +131,7 @@ class ProviderClient:
         return self._clients[loop]
 
     async def _try_once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
+        """Make one request and read its answer. Faults are raised by their consequence."""
         client = self._client()
         request = build(client, self.url, self.key)
         try:
@@ -151,6 +152,7 @@ class ProviderClient:
             raise PassingFault("malformed", self.redact(safe(message, _MESSAGE_LENGTH))) from None
 
     async def _answer(self, client: httpx.AsyncClient, request: httpx.Request, traffic: ProviderTraffic) -> bytes:
+        """Send a request and return the answer's body. Redirects are refused."""
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
             status = response.status_code
@@ -177,6 +179,7 @@ class ProviderClient:
         raise SearchRefused(text, "bad_request")
 
     def _fix_hint(self, status: int) -> str:
+        """Return advice after a status that ends every search."""
         if self.name == "searxng":
             return "Check its address, and that `search.formats` in its settings has json."
         if status in (402, 432, 433):

@@ -78,6 +78,7 @@ class PubMed(LiveSearcher):
         return (await self._get("esearch.fcgi", {"term": text, "retmax": str(k), "sort": "relevance"}, _listed))[:k]
 
     async def _get(self, tool: str, parameters: dict[str, str], read: Callable[[bytes], T]) -> T:
+        """Request one of the E-utilities, and read its answer."""
         form = {"esearch.fcgi": {"retmode": "json"}}.get(tool, {})
         fields = {"db": "pubmed", "tool": "ragrounds", **form, **parameters}
 
@@ -130,6 +131,7 @@ _READERS = {"PubmedArticle": _article, "PubmedBookArticle": _book}
 
 
 def _abstract(node: Element) -> str:
+    """Return an abstract's parts with their labels as one text."""
     parts = []
     for part in node.iterfind(".//Abstract/AbstractText"):
         body = " ".join("".join(part.itertext()).split())
@@ -139,5 +141,6 @@ def _abstract(node: Element) -> str:
 
 
 def _text(node: Element, path: str) -> str:
+    """Return the text of the first element at a path; empty if it is missing."""
     element = node.find(path)
     return " ".join("".join(element.itertext()).split()) if element is not None else ""
