@@ -1,10 +1,10 @@
 """Tools with which an agent searches and reads, as its ``tools=[…]`` lists them.
 
-| tool | what a model may do with it | what is needed |
+| tool | functions for the model | requirements |
 |---|---|---|
 | ``corpus`` | ``search``: the agent's corpus, by its retriever | ``--corpus`` |
 | ``read`` | ``read``: a passage's neighbours in its document, or the whole of it | ``--corpus`` |
-| a retriever: ``web[provider=tavily]``, ``pubmed``, ``pgvector[…]`` … | ``search_NAME`` | what it needs |
+| a retriever: ``web[provider=tavily]``, ``pubmed``, ``pgvector[…]`` … | ``search_NAME`` | those of the retriever |
 | ``fetch`` | ``fetch``: the text of a web page | the extra ``web`` |
 | ``mcp:NAME`` | every tool of the MCP server that the settings name so | the extra ``mcp`` |
 

@@ -1,6 +1,6 @@
 """Word documents (``.docx``), turned into HTML by mammoth and read as such: headings, lists, tables, notes.
 
-python-docx was weighed: its paragraphs and tables leave out what was inserted with changes tracked, content controls
+python-docx was considered: its paragraphs and tables leave out tracked insertions, content controls
 and text boxes, all of which mammoth reads. Headers, footers and comments are left out, deleted text too."""
 
 from __future__ import annotations

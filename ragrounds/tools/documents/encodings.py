@@ -118,7 +118,7 @@ def _decode_undeclared(content: bytes, first: int) -> tuple[str, tuple[Remark, .
             continue
         if _is_text(text):
             return text, (Remark("read", GUESSED, codec),)
-    text = content.decode("latin-1")  # takes any byte: what is no letter shows as a control character
+    text = content.decode("latin-1")  # takes any byte: bytes that are not letters become control characters
     if not _is_text(text):
         raise DocumentFault("it is no text")
     return text, (Remark("read", GUESSED, "latin-1"),)

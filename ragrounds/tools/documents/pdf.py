@@ -40,7 +40,7 @@ def read_pdf(data: bytes) -> DocumentText:
         raise
     except DependencyError:
         raise DocumentFault("it is encrypted; reading it needs cryptography: install ragrounds[files]") from None
-    except Exception as problem:  # pypdf has dozens of kinds for what a broken file can do
+    except Exception as problem:  # pypdf raises dozens of types of errors for broken files
         raise DocumentFault("it is not a PDF that can be read", _message(problem)) from None
 
 
@@ -75,7 +75,7 @@ def _text_of(reader: PdfReader) -> DocumentText:
 def _has_picture(page: PageObject) -> bool:
     try:
         return bool(list(page.images.keys()))
-    except Exception:  # a broken page: that it has no text is known
+    except Exception:  # a broken page, which is already known to have no text
         return False
 
 

@@ -1,6 +1,6 @@
 """Analysers: functions from text to the terms that a lexical index counts.
 
-| name | what it does |
+| name | terms |
 |---|---|
 | ``lucene-english`` | Lucene's EnglishAnalyzer: Unicode's words, no possessive ``'s``, lower case, stop words, Porter |
 | ``plain`` | Lucene's StandardAnalyzer without stop words: Unicode's words, lower case; an ideograph is a word |
@@ -78,7 +78,7 @@ def _all_words() -> regex.Pattern[str]:
     before = f"(?:(?={classes['joiner']})(?<!{classes['joiner']}{follows}*){extended['joiner']}++)?"
     word = f"{before}{run}(?:{extended['joiner']}+{run})*{extended['joiner']}*"
     single = rf"[\p{{Script=Han}}\p{{Script=Hiragana}}]{more}|(?:\p{{LB=Complex_Context}}{more})+"
-    # What follows an emoji, the two selectors of its presentation apart.
+    # Extensions of an emoji, except the two selectors of its presentation.
     after = rf"[{follows}--[\ufe0e\ufe0f]]*"
     picture = rf"(?:\p{{Extended_Pictographic}}|\p{{Emoji_Modifier}}){after}\ufe0f?"
     link = r"\p{WB=ZWJ}"

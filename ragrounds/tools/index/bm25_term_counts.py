@@ -7,7 +7,7 @@ A run is a row of passages whose postings fit into memory. It is a folder, which
   first, ascending, and how often;
 * ``lengths.u32`` — the number of terms of each passage, repetitions included.
 
-:func:`count_runs` works in this process, or, where it pays, in one process for each core. Those are started as
+:func:`count_runs` works in this process, or, if it is faster, in one process for each core. Those are started as
 ``python -m ragrounds.tools.index.bm25_term_counts`` for a range of passages, and say line by line how many more they
 have read. They end with the process that started them.
 """

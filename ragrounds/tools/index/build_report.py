@@ -3,7 +3,7 @@
 Nothing is left out silently: a file that was not read is listed here with the reason. What was read whole and without a
 remark is only counted, so that a report of millions of rows stays small.
 
-| outcome | what it says | searchable |
+| outcome | meaning | searchable |
 |---|---|---|
 | ``read`` | read; with a reason: something worth knowing, such as a guessed encoding | yes |
 | ``cut`` | read in part: the rest was too much, or could not be read | yes |
@@ -50,7 +50,7 @@ def storable(path: str) -> str:
     """Return a file's name as text that can be stored. Bytes that are not UTF-8 become ``\\xe9``."""
     try:
         return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # a surrogate that no file system gave
+    except UnicodeEncodeError:  # a surrogate that does not come from a file system
         return path.encode("utf-8", "backslashreplace").decode()
 
 

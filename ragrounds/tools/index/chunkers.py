@@ -1,6 +1,6 @@
 """Chunkers: they cut a document into passages. Each passage knows its document, and is called ``DOCUMENT_NUMBER``.
 
-| spec | what it does | used by |
+| spec | method | used by |
 |---|---|---|
 | ``none`` | leaves documents whole | PubMed abstracts |
 | ``recursive[size=1000,overlap=200]`` | LangChain's recursive splitter, in characters | MedRAG's textbooks, Wikipedia |

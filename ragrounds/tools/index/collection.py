@@ -92,7 +92,7 @@ def open_at(path: Path, size: int) -> BinaryIO:
     """Open a file to append after its first `size` bytes. The rest is cut off."""
     path.touch()
     file = path.open("r+b")
-    file.truncate(size)  # what an interrupted build left after the last good position is written again
+    file.truncate(size)  # the rest of an interrupted build after the last good position is written again
     file.seek(size)
     return file
 

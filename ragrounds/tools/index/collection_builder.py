@@ -221,7 +221,7 @@ def build_version(
         )
         version_folder = root / manifest.version
         try:
-            if version_folder.is_dir():  # the same passages were there before: what is built over them stays
+            if version_folder.is_dir():  # the same passages existed before: indexes over them stay
                 PassageStore(version_folder, manifest.passages)
                 for name in ("report.json", "manifest.json"):
                     os.replace(building / name, version_folder / name)  # noqa: PTH105 - at once, as in write_whole

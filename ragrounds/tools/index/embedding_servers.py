@@ -30,7 +30,7 @@ def with_fingerprints(spec: Spec, served: Mapping[str, str]) -> Spec:
 
     Args:
         spec: a retriever's.
-        served: a model's text of :func:`embedding_models` → the text with its server's fingerprint, where it has one.
+        served: a model's text of :func:`embedding_models` → the text with its server's fingerprint, if any.
     """
     spec = unfolded(spec)
     parameters: dict[str, Value] = {

@@ -96,7 +96,7 @@ def clear_damaged(folder: Path, *, resumes: bool) -> None:
     """
     recorded = _read_sizes(folder)
     sizes = recorded.files if recorded is not None else {}
-    # Removed, not written over: a process that has them open goes on with what it has.
+    # Removed, not overwritten: a process that has the files open continues with its own view of them.
     for path in list(_index_files(folder)):
         actual_size = path.stat().st_size
         if not resumes or actual_size > sizes.get(str(path.relative_to(folder)), actual_size):

@@ -1,4 +1,4 @@
-"""Postings of a lexical index: which passages hold a term, how often, and a bound of what it adds to their scores.
+"""Postings of a lexical index: which passages hold a term, how often, and a bound of its share of their scores.
 
 Terms are numbered, the common ones first. The passages are cut into windows of 65,536. The folder of an index holds,
 as raw arrays that are memory-mapped:

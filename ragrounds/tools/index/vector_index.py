@@ -2,7 +2,7 @@
 
 The vectors of a collection lie in one file, float32 or float16, and are never loaded whole: it is memory-mapped.
 
-* ``flat`` compares a question with every vector (exact over what is stored);
+* ``flat`` compares a question with every vector (exact over the stored numbers);
 * ``sq8`` keeps one byte a number and compares with every code (Jégou et al.'s scalar quantiser of FAISS);
 * ``hnsw`` walks a graph (Malkov and Yashunin 2018) over such codes;
 * ``ivfpq`` keeps product-quantised codes in inverted lists (Jégou et al. 2011), of which some are looked into;

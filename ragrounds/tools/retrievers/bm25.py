@@ -19,7 +19,7 @@ are found. The authors' programs have it otherwise, each by a switch:
 * ``zeros=true`` — as R2MED and BRIGHT: a ranking is filled up with passages of score 0, in the corpus' order.
 
 The index is built in bounded memory (:mod:`ragrounds.tools.index.bm25_builder`), and searched by
-:mod:`ragrounds.tools.index.postings`: only what may be among the best is scored, and the result is that of scoring all.
+:mod:`ragrounds.tools.index.postings`: only passages that may be among the best are scored, with the same result.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ def open_bm25(
         collection: Collection that is searched.
         parameters: The analyser, k1 and b that the index is for.
         progress: Called now and then with how many passages are done.
-        shard: The most passages that are counted in one piece, where the index has to be built.
+        shard: The most passages that are counted in one piece, if the index has to be built.
 
     Raises:
         UserError: the index does not fit the collection; another process is building it.

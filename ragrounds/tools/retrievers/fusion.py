@@ -2,7 +2,7 @@
 
 * ``rrf[a=bm25,b=medcpt]`` — reciprocal rank fusion (Cormack, Clarke and Büttcher 2009): a passage's score is the sum of
   ``1 / (constant + rank)`` over the retrievers that found it, ranks from 1. ``constant`` is 60; each retriever is asked
-  for ``depth`` passages, or ``k`` where that is more. ``a_weight=2`` weights a member.
+  for ``depth`` passages, or ``k`` if that is more. ``a_weight=2`` weights a member.
 * ``weighted[a=bm25,b=medcpt,a_weight=0.3,b_weight=0.7]`` — weighted sum of scores, each retriever's scaled to 0…1 over
   what it found (min-max); a passage that it did not find gets 0 from it.
 * ``rrf2``, ``rrf4`` — MedRAG's (Xiong et al. 2024): BM25 + MedCPT, and those with Contriever and SPECTER; constant 100,

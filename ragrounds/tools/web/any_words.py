@@ -1,4 +1,4 @@
-"""Long questions for literature searches, which find only what has every word of a query.
+"""Long questions for literature searches, which find only entries with every word of a query.
 
 A question of a benchmark has a hundred words, and no abstract has them all. ``match=auto`` searches for the
 query as written. If nothing is found, or if the query is longer than :data:`LONG` words, it searches for any of its

@@ -129,7 +129,9 @@ def is_public(address: str) -> bool:
             hidden = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
         if hidden is not None:
             return hidden.is_global and not hidden.is_multicast
-        if parsed not in _UNICAST or parsed in _EXAMPLES:  # Python calls global what no registry has given out
+        if (
+            parsed not in _UNICAST or parsed in _EXAMPLES
+        ):  # Python also calls addresses global that no registry has assigned
             return False
     return parsed.is_global and not parsed.is_multicast
 
