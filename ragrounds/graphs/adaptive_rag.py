@@ -1,6 +1,6 @@
 """`adaptive_rag`: no search, one search, or many, as the question needs (Adaptive-RAG: Jeong et al., 2024, Section 3).
 
-A classifier says what the question needs: A, the model answers from what it knows; B, one search, as `vanilla_rag`;
+A classifier names what the question needs: A, the model answers from what it knows; B, one search, as `vanilla_rag`;
 C, searches and sentences of reasoning in turns, as `ircot`, whose nodes and parameters these are. `one_search` is B's
 number of passages, `top_k` that of each of C's searches.
 
@@ -31,7 +31,7 @@ class State(ircot.State, total=False):
 
 
 def build() -> Graph:
-    """START → assess → (retrieve | search ⇄ reason |) answer → END."""
+    """Build the graph START → assess → (retrieve | search ⇄ reason |) answer → END."""
 
     def onward(state: State, runtime: Runtime[Context]) -> str:
         return "answer" if ircot.over(state, runtime.context) else "search"
@@ -47,13 +47,13 @@ def build() -> Graph:
 
 
 async def assess(state: State, runtime: Runtime[Context]) -> State:
-    """Ask what the question needs."""
+    """Ask the model whether the question needs no search, one search or many."""
     context, stem = runtime.context, runtime.context.stem
     prompt = context.prompts.render("adaptive_rag/assess", stem.language, question=stem.text)
-    found = _CLASS.findall(without_thought((await context.ask(prompt, role="reading")).text))
-    if not found:
+    classes = _CLASS.findall(without_thought((await context.ask(prompt, role="reading")).text))
+    if not classes:
         context.note("no_class", "the reply names none of A, B and C; the question is searched for once")
-    needs: Literal["A", "B", "C"] = found[-1] if found else "B"
+    needs: Literal["A", "B", "C"] = classes[-1] if classes else "B"
     return {"needs": needs}
 
 
@@ -63,7 +63,7 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
-    """Ask for the answer, with what was found where something was searched for."""
+    """Ask for the answer, with the passages if something was searched for."""
     if state["needs"] != "A":
         return await ircot.answer(state, runtime)
     return {"answer": (await runtime.context.ask(answer_prompt(runtime.context))).text}

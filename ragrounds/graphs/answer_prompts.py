@@ -16,12 +16,12 @@ PROMPTS = tuple(f"{kind}/{form}" for kind in KINDS for form in ("direct", "cot",
 
 
 def options_block(options: Mapping[str, str]) -> str:
-    """Options as lines ``A. text``."""
+    """Return the options as lines ``A. text``."""
     return "\n".join(f"{letter}. {text}" for letter, text in options.items())
 
 
 def asked(context: Context) -> str:
-    """The question with its options, if any: for what judges an answer."""
+    """Return the question with its options, if any, for a judge of answers."""
     question = context.question
     return f"{question.text}\n\n{options_block(question.options)}" if question.options else question.text
 
@@ -29,8 +29,9 @@ def asked(context: Context) -> str:
 def answer_prompt(
     context: Context, documents: str | None = None, *, question: Question | None = None
 ) -> tuple[Message, ...]:
-    """The prompt that asks for the answer, with or without documents, by the agent's `prompting` (direct or cot).
-    `question`: in place of the attempt's own."""
+    """Return the prompt that asks for the answer, with or without documents, in the style of the agent's `prompting`
+    (direct or cot). `question` replaces the attempt's own question.
+    """
     question = question or context.question
     prompting = context.parameters.get("prompting", "cot")
     if prompting not in ("direct", "cot"):
@@ -45,7 +46,7 @@ def answer_prompt(
 
 
 def refine_prompt(context: Context, first: str, documents: str | None = None) -> tuple[Message, ...]:
-    """The prompt that asks to go over a first answer, with or without documents."""
+    """Return the prompt that asks for a revision of a first answer, with or without documents."""
     question = context.question
     values = {**_values(question), "first": first}
     if documents is not None:
@@ -55,19 +56,19 @@ def refine_prompt(context: Context, first: str, documents: str | None = None) ->
 
 
 def conclude_prompt(context: Context, reasoning: str, conclusion: str) -> tuple[Message, ...]:
-    """The prompt that maps a conclusion, reached without sight of the options, to one of them."""
+    """Return the prompt that maps a conclusion, reached without sight of the options, to one of them."""
     question = context.question
     values = {**_values(question), "conclusion": conclusion}
 
-    def prompt(shown: str) -> tuple[Message, ...]:
-        """With the reasoning `shown`."""
-        return context.prompts.render("choice/conclude", question.language, reasoning=shown, **values)
+    def prompt(visible_reasoning: str) -> tuple[Message, ...]:
+        """Render the prompt with a part of the reasoning."""
+        return context.prompts.render("choice/conclude", question.language, reasoning=visible_reasoning, **values)
 
     return prompt(ending(context, reasoning, context.room(prompt(""))))
 
 
 def choose_prompt(context: Context) -> tuple[Message, ...]:
-    """The turn that asks, at the end of a conversation without options, for one of them."""
+    """Return the turn that asks for one of the options at the end of a conversation without options."""
     question = context.question
     return context.prompts.render("choice/choose", question.language, **_values(question))
 

@@ -1,7 +1,7 @@
 """`best_of`: several attempts of one agent, and the one that a judge model prefers (Stiennon et al., 2020).
 
 Samples are those of `self_consistency`. The judge (``judge=openai:NAME``, else the agent's model) sees the question
-with its options and all answers, without their reasoning in tags, in an order drawn from question and epoch. Answers
+with its options and all answers, without their reasoning in tags, in an order sampled by question and epoch. Answers
 that are alike are not judged.
 
 Sees the options: the agent inside, as it does alone, and `judge`. Differs: a model is asked in words, where the paper
@@ -26,39 +26,42 @@ PROMPTS = ("best_of/judge",)
 
 
 def build() -> Graph:
-    """START → draw, once for each sample → judge → END."""
+    """Build the graph START → draw, once for each sample → judge → END."""
     return vote(Samples, attempts=attempts, attempt=draw, after=[judge])
 
 
 async def judge(state: Samples, runtime: Runtime[Context]) -> State:
-    """Have the best answer chosen."""
-    context, drawn = runtime.context, state["drawn"]
-    order = list({one.text: place for place, one in reversed(list(enumerate(drawn)))}.values())
+    """Ask the judge model for the best answer."""
+    context, samples = runtime.context, state["drawn"]
+    # In reverse, so that of equal answers the first sample's index stays.
+    order = list({sample.text: index for index, sample in reversed(list(enumerate(samples)))}.values())
     random.Random(context.seed).shuffle(order)
-    chosen = drawn[0]
+    preferred = samples[0]
     if len(order) > 1:
         question = asked(context)
 
         def prompt(answers: str) -> tuple[Message, ...]:
-            """With these answers."""
+            """Render the prompt with these answers."""
             return context.prompts.render("best_of/judge", context.stem.language, question=question, answers=answers)
 
         room = context.room(prompt(""), role="judging")
-        each = None if room is None else room // len(order) - 8
-        texts = [ending(context, without_thought(drawn[place].text), each, role="judging") for place in order]
+        room_for_each = None if room is None else room // len(order) - 8
+        texts = [
+            ending(context, without_thought(samples[index].text), room_for_each, role="judging") for index in order
+        ]
         listed = "\n\n".join(f"### Answer {number}\n{text}" for number, text in enumerate(texts, 1))
-        said = without_thought((await context.ask(prompt(listed), role="judging")).text)
-        best = read_choice(said, len(order))
+        reply = without_thought((await context.ask(prompt(listed), role="judging")).text)
+        best = read_choice(reply, len(order))
         if best is None:
             context.note("unreadable_choice", "the judge names no answer; the first sample is taken")
         else:
-            chosen = drawn[order[best - 1]]
-    return {"answer": chosen.text, "choice": chosen.choice}
+            preferred = samples[order[best - 1]]
+    return {"answer": preferred.text, "choice": preferred.choice}
 
 
 def read_choice(text: str, most: int) -> int | None:
-    """The number of the answer that a judge names, from 1; ``None``: it names none."""
+    """Return the number of the answer that a judge names, from 1; ``None`` if it names none."""
     value: object = read_object(text).get("best")
-    if value is None and (found := re.fullmatch(r"[^\d-]{0,30}?(\d{1,3})\W*", text.strip())):
-        value = int(found[1])
+    if value is None and (match := re.fullmatch(r"[^\d-]{0,30}?(\d{1,3})\W*", text.strip())):
+        value = int(match[1])
     return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most else None

@@ -1,12 +1,12 @@
 """`cascade`: a cheap agent first, and another one where the first is not certain (FrugalGPT: Chen et al., 2023;
 by agreement as Yue et al., 2024).
 
-`when` says what certainty is; below `threshold` the agent `then` answers:
+`when` names the measure of certainty; below `threshold` the agent `then` answers:
 
 * ``agreement``: the share of `samples` attempts of the first agent that give its most frequent answer;
-* ``confidence``: what the model says of the first answer when it is asked, from 0 to 1;
+* ``confidence``: the model's stated confidence in the first answer, from 0 to 1;
 * ``probability``: the geometric mean of the probabilities of the tokens of the first agent's last reply. They are asked
-  for with its answer, which makes that another call than the agent alone makes;
+  for with its answer, which makes that call differ from the call of the agent alone;
 * ``abstention``: 1 where the first answer can be read, else 0.
 
 Sees the options: the agents inside, as they do alone, and `decide` by ``confidence``. What is not known (a server
@@ -34,82 +34,91 @@ WAYS = ("agreement", "confidence", "probability", "abstention")
 
 
 def build() -> Graph:
-    """START → draw, once or for each sample → decide (→ then) → END."""
+    """Build the graph START → draw, once or for each sample → decide (→ then) → END."""
     nodes = {"draw": draw, "decide": decide, "then": then}
     return graph_of(Samples, nodes, {START: (_spread, ["draw"]), "decide": (_onward, ["then", END])})
 
 
 def way(context: Context) -> str:
-    """What certainty is.
+    """Return the measure of certainty.
 
     Raises:
-        UserError: something else.
+        UserError: it is unknown.
     """
-    given = word(context, "when", "agreement")
-    if given not in WAYS:
-        raise UserError(f"Unknown when={given}.{nearest(given, WAYS)} Known: {', '.join(WAYS)}.")
-    return given
+    requested = word(context, "when", "agreement")
+    if requested not in WAYS:
+        raise UserError(f"Unknown when={requested}.{nearest(requested, WAYS)} Known: {', '.join(WAYS)}.")
+    return requested
 
 
 def _spread(state: Samples, runtime: Runtime[Context]) -> object:
+    """Return the attempts of the first agent: several for ``agreement``, else one."""
     from langgraph.types import Send
 
     context = runtime.context
     samples = whole(context, "samples", 5) if way(context) == "agreement" else 1
-    return [Send("draw", one) for one in epochs(context, samples)]
+    return [Send("draw", sample_state) for sample_state in epochs(context, samples)]
 
 
 async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
-    """Have the first agent answer."""
+    """Run an attempt of the first agent."""
     return await sample(runtime, state, "first", likely=way(runtime.context) == "probability")
 
 
 async def decide(state: Samples, runtime: Runtime[Context]) -> State:
-    """Give the first agent's answer, where it is certain enough."""
-    context, drawn = runtime.context, state["drawn"]
-    kept, votes = most_frequent(drawn)
-    given: float | None
+    """Return the first agent's answer if it is certain enough."""
+    context, samples = runtime.context, state["drawn"]
+    preferred, votes = most_frequent(samples)
+    certainty: float | None
     if way(context) == "agreement":
-        given = votes / len(drawn)
+        certainty = votes / len(samples)
     elif way(context) == "confidence":
-        given = await _stated(context, kept)
+        certainty = await _ask_confidence(context, preferred)
     elif way(context) == "probability":
-        given = kept.probability
+        certainty = preferred.probability
     else:
-        given = 1.0 if kept.read else 0.0
+        certainty = 1.0 if preferred.read else 0.0
     threshold = number(context, "threshold", 0.7)
-    shown = "unknown" if given is None else f"{given:.3f}"
-    context.note("certainty", f"{way(context)} {shown}, threshold {threshold:g}")
-    return {"answer": kept.text, "choice": kept.choice} if given is not None and given >= threshold else {}
+    certainty_text = "unknown" if certainty is None else f"{certainty:.3f}"
+    context.note("certainty", f"{way(context)} {certainty_text}, threshold {threshold:g}")
+    return (
+        {"answer": preferred.text, "choice": preferred.choice}
+        if certainty is not None and certainty >= threshold
+        else {}
+    )
 
 
 def _onward(state: Samples, runtime: Runtime[Context]) -> str:
+    """Return the next node: the end if the first agent's answer was accepted, else the other agent."""
     return END if "answer" in state else "then"
 
 
 async def then(state: Samples, runtime: Runtime[Context]) -> State:
-    """Have the other agent answer."""
-    given = await runtime.context.attempt_of("then", epoch=runtime.context.epoch)
-    return {"answer": given.text, "choice": given.choice}
+    """Run an attempt of the other agent."""
+    attempt = await runtime.context.attempt_of("then", epoch=runtime.context.epoch)
+    return {"answer": attempt.text, "choice": attempt.choice}
 
 
-async def _stated(context: Context, first: Attempted) -> float | None:
+async def _ask_confidence(context: Context, first: Attempted) -> float | None:
+    """Ask the model for its confidence in an answer, as a share; ``None`` if the reply states none."""
     question, language = asked(context), context.stem.language
 
     def prompt(answer: str) -> tuple[Message, ...]:
-        """With this answer."""
+        """Render the prompt with this answer."""
         return context.prompts.render("cascade/confidence", language, question=question, answer=answer)
 
-    shown = ending(context, without_thought(first.text), context.room(prompt(""), role="judging"), role="judging")
-    return read_confidence((await context.ask(prompt(shown), role="judging")).text)
+    visible_answer = ending(
+        context, without_thought(first.text), context.room(prompt(""), role="judging"), role="judging"
+    )
+    return read_confidence((await context.ask(prompt(visible_answer), role="judging")).text)
 
 
 def read_confidence(text: str) -> float | None:
-    """A confidence from 0 to 100 in what a model wrote, as a share; ``None``: there is none."""
-    said = without_thought(text)
-    value: object = read_object(said).get("confidence")
-    if value is None and (found := re.fullmatch(r"[^\d-]{0,30}?(\d{1,3}(?:\.\d{1,9})?)\s*%?\W*", said.strip())):
-        value = float(found[1])
+    """Return a confidence from 0 to 100 in a model's reply, as a share; ``None`` if it states none."""
+    reply = without_thought(text)
+    value: object = read_object(reply).get("confidence")
+    if value is None and (match := re.fullmatch(r"[^\d-]{0,30}?(\d{1,3}(?:\.\d{1,9})?)\s*%?\W*", reply.strip())):
+        value = float(match[1])
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return value / 100 if 0 <= value <= 100 else None

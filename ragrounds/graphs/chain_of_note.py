@@ -3,7 +3,7 @@
 
 The question is searched for; the model reads the documents one after another and writes a note on each (it answers the
 question, it helps to infer the answer, or it has nothing to do with it), then what follows from them, or that the
-answer is unknown. The answer is given from the notes, which stand where `vanilla_rag` has its documents.
+answer is unknown. The answer is given from the notes, which take the place of `vanilla_rag`'s documents.
 
 Sees the options: `answer`. Differs: notes and answer are two calls, so that what reads documents sees no options, where
 the paper's model, trained on notes of ChatGPT's, writes both in one text; here any model is asked for them in words.
@@ -25,7 +25,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → search → take_notes → answer → END."""
+    """Build the graph START → search → take_notes → answer → END."""
     return graph_of(State, {"search": search, "take_notes": take_notes, "answer": answer})
 
 
@@ -35,9 +35,9 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def take_notes(state: State, runtime: Runtime[Context]) -> State:
-    """Have the notes written, and what follows from them."""
-    found = [runtime.context.passage(id) for id in state["passages"]]
-    return {"notes": await read(runtime.context, "chain_of_note/notes", found)}
+    """Ask the model for notes on the documents, and for what follows from them."""
+    passages = [runtime.context.passage(id) for id in state["passages"]]
+    return {"notes": await read(runtime.context, "chain_of_note/notes", passages)}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:

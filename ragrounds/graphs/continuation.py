@@ -1,6 +1,6 @@
 """Continuing a text that a model began and a search interrupted (Search-o1 and Search-R1).
 
-Two ways, whichever the model's server can (`Context.continues`): by *prefix* the whole text so far stands at the
+Two ways, whichever the model's server can (`Context.continues`): by *prefix* the whole text so far is at the
 beginning of the assistant's turn and the model writes on from its last character; by *turns* what the model wrote is an
 assistant's turn and what the search found is the user's next one.
 """
@@ -18,24 +18,24 @@ from ragrounds.models.faults import CallFailed
 
 
 class Part(TypedDict, total=False):
-    """A part of the text so far."""
+    """Part of the text so far."""
 
     by: Literal["model", "search"]
     text: str
     passages: list[str]
-    """Ids of passages that stand here in full; a graph writes them out anew for each prompt."""
+    """Ids of passages that are in the text in full. A graph writes them out again for each prompt."""
     notice: bool
-    """It is a notice of the graph, in place of what a search found."""
+    """True if the text is a notice of the graph, in place of search results."""
 
 
 Write = Callable[[Part], str]
-"""How a graph writes a part into the text."""
+"""Function with which a graph writes a part into the text."""
 
 
 def resumed(
     context: Context, prompt: Sequence[Message], parts: Sequence[Part], write: Write
 ) -> tuple[tuple[Message, ...], str]:
-    """Give the messages and the prefix with which the model continues after `parts`."""
+    """Return the messages and the prefix with which the model continues after `parts`."""
     if not parts:
         return tuple(prompt), ""
     if context.continues == "prefix":
@@ -57,13 +57,13 @@ def whole_text(parts: Sequence[Part], write: Write) -> str:
 
 
 def put_back(reply: Reply, pairs: Mapping[str, str], *, close: bool = True) -> str:
-    """Give the reply's text with the stop string that ended it, which most servers leave out.
+    """Return the reply's text with the stop string that ended it, which most servers leave out.
 
     Args:
         reply: What the model wrote.
-        close: Where the server does not name the stop string, close a tag that stands open.
-        pairs: Stop string → the string that opens what it closes. Where the server does not name the stop string, an
-            opened and unclosed one tells which it was. A model that opens a tag and ends by itself looks the same to
+        close: True to close an open tag if the server does not name the stop string.
+        pairs: Stop string → the string that opens what it closes. If the server does not name the stop string, an
+            opened and unclosed tag identifies it. A model that opens a tag and ends by itself looks the same to
             such a server; its tag is then closed too. A text that was cut by its length is left as it is.
     """
     text = reply.text
@@ -79,10 +79,11 @@ def put_back(reply: Reply, pairs: Mapping[str, str], *, close: bool = True) -> s
 async def asked_within(
     context: Context, messages: Sequence[Message], turn: int, **arguments: Unpack[CallArguments]
 ) -> Reply | None:
-    """Ask for another chunk; ``None``, and the note ``window_full``, where the model's window has no room for it.
+    """Ask for another chunk.
 
-    Where the window is not known, the server's refusal tells: a conversation that grew too long ends its loop, as it
-    does where the window is known, and not the attempt.
+    If the model's window has no room for it, return ``None`` and add the note ``window_full``. If the window is
+    unknown, the server's refusal shows that it is full. A conversation that is too long ends its loop, as it does if
+    the window is known, and not the attempt.
     """
     prefix = arguments.get("prefix")
     room = context.room((*messages, Message("assistant", prefix)) if prefix else messages)

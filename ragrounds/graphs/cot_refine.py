@@ -22,11 +22,11 @@ PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in KINDS for form in ("refine
 
 class State(Shared, total=False):
     first: str
-    """R0, the answer by chain of thought."""
+    """Answer by chain of thought, R0 of the paper."""
 
 
 def build() -> Graph:
-    """START → (retrieve →) reason → refine → END."""
+    """Build the graph START → (retrieve →) reason → refine → END."""
     nodes = {"retrieve": retrieve, "reason": reason, "refine": refine}
     return graph_of(State, nodes, {START: (_first, ["retrieve", "reason"])})
 
@@ -38,30 +38,30 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question's stem."""
     context = runtime.context
-    found = await context.search(Query.of(context.stem), whole(context, "top_k", 8))
-    return {"passages": [passage.id for passage in found]}
+    passages = await context.search(Query.of(context.stem), whole(context, "top_k", 8))
+    return {"passages": [passage.id for passage in passages]}
 
 
 async def reason(state: State, runtime: Runtime[Context]) -> State:
-    """Answer by chain of thought."""
+    """Ask for an answer by chain of thought."""
     reply = await runtime.context.ask(answer_prompt(runtime.context))
     return {"first": reply.text}
 
 
 async def refine(state: State, runtime: Runtime[Context]) -> State:
-    """Go over the first answer, with the documents that fit the window, if any were retrieved."""
+    """Ask for a revision of the first answer, with the documents that fit the window, if any were retrieved."""
     context = runtime.context
     room = context.room(refine_prompt(context, "", None if "passages" not in state else ""))
-    # At most half of what is free, so that documents have their place too.
+    # At most half of the free tokens, so that documents have room too.
     first = ending(context, state.get("first", ""), None if room is None else room // 2) or "(empty)"
     documents = None
     if "passages" in state:
-        found = [context.passage(id) for id in state["passages"]]
+        passages = [context.passage(id) for id in state["passages"]]
 
         def prompt(documents: str) -> tuple[Message, ...]:
-            """With these documents."""
+            """Render the prompt with these documents."""
             return refine_prompt(context, first, documents)
 
-        documents = shown(context, found, prompt)
+        documents = shown(context, passages, prompt)
     reply = await context.ask(refine_prompt(context, first, documents))
     return {"answer": reply.text}

@@ -40,7 +40,7 @@ PROMPTS = (*ANSWERING, "crag/grade", "crag/rewrite")
 
 
 class Strip(TypedDict):
-    """A part of a passage."""
+    """Part of a passage."""
 
     passage: str
     number: int
@@ -52,11 +52,11 @@ class State(Shared, total=False):
     further: list[str]
     """Ids of passages that were found elsewhere."""
     strips: list[Strip]
-    """What is read."""
+    """Strips that the model reads."""
 
 
 def build() -> Graph:
-    """START → search → judge (→ rewrite → search_further) → refine → answer → END."""
+    """Build the graph START → search → judge (→ rewrite → search_further) → refine → answer → END."""
     corrected = [rewrite, search_further, refine]
     ways = {"correct": [refine], "incorrect": corrected, "ambiguous": corrected}
     return branch(State, search, judge, judged=lambda state, context: state["action"], ways=ways, answer=answer)
@@ -68,7 +68,7 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def judge(state: State, runtime: Runtime[Context]) -> State:
-    """Grade what was found, and choose what to do with it."""
+    """Grade the passages, and choose what to do with them."""
     context = runtime.context
     scores = await graded(context, [context.passage(id) for id in state["passages"]])
     if any(score >= number(context, "upper", 0.592) for score in scores):
@@ -78,7 +78,7 @@ async def judge(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def rewrite(state: State, runtime: Runtime[Context]) -> State:
-    """Make keywords of the question."""
+    """Ask the model for keywords of the question."""
     context, stem = runtime.context, runtime.context.stem
     reply = await context.ask(
         context.prompts.render("crag/rewrite", stem.language, question=stem.text), role="querying"
@@ -95,82 +95,93 @@ async def search_further(state: State, runtime: Runtime[Context]) -> State:
 
 
 def searching(context: Context) -> list[Tool]:
-    """The agent's tools that search."""
+    """Return the agent's tools that search."""
     return [tool for tool in context.tools if "query" in str(tool.parameters.get("required"))]
 
 
 async def found_by(context: Context, query: Query, place: int) -> list[str]:
-    """Ids of what one of the agent's searching tools finds, or its corpus, where it lists no two of them."""
+    """Return the ids of passages that one of the agent's searching tools finds, or its corpus if it lists fewer than
+    two.
+    """
     k, tools = whole(context, "top_k", 10), searching(context)
     if len(tools) > 1:
-        found = (await context.use(tools[place].name, {"query": query.text}, k=k)).passages
+        passages = (await context.use(tools[place].name, {"query": query.text}, k=k)).passages
     else:
-        found = await context.search(query, k)
-    return [passage.id for passage in found]
+        passages = await context.search(query, k)
+    return [passage.id for passage in passages]
 
 
 async def refine(state: State, runtime: Runtime[Context]) -> State:
     """Cut passages to strips, and keep the best."""
     context = runtime.context
-    used = state["passages"] if state["action"] != "incorrect" else []
-    further = [id for id in state.get("further", []) if id not in used]
-    return {"strips": await _best(context, used, "strips", 6) + await _best(context, further, "further_strips", 5)}
+    passage_ids = state["passages"] if state["action"] != "incorrect" else []
+    further = [id for id in state.get("further", []) if id not in passage_ids]
+    return {
+        "strips": await _best_strips(context, passage_ids, "strips", 6)
+        + await _best_strips(context, further, "further_strips", 5)
+    }
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Ask for the answer with the strips in place of documents."""
     context = runtime.context
-    kept = [_cut(context, strip) for strip in state["strips"]]
-    if not kept:
+    passages = [_strip_passage(context, strip) for strip in state["strips"]]
+    if not passages:
         context.note("nothing_found", "no strip was left; the question is answered without any")
         return {"answer": (await context.ask(answer_prompt(context))).text}
-    return await answered(context, kept)
+    return await answered(context, passages)
 
 
-async def _best(context: Context, ids: Sequence[str], most: str, default: int) -> list[Strip]:
-    strips: list[Strip] = [{"passage": id, "number": place} for id in ids for place in range(len(_texts(context, id)))]
-    scores = await graded(context, [_cut(context, strip) for strip in strips])
-    best = sorted(range(len(strips)), key=lambda place: -scores[place])[: whole(context, most, default)]
-    return [strips[place] for place in sorted(best)]
+async def _best_strips(context: Context, ids: Sequence[str], parameter: str, default: int) -> list[Strip]:
+    """Return the best strips of some passages, in their old order. `parameter` names the number of strips."""
+    strips: list[Strip] = [
+        {"passage": id, "number": index} for id in ids for index in range(len(_strip_texts(context, id)))
+    ]
+    scores = await graded(context, [_strip_passage(context, strip) for strip in strips])
+    best = sorted(range(len(strips)), key=lambda index: -scores[index])[: whole(context, parameter, default)]
+    return [strips[index] for index in sorted(best)]
 
 
-def _texts(context: Context, id: str) -> list[str]:
+def _strip_texts(context: Context, id: str) -> list[str]:
+    """Cut a passage's text to strips of `sentences` sentences."""
     size, parts = whole(context, "sentences", 3), sentences(context.passage(id).text)
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
-def _cut(context: Context, strip: Strip) -> Passage:
-    return replace(context.passage(strip["passage"]), text=_texts(context, strip["passage"])[strip["number"]])
+def _strip_passage(context: Context, strip: Strip) -> Passage:
+    """Return the passage of a strip with the strip as its text."""
+    return replace(context.passage(strip["passage"]), text=_strip_texts(context, strip["passage"])[strip["number"]])
 
 
 async def graded(context: Context, texts: Sequence[Passage]) -> list[float]:
-    """A score for each text; those that did not fit the window get -1."""
+    """Return a score for each text. Texts that did not fit the window get -1."""
     if not texts:
         return []
     stem = context.stem
 
     def prompt(documents: str) -> tuple[Message, ...]:
-        """With these documents."""
+        """Render the prompt with these documents."""
         count = str(len(texts))
         return context.prompts.render(
             "crag/grade", stem.language, question=stem.text, documents=documents, number=count
         )
 
-    kept = fitted(context, texts, prompt, role="reading")
-    reply = await context.ask(prompt(written(kept)), role="reading")
+    visible = fitted(context, texts, prompt, role="reading")
+    reply = await context.ask(prompt(written(visible)), role="reading")
     scores = read_scores(without_thought(reply.text))
-    if len(scores) != len(kept):
-        context.note("unreadable_scores", f"{len(scores)} scores for {len(kept)} texts; those that lack count as 0")
-    return ([*scores, *[0.0] * len(kept)])[: len(kept)] + [-1.0] * (len(texts) - len(kept))
+    if len(scores) != len(visible):
+        context.note("unreadable_scores", f"{len(scores)} scores for {len(visible)} texts; those that lack count as 0")
+    return ([*scores, *[0.0] * len(visible)])[: len(visible)] + [-1.0] * (len(texts) - len(visible))
 
 
 def read_scores(text: str) -> list[float]:
-    """The scores in a model's reply, each from -1 to 1; one that is no number counts as 0."""
+    """Return the scores in a model's reply, each from -1 to 1. An entry that is not a number counts as 0."""
     listed: Any = read_object(text).get("scores")
-    return [_score(one) for one in listed] if isinstance(listed, list) else []
+    return [_score(score) for score in listed] if isinstance(listed, list) else []
 
 
 def _score(value: object) -> float:
+    """Return a score from -1 to 1; 0 for a value that is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         return 0.0
     return float(max(-1, min(1, value)))

@@ -26,12 +26,12 @@ class State(Shared, total=False):
     draft: str
     critiques: list[str]
     revised: int
-    """Revisions made."""
+    """Number of revisions."""
     accepted: bool
 
 
 def build() -> Graph:
-    """START → write ⇄ review → answer → END."""
+    """Build the graph START → write ⇄ review → answer → END."""
     return loop(State, write, review, leave=(write, review), over=_over, answer=answer)
 
 
@@ -40,27 +40,27 @@ def _over(state: State, context: Context) -> bool:
 
 
 async def write(state: State, runtime: Runtime[Context]) -> State:
-    """Answer, or revise the answer by what the critic found."""
+    """Ask for an answer, or for a revision by the critic's findings."""
     context, critiques = runtime.context, state.get("critiques", [])
     if not critiques:
         return {"draft": await say(context, "", "answer"), "revised": 0}
     remembered = numbered(critiques[-whole(context, "memory", 3) :])
-    written = {"First answer": state["draft"], "Critiques": remembered}
-    return {"draft": await say(context, "critique/revise", "answer", written), "revised": state["revised"] + 1}
+    sections = {"First answer": state["draft"], "Critiques": remembered}
+    return {"draft": await say(context, "critique/revise", "answer", sections), "revised": state["revised"] + 1}
 
 
 async def review(state: State, runtime: Runtime[Context]) -> State:
-    """Have the answer criticised."""
+    """Ask the critic to judge the answer."""
     context = runtime.context
-    said = without_thought(await say(context, "critique/review", "question", {"Answer": state["draft"]}))
-    read = read_object(said)
+    reply = without_thought(await say(context, "critique/review", "question", {"Answer": state["draft"]}))
+    read = read_object(reply)
     if not isinstance(read.get("accept"), bool):
         context.note("unreadable_critique", "the critic's reply says neither yes nor no; the answer stands")
     if read.get("accept") is not False:
         return {"accepted": True}
-    return {"critiques": [*state.get("critiques", []), wellformed(str(read.get("critique") or said))]}
+    return {"critiques": [*state.get("critiques", []), wellformed(str(read.get("critique") or reply))]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
-    """Give the last draft."""
+    """Return the last draft."""
     return {"answer": state["draft"]}

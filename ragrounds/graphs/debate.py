@@ -30,23 +30,23 @@ class State(Shared, total=False):
     said: Annotated[list[str], operator.add]
     """All replies, round by round."""
     agent: int
-    """Of one reply, from 0."""
+    """Agent of a reply, from 0."""
 
 
 def build() -> Graph:
-    """START → convene → speak, for each agent → convene … → answer → END."""
+    """Build the graph START → convene → speak, for each agent → convene … → answer → END."""
     return vote(State, convene, attempts=_attempts, attempt=speak, after=[answer], more={"speak": "convene"})
 
 
 def _attempts(state: State, context: Context) -> list[State]:
-    said, agents = state.get("said", []), whole(context, "agents", 3)
-    if len(said) >= agents * whole(context, "rounds", 2):
+    replies, agents = state.get("said", []), whole(context, "agents", 3)
+    if len(replies) >= agents * whole(context, "rounds", 2):
         return []
-    return [{"said": said[-agents:], "agent": agent} for agent in range(agents)]
+    return [{"said": replies[-agents:], "agent": agent} for agent in range(agents)]
 
 
 async def convene(state: State, runtime: Runtime[Context]) -> State:
-    """Begin a round, once all of the one before have spoken."""
+    """Begin a round, after all agents of the previous round have replied."""
     final = word(runtime.context, "final", "majority")
     if final not in ("majority", "moderator"):
         raise UserError(f"final must be majority or moderator, not {final!r}.")
@@ -54,19 +54,19 @@ async def convene(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def speak(state: State, runtime: Runtime[Context]) -> State:
-    """Answer, with sight of the others' last answers if there are any."""
-    context, said, agent = runtime.context, state["said"], state["agent"]
+    """Ask an agent for its answer, with the others' last answers if there are any."""
+    context, replies, agent = runtime.context, state["said"], state["agent"]
     role = f"debate/persona{agent % 3 + 1}" if switch(context, "personas", False) else ""
     persona = context.prompts.text(role, context.stem.language) if role else ""
-    if not said:
+    if not replies:
         return {"said": [await say(context, role, "answer")]}
-    others = numbered([text for place, text in enumerate(said) if place != agent])
-    written = {"Your last answer": said[agent], "Answers of the others": others}
-    return {"said": [await say(context, "debate/again", "answer", written, persona=persona)]}
+    other_answers = numbered([text for index, text in enumerate(replies) if index != agent])
+    sections = {"Your last answer": replies[agent], "Answers of the others": other_answers}
+    return {"said": [await say(context, "debate/again", "answer", sections, persona=persona)]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
-    """Take the majority's answer, or have a moderator decide."""
+    """Take the majority's answer, or ask a moderator to decide."""
     context, last = runtime.context, state["said"][-whole(runtime.context, "agents", 3) :]
     if word(context, "final", "majority") == "moderator" or not context.question.options:
         return {"answer": await say(context, "debate/moderate", "answer", {"Answers": numbered(last)})}

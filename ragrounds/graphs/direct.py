@@ -13,7 +13,7 @@ from ragrounds.graphs.state import Graph, Runtime, State, graph_of
 
 
 def build() -> Graph:
-    """START → answer → END."""
+    """Build the graph START → answer → END."""
     return graph_of(State, {"answer": answer})
 
 

@@ -1,4 +1,4 @@
-"""Passages on their way into a prompt: cut to the model's window, put in order, written out."""
+"""Passages on their way into a prompt: cut to the model's window, ordered and written out."""
 
 from __future__ import annotations
 
@@ -13,34 +13,41 @@ from ragrounds.base.records import Message, Passage
 
 ORDERS = ("best_first", "best_last", "reversed", "shuffled")
 FORMATS = ("plain", "medrag", "search_r1")
-"""How documents are written out: in our own way, or as the programs of MedRAG and of Search-R1 do."""
+"""Forms in which documents are written out: our own, or those of the programs of MedRAG and of Search-R1."""
 
 
 def written(passages: Sequence[Passage], form: str = "plain") -> str:
-    """The documents' part of a prompt.
+    """Return the documents' part of a prompt.
 
     Args:
-        passages: In the order in which they are read.
+        passages: Passages in the order of reading.
         form: ``plain``: numbered from 0, a title on a line of its own, a blank line between documents. ``medrag``:
             numbered from 0, one line a document with its title in brackets, also an empty one (MedRAG, src/medrag.py).
-            ``search_r1``: the same, numbered from 1 (Search-R1, search_r1/llm_agent/generation.py): what its
-            checkpoints were trained on.
+            ``search_r1``: the same, numbered from 1 (Search-R1, search_r1/llm_agent/generation.py), as its
+            checkpoints were trained.
 
     Raises:
-        UserError: an unknown form.
+        UserError: the form is unknown.
     """
     if form == "plain":
-        return "\n\n".join(_one(number, passage) for number, passage in enumerate(passages)) or "(none found)"
+        return (
+            "\n\n".join(_numbered_document(number, passage) for number, passage in enumerate(passages))
+            or "(none found)"
+        )
     if form == "medrag":
-        lines = (f"Document [{number}] (Title: {one.title}) {one.text}" for number, one in enumerate(passages))
+        lines = (
+            f"Document [{number}] (Title: {passage.title}) {passage.text}" for number, passage in enumerate(passages)
+        )
         return "\n".join(lines)
     if form == "search_r1":
-        return "".join(f"Doc {number}(Title: {one.title}) {one.text}\n" for number, one in enumerate(passages, 1))
+        return "".join(
+            f"Doc {number}(Title: {passage.title}) {passage.text}\n" for number, passage in enumerate(passages, 1)
+        )
     raise UserError(f"Unknown document_format {form!r}.{nearest(form, FORMATS)} Known: {', '.join(FORMATS)}.")
 
 
 def shown(context: Context, passages: Sequence[Passage], prompt: Callable[[str], Sequence[Message]]) -> str:
-    """The documents' part of a prompt as the agent's parameters say: fitted, ordered and written out.
+    """Return the documents' part of a prompt according to the agent's parameters: fitted, ordered and written out.
 
     With ``document_format=medrag`` the whole text is cut on the right to `context_tokens` tokens, wherever that falls,
     as MedRAG does; else as :func:`fitted`.
@@ -61,8 +68,10 @@ def shown(context: Context, passages: Sequence[Passage], prompt: Callable[[str],
 
 
 def room_for(context: Context, around: Sequence[Message], role: str = "answering") -> int | None:
-    """Tokens that documents may take: what the model's window leaves beside `around`, and at most `context_tokens`, a
-    parameter of the agent (MIRAGE Section 4.1 gives one for each model); ``None``: neither is known."""
+    """Return the tokens that documents may take: the rest of the model's window besides `around`, and at most
+    `context_tokens`, a parameter of the agent (MIRAGE Section 4.1 gives one for each model). Return ``None`` if neither
+    is known.
+    """
     room, bound = context.room(around, role=role), context.parameters.get("context_tokens")
     if isinstance(bound, int) and bound > 0:
         return bound if room is None else min(room, bound)
@@ -76,44 +85,44 @@ def fitted(
     *,
     role: str = "answering",
 ) -> tuple[Passage, ...]:
-    """Those of `passages`, best first, that fit the model's window beside the rest of `prompt`.
+    """Return those of `passages`, best first, that fit the model's window together with the rest of `prompt`.
 
-    As MedRAG does, the context is cut on the right: the last passage may lose its end. :func:`room_for` says how much
-    there is. Nothing known: nothing is cut. What was cut is noted in the trace.
+    As MedRAG does, the context is cut on the right: the last passage may lose its end. :func:`room_for` computes the
+    room. If it is unknown, nothing is cut. A cut is noted in the trace.
     """
     room = room_for(context, prompt(""), role)
     if room is None:
         return tuple(passages)
-    kept: list[Passage] = []
+    fitting: list[Passage] = []
     for number, passage in enumerate(passages):
         # Two more for the blank line between documents.
-        size = context.count(_one(number, passage), role=role) + 2
+        size = context.count(_numbered_document(number, passage), role=role) + 2
         if size > room:
-            frame = context.count(_one(number, replace(passage, text="")), role=role) + 2
+            frame = context.count(_numbered_document(number, replace(passage, text="")), role=role) + 2
             rest = context.cut(passage.text, room - frame, role=role) if room > frame else ""
             if rest:
-                kept.append(replace(passage, text=rest))
-            dropped = len(passages) - len(kept)
+                fitting.append(replace(passage, text=rest))
+            dropped = len(passages) - len(fitting)
             context.note(
-                "cut", f"the context was full after {len(kept)} of {len(passages)} passages; {dropped} dropped"
+                "cut", f"the context was full after {len(fitting)} of {len(passages)} passages; {dropped} dropped"
             )
             break
         room -= size
-        kept.append(passage)
-    return tuple(kept)
+        fitting.append(passage)
+    return tuple(fitting)
 
 
 def beginnings(passages: Sequence[Passage], characters: int) -> tuple[Passage, ...]:
-    """Each passage with at most `characters` of its text (Search-o1 takes 3,000); 0: all of it."""
+    """Return each passage with at most `characters` of its text (Search-o1 takes 3,000); with 0 all of it."""
     if not characters:
         return tuple(passages)
     return tuple(replace(passage, text=passage.text[:characters]) for passage in passages)
 
 
 def ordered(passages: Sequence[Passage], order: str, seed: str) -> tuple[Passage, ...]:
-    """Put passages (best first) into the order the model reads them in, for studies of lost-in-the-middle.
+    """Put passages (best first) into the order in which the model reads them, for studies of lost-in-the-middle.
 
-    `best_last` moves only the best to the end, `reversed` turns the whole ranking round, `shuffled` draws by `seed`.
+    `best_last` moves only the best to the end, `reversed` turns the whole ranking round, `shuffled` shuffles by `seed`.
     """
     if order == "best_first":
         return tuple(passages)
@@ -128,6 +137,6 @@ def ordered(passages: Sequence[Passage], order: str, seed: str) -> tuple[Passage
     raise UserError(f"Unknown order {order!r}.{nearest(order, ORDERS)} Known: {', '.join(ORDERS)}.")
 
 
-def _one(number: int, passage: Passage) -> str:
+def _numbered_document(number: int, passage: Passage) -> str:
     title = f" (Title: {passage.title})" if passage.title else ""
     return f"Document [{number}]{title}\n{passage.text}"

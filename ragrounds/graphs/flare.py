@@ -2,7 +2,7 @@
 
 The question is searched for (`first_search`). Then the model, given what the last search found and its answer so far,
 writes on for `lookahead` tokens, of which the next sentence counts. Where a token's probability is below `theta`, that
-sentence is not kept: it is made a query, what that finds is read, and the sentence is written anew and kept. Queries
+sentence is not kept: it is made a query, the results are read, and the sentence is written again and kept. Queries
 (`queries`) are ``mask``: the sentence without its tokens below `beta`; ``questions``: one question for each span of
 them; ``sentence``: the whole. Several lists join rank by rank. The answer ends where the model ends, or after `steps`.
 
@@ -11,7 +11,7 @@ itself, with the note `no_logprobs`, where a server gives no probabilities or re
 authors' code for 2WikiMultihopQA (jzbjyb/FLARE: two passages, theta 0.8, beta 0.4, 64 tokens).
 
 Sees the options: `answer`, which maps what was written to one of them (a long question's answer is what was written).
-Differs: asked in words, not by worked examples; the answer so far stands in the prompt; a sure sentence is kept as it
+Differs: asked in words, not by worked examples; the answer so far is in the prompt; a sure sentence is kept as it
 is, as the paper says, where the authors' code asks for it again; by instruction, no token is made likelier or barred.
 """
 
@@ -43,139 +43,149 @@ PROMPTS = (*ANSWERING, *CONCLUDE, "flare/write", "flare/instruct", "flare/ask")
 _CHOICES = {"form": ("direct", "instruct"), "queries": ("mask", "questions", "sentence")}
 _SEARCH = re.compile(r"\[Search\(([^\n]*?)\)\]")
 _GAP, _SPANS = 5, 10
-"""Uncertain tokens less than five apart are one span, as in the authors' code; ten spans are asked for at most."""
+"""Distance and number of spans. Uncertain tokens less than five apart are one span, as in the authors' code."""
 
 
 class State(Shared, total=False):
     written: list[str]
     """The answer so far, in sentences."""
     queries: list[str]
-    """What is searched for next; empty: the answer is finished."""
+    """Queries of the next search; empty if the answer is finished."""
     asked: list[str]
     """Queries that the model wrote by itself."""
 
 
 def build() -> Graph:
-    """START → search ⇄ write → answer → END."""
+    """Build the graph START → search ⇄ write → answer → END."""
     return loop(State, search, write, leave=write, over=lambda state, context: not state["queries"], answer=answer)
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
-    """Search for what the next sentence needs, at first for the question's stem."""
+    """Search for the next sentence's queries, at first for the question's stem."""
     context, queries, k = runtime.context, state.get("queries", []), whole(runtime.context, "top_k", 2)
-    for name, known in _CHOICES.items():
-        if (value := word(context, name, known[0])) not in known:
-            raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(known)}.")
+    for name, choices in _CHOICES.items():
+        if (value := word(context, name, choices[0])) not in choices:
+            raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(choices)}.")
     if not queries and not switch(context, "first_search", True):
         return {"passages": []}
-    asked = [written_query(context, query) for query in queries] or [Query.of(context.stem)]
-    found = [[passage.id for passage in await context.search(query, k)] for query in asked]
-    return {"passages": by_rank(found, k)}
+    search_queries = [written_query(context, query) for query in queries] or [Query.of(context.stem)]
+    lists = [[passage.id for passage in await context.search(query, k)] for query in search_queries]
+    return {"passages": by_rank(lists, k)}
 
 
 async def write(state: State, runtime: Runtime[Context]) -> State:
-    """Write on up to what is to be searched for, or to the end."""
+    """Continue the text up to the next search, or to the end."""
     context = runtime.context
     if word(context, "form", "direct") == "direct" and not state.get("asked"):
-        written = await _by_probability(state, context)
-        if written is not None:
-            return written
+        next_state = await _by_probability(state, context)
+        if next_state is not None:
+            return next_state
         context.note("no_logprobs", "the server gave no probabilities: the model is told to ask for searches itself")
     return await _by_instruction(state, context)
 
 
 async def _by_probability(state: State, context: Context) -> State | None:
-    written, anew = state.get("written", []), bool(state.get("queries"))
-    while len(written) < whole(context, "steps", 10):
+    """Continue sentence by sentence up to an uncertain one; ``None`` if the server gives no probabilities."""
+    so_far, rewriting = state.get("written", []), bool(state.get("queries"))
+    while len(so_far) < whole(context, "steps", 10):
         lookahead = whole(context, "lookahead", 64)
         try:
-            reply = await _continued(context, state, written, max_tokens=lookahead, logprobs=0)
+            reply = await _continue_text(context, state, so_far, max_tokens=lookahead, logprobs=0)
         except (CallFailed, CannotTake) as refused:
             if isinstance(refused, CallFailed) and refused.kind != "bad_request":
                 raise
             return None
         following = sentences(without_thought(reply.text)) if reply else []
         if not reply or not following:
-            return {"written": written, "queries": []}
-        if not anew and reply.logprobs is None:
+            return {"written": so_far, "queries": []}
+        if not rewriting and reply.logprobs is None:
             return None
-        if not anew and (queries := await _queries(context, reply.logprobs or (), written, following[0])):
-            return {"written": written, "queries": queries}
-        written, anew = [*written, following[0]], False
+        if not rewriting and (queries := await _queries(context, reply.logprobs or (), so_far, following[0])):
+            return {"written": so_far, "queries": queries}
+        so_far, rewriting = [*so_far, following[0]], False
         if len(following) == 1 and reply.finish != "length":
-            return {"written": written, "queries": []}
-    context.note("step_limit", f"all {len(written)} sentences were written without an end")
-    return {"written": written, "queries": []}
+            return {"written": so_far, "queries": []}
+    context.note("step_limit", f"all {len(so_far)} sentences were written without an end")
+    return {"written": so_far, "queries": []}
 
 
 async def _by_instruction(state: State, context: Context) -> State:
-    written, asked = state.get("written", []), state.get("asked", [])
+    """Continue up to a search that the model requests by itself, or to the end."""
+    so_far, previous_queries = state.get("written", []), state.get("asked", [])
     manner = f" {context.prompts.text('flare/instruct', context.stem.language)}"
-    reply = await _continued(context, state, written, manner, stop=(")]",))
+    reply = await _continue_text(context, state, so_far, manner, stop=(")]",))
     text = without_thought(put_back(reply, {")]": "[Search("})) if reply else ""
-    found = _SEARCH.search(text)
-    kept, query = text[: found.start()].strip() if found else text, found[1].strip() if found else ""
-    if query and repeated(query, asked):
+    match = _SEARCH.search(text)
+    sentence, query = text[: match.start()].strip() if match else text, match[1].strip() if match else ""
+    if query and repeated(query, previous_queries):
         context.note("repeated_query", query[:200])
         query = ""
-    elif query and len(asked) >= whole(context, "steps", 10):
-        context.note("step_limit", f"all {len(asked)} searches were made: {query[:200]}")
+    elif query and len(previous_queries) >= whole(context, "steps", 10):
+        context.note("step_limit", f"all {len(previous_queries)} searches were made: {query[:200]}")
         query = ""
     queries = [query] if query else []
-    return {"written": [*written, kept] if kept else written, "queries": queries, "asked": [*asked, *queries]}
+    return {
+        "written": [*so_far, sentence] if sentence else so_far,
+        "queries": queries,
+        "asked": [*previous_queries, *queries],
+    }
 
 
-async def _continued(
-    context: Context, state: State, written: Sequence[str], manner: str = "", **arguments: Unpack[CallArguments]
+async def _continue_text(
+    context: Context, state: State, so_far: Sequence[str], manner: str = "", **arguments: Unpack[CallArguments]
 ) -> Reply | None:
-    given = {"question": context.stem.text, "answer": " ".join(written) or "(none yet)", "manner": manner}
+    """Ask the model for the next text after the sentences so far; ``None`` if the window is full."""
+    values = {"question": context.stem.text, "answer": " ".join(so_far) or "(none yet)", "manner": manner}
 
     def prompt(documents: str) -> tuple[Message, ...]:
-        return context.prompts.render("flare/write", context.stem.language, documents=documents, **given)
+        return context.prompts.render("flare/write", context.stem.language, documents=documents, **values)
 
     documents = shown(context, [context.passage(id) for id in state["passages"]], prompt)
-    return await asked_within(context, prompt(documents), len(written) + 1, **arguments)
+    return await asked_within(context, prompt(documents), len(so_far) + 1, **arguments)
 
 
 async def _queries(context: Context, tokens: Sequence[TokenLogprob], before: Sequence[str], sentence: str) -> list[str]:
-    """What is searched for in place of an uncertain sentence; nothing: it is sure."""
+    """Return the queries in place of an uncertain sentence; empty if the sentence is certain."""
     tokens, how = tokens_of(tokens, sentence), word(context, "queries", "mask")
-    likely = [math.exp(one.logprob) for one in tokens]
-    if min(likely, default=1.0) >= number(context, "theta", 0.8):
+    probabilities = [math.exp(token.logprob) for token in tokens]
+    if min(probabilities, default=1.0) >= number(context, "theta", 0.8):
         return []
     beta = number(context, "beta", 0.4)
-    if how == "sentence" or min(likely) >= beta:
+    if how == "sentence" or min(probabilities) >= beta:
         return [sentence]
     if how == "mask":
-        kept = "".join(one.token if chance >= beta else " " for one, chance in zip(tokens, likely, strict=True))
-        return [kept] if kept.strip() else []
+        masked = "".join(
+            token.token if probability >= beta else " "
+            for token, probability in zip(tokens, probabilities, strict=True)
+        )
+        return [masked] if masked.strip() else []
     spans: list[list[int]] = []
-    for place in (place for place, chance in enumerate(likely) if chance < beta):
-        if spans and place - spans[-1][-1] < _GAP:
-            spans[-1].append(place)
+    for index in (index for index, probability in enumerate(probabilities) if probability < beta):
+        if spans and index - spans[-1][-1] < _GAP:
+            spans[-1].append(index)
         else:
-            spans.append([place])
-    made = []
+            spans.append([index])
+    questions = []
     for span in spans[:_SPANS]:
-        term = "".join(one.token for one in tokens[span[0] : span[-1] + 1]).strip()
+        term = "".join(token.token for token in tokens[span[0] : span[-1] + 1]).strip()
         values = {"answer": " ".join([*before, sentence]), "term": term}
         prompt = context.prompts.render("flare/ask", context.stem.language, **values)
-        made.append(without_thought((await context.ask(prompt, role="querying")).text))
-    return [one for one in made if one] or [sentence]
+        questions.append(without_thought((await context.ask(prompt, role="querying")).text))
+    return [question for question in questions if question] or [sentence]
 
 
 def tokens_of(tokens: Sequence[TokenLogprob], sentence: str) -> list[TokenLogprob]:
-    """The tokens of a reply that a sentence of it is made of; all of them where it cannot be found in them."""
-    ends = list(itertools.accumulate(len(one.token) for one in tokens))
-    start = "".join(one.token for one in tokens).find(sentence)
+    """Return the tokens of a reply that belong to a sentence of it; all of them if the sentence is not found."""
+    ends = list(itertools.accumulate(len(token.token) for token in tokens))
+    start = "".join(token.token for token in tokens).find(sentence)
     inside = zip(tokens, [0, *ends], ends, strict=False)
-    return [one for one, begin, end in inside if start < 0 or (end > start and begin < start + len(sentence))]
+    return [token for token, begin, end in inside if start < 0 or (end > start and begin < start + len(sentence))]
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
-    """Map what was written to an option; a long question's answer is what was written."""
-    context, written = runtime.context, state["written"]
-    if written:
-        return await concluded(context, written)
+    """Map the written text to an option. The answer to a long question is the written text."""
+    context, parts = runtime.context, state["written"]
+    if parts:
+        return await concluded(context, parts)
     context.note("no_answer", "nothing was written; the answer is generated from what was found")
     return await answered(context, [context.passage(id) for id in state["passages"]])

@@ -1,11 +1,11 @@
 """`i_medrag`: rounds of follow-up questions, each answered by `vanilla_rag` (i-MedRAG: Xiong et al., 2024, Section 2).
 
 Each round the model, given the question and the answers so far, writes `queries` follow-up questions; each is answered
-by plain MedRAG without options, and question and answer join what is known. A round whose questions cannot be read does
-not count, but no more than three of those are allowed. Then the answer is given.
+by plain MedRAG without options, and question and answer are added to the findings. A round whose questions cannot be
+read does not count, but no more than three of those are allowed. Then the answer is given.
 
 A follow-up whose call fails is left out. ``loop=published`` is the authors' own loop (:mod:`.i_medrag_published`), and
-``follow_ups_see_options=true`` with ``question_only=false`` shows the options to what writes queries, as theirs does.
+``follow_ups_see_options=true`` with ``question_only=false`` shows the options when queries are written, as theirs does.
 
 `ask_further` writes queries and sees the stem alone; the graphs that answer them get a question without options;
 `answer` sees the options. Follow-up questions are looked up one after another, which keeps the order of calls fixed.
@@ -35,7 +35,7 @@ from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further", "i_medrag/ask_further_options", *published.PROMPTS)
 SPARE = 3
-"""Rounds that may be lost to questions that cannot be read."""
+"""Number of rounds that may be lost to unreadable questions."""
 
 _MARK = r"(?:\d+\s*[.)、:](?!\d)|[-*•]|(?:question|query|q)\s*\d+\s*[.):])"
 _LISTED = re.compile(rf"^[ \t]*{_MARK}[ \t]*(\S.*)$", re.I | re.M)
@@ -56,7 +56,10 @@ class State(published.State, total=False):
 
 
 def build() -> Graph:
-    """START → ask_further ⇄ look_up, then answer → END; or START → converse ⇄ extract, then finish or end → END."""
+    """Build the graph.
+
+    START → ask_further ⇄ look_up, then answer → END; or START → converse ⇄ extract, then finish or end → END.
+    """
     nodes = {"ask_further": ask_further, "look_up": look_up, "answer": answer}
     nodes |= {name: getattr(published, name) for name in ("converse", "extract", "finish", "end")}
     ways: Ways = {
@@ -72,6 +75,7 @@ def build() -> Graph:
 
 
 def _loop(state: State, runtime: Runtime[Context]) -> str:
+    """Return the first node of the configured loop."""
     loop = word(runtime.context, "loop", "paper")
     if loop not in ("paper", "published"):
         raise UserError(f"Unknown loop {loop!r}. Known: paper, published.")
@@ -83,11 +87,12 @@ def _step(state: State) -> str:
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:
-    """Whether another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
+    """Return True if another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
     return True
 
 
 def _over(state: State, context: Context) -> bool:
+    """Return True if all rounds, or all iterations, are used."""
     rounds = whole(context, "rounds", 4)
     return state.get("rounds", 0) >= rounds or state["iterations"] >= rounds + SPARE
 
@@ -103,29 +108,29 @@ def _after_looking(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def ask_further(state: State, runtime: Runtime[Context]) -> State:
-    """Ask the model for follow-up questions; those asked before are left out and noted."""
+    """Ask the model for follow-up questions. Repeated questions are left out and noted."""
     context, stem = runtime.context, runtime.context.stem
     number, iteration = whole(context, "queries", 3), state.get("iterations", 0) + 1
 
-    given = {"question": stem.text, "number": str(number)}
+    values = {"question": stem.text, "number": str(number)}
     if options := switch(context, "follow_ups_see_options", False) and context.question.options:
-        given["options"] = options_block(options)
+        values["options"] = options_block(options)
 
-    def prompt(known: str) -> tuple[Message, ...]:
-        """With what is known so far."""
-        name = "ask_further_options" if "options" in given else "ask_further"
-        return context.prompts.render(f"i_medrag/{name}", stem.language, known=known, **given)
+    def prompt(findings: str) -> tuple[Message, ...]:
+        """Render the prompt with the findings so far."""
+        name = "ask_further_options" if "options" in values else "ask_further"
+        return context.prompts.render(f"i_medrag/{name}", stem.language, known=findings, **values)
 
-    known = ending(context, _written(state), context.room(prompt(""), role="querying"), role="querying")
-    reply = await context.ask(prompt(known), role="querying")
-    asked = {folded(entry["question"]) for entry in state.get("known", [])}
+    findings = ending(context, _findings_text(state), context.room(prompt(""), role="querying"), role="querying")
+    reply = await context.ask(prompt(findings), role="querying")
+    previous = {folded(entry["question"]) for entry in state.get("known", [])}
     further: list[str] = []
     for text in read_questions(without_thought(reply.text)):
-        if folded(text) in asked:
+        if folded(text) in previous:
             context.note("repeated_query", text[:200])
         elif len(further) < number:
             further.append(written_query(context, text).text)
-            asked.add(folded(text))
+            previous.add(folded(text))
     if not further:
         context.note("no_queries", f"iteration {iteration} gave no new question that could be read")
     return {"further": further, "iterations": iteration}
@@ -133,22 +138,25 @@ async def ask_further(state: State, runtime: Runtime[Context]) -> State:
 
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
     """Answer each follow-up question by vanilla RAG, in a nested context."""
-    known: list[Known] = []
+    answers: list[Known] = []
     for text in state["further"]:
-        found = await published.looked_up(runtime.context, text)
-        if found is not None:
-            known.append({"question": text, "answer": without_thought(found)})
-    return {"known": known, "rounds": state.get("rounds", 0) + 1}
+        reply = await published.looked_up(runtime.context, text)
+        if reply is not None:
+            answers.append({"question": text, "answer": without_thought(reply)})
+    return {"known": answers, "rounds": state.get("rounds", 0) + 1}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Ask for the answer, with the follow-up questions and their answers in place of documents."""
-    return await answered(runtime.context, _written(state))
+    return await answered(runtime.context, _findings_text(state))
 
 
 def read_questions(text: str) -> list[str]:
-    """The questions in a model's reply, without numbers before them: a JSON object's ``queries``, a JSON list, or else
-    the list under a heading of queries; without a heading, those lines of lists that are questions."""
+    """Return the questions in a model's reply, without numbers before them.
+
+    They come from a JSON object's ``queries``, from a JSON list, or else from the list under a heading of queries.
+    Without a heading, the list entries that are questions count.
+    """
     for begin, end in (("{", "}"), ("[", "]")):
         start, stop = text.find(begin), text.rfind(end)
         if 0 <= start < stop:
@@ -158,13 +166,14 @@ def read_questions(text: str) -> list[str]:
                 continue
             listed = read.get("queries") if isinstance(read, dict) else read
             if isinstance(listed, list):
-                items = [_NUMBERED.sub("", item.strip()) for item in listed if isinstance(item, str)]
-                return [item for item in items if item]
+                items = [_NUMBERED.sub("", entry.strip()) for entry in listed if isinstance(entry, str)]
+                return [entry for entry in items if entry]
     headings = list(_HEADING.finditer(text))
     lines = [line.strip() for line in _LISTED.findall(text[headings[-1].end() :] if headings else text)]
     return lines if headings else [line for line in lines if line.endswith(("?", "？"))]
 
 
-def _written(state: State) -> str:
+def _findings_text(state: State) -> str:
+    """Return the follow-up questions and answers so far as text."""
     entries = state.get("known", [])
     return "\n\n".join(f"Query: {entry['question']}\nAnswer: {entry['answer']}" for entry in entries) or "(none yet)"

@@ -6,9 +6,9 @@ is the system's choice (MIRAGE's patterns know the key ``answer_choice`` alone a
 conversation is kept between iterations: where an iteration brought nothing new, the next one sends the same messages
 again, with the replies since.
 
-Faults are kept as they are: a round without queries that can be read is lost; where the iterations run out, what stands
-last in the conversation is the answer, an instruction of the program's own perhaps; "the answer isn't clear" is final.
-One is not: the list is read as a Python literal, and nothing in it is run.
+Faults are kept as they are: a round without queries that can be read is lost; if the iterations run out, the last
+message of the conversation is the answer, an instruction of the program's own perhaps; "the answer isn't clear" is
+final. One is not: the list is read as a Python literal, and nothing in it is run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ragrounds.models.faults import CallFailed
 
 PROMPTS = tuple(f"i_medrag/{name}" for name in ("follow_up", "final", "extract", "as_json", "as_json_choice"))
 SPARE = 3
-"""Iterations beside the rounds."""
+"""Number of iterations besides the rounds."""
 _LIST = 'output": ['
 _STATED = re.compile(r"""["']answer["']\s{0,9}:\s{0,9}["']?\s{0,9}\(?([A-Za-z])\s{0,9}(?:["'}.:)]|$)""")
 _NUMBER = re.compile(r"^\d+\.\s*")
@@ -41,7 +41,7 @@ _QUERIES, _ANSWER = "## Queries", "## Answer"
 
 
 class PublishedTurn(TypedDict):
-    """A message of the conversation, as it stands in the state."""
+    """Message of the conversation, as it is stored in the state."""
 
     role: Speaker
     text: str
@@ -52,16 +52,16 @@ Step: TypeAlias = Literal["converse", "extract", "finish", "end"]
 
 class State(Shared, total=False):
     turns: list[PublishedTurn]
-    """The conversation of now."""
+    """Current conversation."""
     blocks: list[str]
-    """What was known after each finished round. A state that begins with some goes on after them."""
+    """Findings after each finished round. A state that begins with some continues after them."""
     context: str
-    """What is known: queries with their answers."""
+    """Findings: queries with their answers."""
     before: str
-    """What was known before the last iteration."""
+    """Findings before the last iteration."""
     iterations: int
     finished: int
-    """Rounds that the state began with."""
+    """Number of rounds that the state began with."""
     further: list[str]
     step: Step
 
@@ -73,12 +73,12 @@ async def converse(state: State, runtime: Runtime[Context]) -> State:
     if not iteration:
         blocks = blocks[:all_rounds]
     finished = state["finished"] if iteration else len(blocks)
-    known = state["context"] if iteration else "".join(blocks[-1:])
+    findings = state["context"] if iteration else "".join(blocks[-1:])
     rounds, turns = all_rounds - finished, list(state.get("turns", []))
     if iteration < rounds:
-        turns = _request(context, "follow_up", known)
-    elif known != state.get("before") or len(turns) == 1:
-        turns = _request(context, "final", known)
+        turns = _request(context, "follow_up", findings)
+    elif findings != state.get("before") or len(turns) == 1:
+        turns = _request(context, "final", findings)
     reply = await context.ask(_messages(turns), role="querying" if iteration < rounds else "answering")
     text = reply.text
     final = iteration >= rounds and (_ANSWER in text or "answer is" in text.lower())
@@ -96,8 +96,8 @@ async def converse(state: State, runtime: Runtime[Context]) -> State:
         "iterations": iteration + 1,
         "finished": finished,
         "turns": turns,
-        "before": known,
-        "context": known,
+        "before": findings,
+        "context": findings,
         "blocks": blocks,
         "answer": text,
         "step": "end" if over and step == "converse" else step,
@@ -105,12 +105,15 @@ async def converse(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _may_search(context: Context, asking: bool) -> bool:
-    """Under question-only retrieval nothing is searched once the options were shown."""
+    """Return True if a search is allowed.
+
+    Under question-only retrieval nothing is searched once the options were shown.
+    """
     return asking or switch(context, "follow_ups_see_options", False)
 
 
 async def extract(state: State, runtime: Runtime[Context]) -> State:
-    """Have the queries written as a list, look each up, and add what was found to what is known."""
+    """Ask for the queries as a list, look each up, and add the answers to the findings."""
     context = runtime.context
     prompt = context.prompts.render("i_medrag/extract", context.stem.language, text=state["answer"])
     try:
@@ -121,17 +124,18 @@ async def extract(state: State, runtime: Runtime[Context]) -> State:
     if queries is None:
         context.note("no_queries", "the list of queries could not be read")
         return {"step": _next(state, context)}
-    known = state["context"]
+    findings = state["context"]
     for query in queries:
         if query.strip():
-            found = await looked_up(context, written_query(context, query, raw=True).text)
-            if found is not None:
-                squeezed = re.sub(r"\s+", " ", found)
-                known = f"{known}\n\nQuery: {query}\nAnswer: {squeezed}".strip()
-    return {"context": known, "blocks": [*state["blocks"], known], "step": _next(state, context)}
+            reply = await looked_up(context, written_query(context, query, raw=True).text)
+            if reply is not None:
+                squeezed = re.sub(r"\s+", " ", reply)
+                findings = f"{findings}\n\nQuery: {query}\nAnswer: {squeezed}".strip()
+    return {"context": findings, "blocks": [*state["blocks"], findings], "step": _next(state, context)}
 
 
 def _next(state: State, context: Context) -> Step:
+    """Return the step after an extraction: the end if the iterations are used, else the conversation."""
     rounds = whole(context, "rounds", 4, least=0) - state["finished"]
     return "end" if state["iterations"] >= rounds + SPARE else "converse"
 
@@ -146,21 +150,22 @@ async def finish(state: State, runtime: Runtime[Context]) -> State:
 
 
 def stated_letter(text: str, options: Mapping[str, str]) -> str:
-    """The letter that the key ``answer`` of a reply states last, of those that the question has; empty: none."""
+    """Return the letter of the question's options that the key ``answer`` of a reply states last; empty if none."""
     stated = reversed(_STATED.findall(text))
-    return next((one for one in stated if one in options or one.upper() in options), "")
+    return next((letter for letter in stated if letter in options or letter.upper() in options), "")
 
 
 async def end(state: State, runtime: Runtime[Context]) -> State:
-    """The iterations ran out: give what stands last in the conversation, whatever it is."""
+    """Return the last message of the conversation, whatever it is, because the iterations ran out."""
     last = state["turns"][-1]
     runtime.context.note("no_answer", f"no reply was accepted; the last message is returned: the {last['role']}'s")
     return {"answer": last["text"]}
 
 
 def read_list(text: str) -> list[str] | None:
-    """The queries of a reply: the list after ``output": `` up to the last ``]``, without numbers before its items, read
-    as Python reads it; ``None``: there is none."""
+    """Return the queries of a reply: the list after ``output": `` up to the last ``]``, without numbers before its
+    entries, parsed as Python. Return ``None`` if there is no such list.
+    """
     start, stop = text.find(_LIST), text.rfind("]")
     if not 0 <= start < stop:
         return None
@@ -168,40 +173,43 @@ def read_list(text: str) -> list[str] | None:
         items: object = ast.literal_eval(text[start + len(_LIST) - 1 : stop + 1])
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
-    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+    if not isinstance(items, list) or not all(isinstance(entry, str) for entry in items):
         return None
-    return [_NUMBER.sub("", item.strip()) for item in items]
+    return [_NUMBER.sub("", entry.strip()) for entry in items]
 
 
 async def looked_up(context: Context, text: str) -> str | None:
-    """The answer of plain MedRAG, in a nested context, to a question without options; ``None``, and a note, where a
-    call fails."""
+    """Return the answer of plain MedRAG, in a nested context, to a question without options.
+
+    If a call fails, return ``None`` and add a note.
+    """
     names = ("top_k", "order", "context_tokens", "document_format")
-    given = {name: context.parameters[name] for name in names if name in context.parameters}
-    nested = context.asking(replace(context.stem, text=text), role="reading", prompting="direct", **given)
+    parameters = {name: context.parameters[name] for name in names if name in context.parameters}
+    nested = context.asking(replace(context.stem, text=text), role="reading", prompting="direct", **parameters)
     try:
-        found = await _vanilla_rag().ainvoke({}, context=nested)
+        final_state = await _vanilla_rag().ainvoke({}, context=nested)
     except CallFailed as failed:
         context.note("follow_up_failed", f"{text[:200]}: {failed.message}")
         return None
-    return str(found["answer"])
+    return str(final_state["answer"])
 
 
 @functools.cache
 def _vanilla_rag() -> Any:
-    # Compiling takes longer than a step; a compiled graph holds nothing of an attempt.
+    # Compiling takes longer than a step. A compiled graph holds no state of an attempt, so it can be shared.
     return vanilla_rag.build().compile()
 
 
-def _request(context: Context, name: str, known: str) -> list[PublishedTurn]:
+def _request(context: Context, name: str, findings: str) -> list[PublishedTurn]:
+    """Render the request for queries or for the final answer, with the options if they may be seen."""
     sees = name == "final" or switch(context, "follow_ups_see_options", False)
     options = context.question.options if sees else {}
-    given = {"known": known, "question": context.stem.text, "options": options_block(dict(sorted(options.items())))}
+    values = {"known": findings, "question": context.stem.text, "options": options_block(dict(sorted(options.items())))}
     if name == "follow_up":
-        given["number"] = str(whole(context, "queries", 3))
+        values["number"] = str(whole(context, "queries", 3))
     return [
         {"role": message.role, "text": message.content}
-        for message in context.prompts.render(f"i_medrag/{name}", context.stem.language, **given)
+        for message in context.prompts.render(f"i_medrag/{name}", context.stem.language, **values)
     ]
 
 

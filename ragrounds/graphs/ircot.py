@@ -1,7 +1,7 @@
 """`ircot`: one sentence of reasoning, one search with it, in turns (IRCoT: Trivedi et al., 2023, Section 3).
 
 The question is searched for. Then the model, given all passages so far and its reasoning so far, writes the next
-sentence of its reasoning; of what it writes the first sentence counts, and it is what is searched for next. A sentence
+sentence of its reasoning; only the first sentence counts, and the next search uses it. A sentence
 that says "the answer is" ends that, and so does an empty one, or `steps` sentences. A reader then answers from the
 passages that were collected, at most `passages`, whatever the reasoning concluded. The numbers are those of the
 authors' code (StonyBrookNLP/ircot: ircot_qa_codex_hotpotqa.jsonnet, ircot.py): six passages a search, 15 in all, ten
@@ -46,7 +46,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → search ⇄ reason → answer → END."""
+    """Build the graph START → search ⇄ reason → answer → END."""
     return loop(State, search, reason, leave=reason, over=over, answer=answer)
 
 
@@ -62,20 +62,20 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
     if queries not in ("sentence", "published"):
         raise UserError(f"Unknown queries {queries!r}. Known: sentence, published.")
     if queries == "published":
-        sentences = [one for one in sentences if not _INFERS.match(one) and not _SUM.search(one)]
+        sentences = [sentence for sentence in sentences if not _INFERS.match(sentence) and not _SUM.search(sentence)]
     query = written_query(context, sentences[-1]) if sentences else Query.of(context.stem)
     if queries == "published":
-        query = Query(" ".join(one for one in query.text.split() if one.casefold() not in _QUESTION_WORDS))
-    found = await context.search(query, whole(context, "top_k", 6))
-    return {"passages": joined(state.get("passages", []), found, whole(context, "passages", 15))}
+        query = Query(" ".join(token for token in query.text.split() if token.casefold() not in _QUESTION_WORDS))
+    passages = await context.search(query, whole(context, "top_k", 6))
+    return {"passages": joined(state.get("passages", []), passages, whole(context, "passages", 15))}
 
 
 async def reason(state: State, runtime: Runtime[Context]) -> State:
-    """Have the next sentence of the reasoning written."""
+    """Ask for the next sentence of the reasoning."""
     context, stem, before = runtime.context, runtime.context.stem, state.get("sentences", [])
 
     def prompt(documents: str) -> tuple[Message, ...]:
-        """With these documents."""
+        """Render the prompt with these documents."""
         so_far = " ".join(before) or "(none yet)"
         return context.prompts.render(
             "ircot/reason", stem.language, question=stem.text, documents=documents, reasoning=so_far

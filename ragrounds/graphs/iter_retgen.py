@@ -25,13 +25,13 @@ PROMPTS = ANSWERING
 
 class State(Shared, total=False):
     text: str
-    """What the last round wrote."""
+    """Text of the last round."""
     rounds: int
-    """Searches made."""
+    """Number of searches."""
 
 
 def build() -> Graph:
-    """START → search ⇄ write, search → answer → END."""
+    """Build the graph START → search ⇄ write, search → answer → END."""
     return loop(State, search, write, leave=search, over=_over, answer=answer)
 
 
@@ -43,8 +43,8 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the last text and the question, at first for the question alone."""
     context, text = runtime.context, state.get("text", "")
     query = Query(f"{written_query(context, text).text} {context.stem.text}") if text else Query.of(context.stem)
-    found = await context.search(query, whole(context, "top_k", 5))
-    return {"passages": [passage.id for passage in found], "rounds": state.get("rounds", 0) + 1}
+    passages = await context.search(query, whole(context, "top_k", 5))
+    return {"passages": [passage.id for passage in passages], "rounds": state.get("rounds", 0) + 1}
 
 
 async def write(state: State, runtime: Runtime[Context]) -> State:

@@ -1,4 +1,4 @@
-"""LangChain's faces of an attempt's context: a chat model and a search tool whose every call is journaled.
+"""LangChain interfaces to an attempt's context: a chat model and a search tool whose every call is journaled.
 
 With these, whatever is built from LangChain's parts (``langchain.agents.create_agent``, a chain inside a node) runs in
 the first tier: recorded, replayed, limited and costed. They find the context of the attempt that is running, so that a
@@ -37,43 +37,45 @@ from ragrounds.tools.agent_tools import described
 
 
 def context() -> Context:
-    """The context of the attempt that is running. Only inside of a node, or of a tool that a node runs.
+    """Return the context of the running attempt.
+
+    It is available only inside a node, or inside a tool that a node runs.
 
     Raises:
-        UserError: no attempt runs here.
+        UserError: no attempt is running.
     """
     try:
-        found = get_runtime(Context).context
+        running = get_runtime(Context).context
     except RuntimeError:
-        found = None
-    if found is None:
+        running = None
+    if running is None:
         raise UserError(
             "No attempt runs here: the attempt's model and search are for the nodes of a graph with "
             "`context_schema=Context`, and not for threads that it starts by itself."
         )
-    return found
+    return running
 
 
 class ContextModel(BaseChatModel):
     """The attempt's own model as a LangChain chat model.
 
-    What is set here, bound (``bind``, ``bind_tools``) or given with a call goes to the model, and is a part of the
-    call's key in the journal. What cannot be passed on is an error. ``with_structured_output(CLASS)`` asks for a form
-    by a tool that must be called.
+    Settings made here, bound (``bind``, ``bind_tools``) or passed with a call go to the model, and are a part of the
+    call's key in the journal. A setting that cannot be passed on is an error. ``with_structured_output(CLASS)`` asks
+    for a form by a tool that must be called.
     """
 
     role: str = "answering"
-    """Whose tokens these are in the ledger: ``answering``, ``querying``, ``reading``."""
+    """Role of the tokens in the ledger: ``answering``, ``querying``, ``reading``."""
     temperature: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
     stop: list[str] | str | None = None
     logprobs: bool | None = None
-    """Have the log probabilities of the reply's tokens, as ``response_metadata["logprobs"]``."""
+    """True to get the log probabilities of the reply's tokens, as ``response_metadata["logprobs"]``."""
     top_logprobs: int | None = None
-    """How many likeliest tokens stand beside each."""
+    """Number of likeliest tokens that are returned for each token."""
     cache: BaseCache | bool | None = False
-    """LangChain's own cache is not asked: the journal is, which knows the attempt."""
+    """Cache of LangChain, which is off. The journal is used instead, since it knows the attempt."""
 
     @property
     def _llm_type(self) -> str:
@@ -90,16 +92,16 @@ class ContextModel(BaseChatModel):
         strict: bool | None = None,
         **kwargs: object,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Tools in any form that LangChain takes.
+        """Bind tools in any form that LangChain takes.
 
         Args:
             tools: Functions, tools, classes, schemas.
             tool_choice: ``auto``, ``none``, ``any`` or ``required``, the name of a tool, or OpenAI's form of that.
-            strict: Have the provider hold the arguments to their schemas.
+            strict: True if the provider has to keep the arguments to their schemas.
             kwargs: Further arguments of each call: ``parallel_tool_calls``, ``response_format``, ``temperature`` …
         """
-        chosen = {} if tool_choice is None else {"tool_choice": tool_choice}
-        return self.bind(tools=[convert_to_openai_tool(one, strict=strict) for one in tools], **chosen, **kwargs)
+        choice = {} if tool_choice is None else {"tool_choice": tool_choice}
+        return self.bind(tools=[convert_to_openai_tool(tool, strict=strict) for tool in tools], **choice, **kwargs)
 
     def batch(
         self,
@@ -109,12 +111,12 @@ class ContextModel(BaseChatModel):
         return_exceptions: bool = False,
         **kwargs: object,
     ) -> list[AIMessage]:
-        """Several calls at the same time, from a plain function.
+        """Make several calls at the same time, from a plain function.
 
         Raises:
-            UserError: called on the event loop's own thread; `abatch` is for that.
+            UserError: it is called on the event loop's own thread. Use `abatch` there.
         """
-        context().wait(_nothing())  # threads of its own would wait for a loop that waits for them
+        context().wait(_nothing())  # its threads would wait for a loop that waits for them
         return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
 
     def _generate(
@@ -137,19 +139,20 @@ class ContextModel(BaseChatModel):
         return _result(messages, await self._asked(context(), messages, stop, kwargs))
 
     async def _asked(
-        self, running: Context, messages: list[BaseMessage], stop: list[str] | None, given: Mapping[str, object]
+        self, running: Context, messages: list[BaseMessage], stop: list[str] | None, arguments: Mapping[str, object]
     ) -> Reply:
-        own = ("temperature", "max_tokens", "seed", "stop", "logprobs", "top_logprobs")
-        wished = {name: getattr(self, name) for name in own} | {
-            name: value for name, value in given.items() if value is not None
+        """Ask the attempt's model with the settings of this object and of the call. Those of the call win."""
+        fields = ("temperature", "max_tokens", "seed", "stop", "logprobs", "top_logprobs")
+        settings = {name: getattr(self, name) for name in fields} | {
+            name: value for name, value in arguments.items() if value is not None
         }
         if stop is not None:
-            wished["stop"] = stop
-        return await running.ask(turns_of(messages), role=self.role, **call_arguments(wished))
+            settings["stop"] = stop
+        return await running.ask(turns_of(messages), role=self.role, **call_arguments(settings))
 
 
 async def _nothing() -> None:
-    """A call that asks for nothing."""
+    """Do nothing, to test that the call can wait."""
 
 
 def _result(messages: Sequence[BaseMessage], reply: Reply) -> ChatResult:
@@ -157,17 +160,19 @@ def _result(messages: Sequence[BaseMessage], reply: Reply) -> ChatResult:
 
 
 def _calls(messages: Sequence[BaseMessage]) -> int:
-    """Tool calls that a conversation holds: those of the reply are numbered from there."""
+    """Return the number of tool calls in a conversation. The calls of the reply are numbered after them."""
     return sum(len(turn.calls) for turn in turns_of(messages))
 
 
 async def _search(query: str) -> str:
+    """Search from a coroutine of the running attempt."""
     running = context()
-    found = await running.search(written_query(running, query), _top_k(running))
-    return written(found)
+    passages = await running.search(written_query(running, query), _top_k(running))
+    return written(passages)
 
 
 def _search_and_wait(query: str) -> str:
+    """Search from a plain function, on the attempt's event loop."""
     return context().wait(_search(query))
 
 
@@ -181,19 +186,22 @@ search = StructuredTool.from_function(
 
 
 def tools(*names: str) -> list[BaseTool]:
-    """The tools that the running agent lists (``tools=[corpus,read,…]``) as LangChain tools, journaled.
+    """Return the tools that the running agent lists (``tools=[corpus,read,…]``) as LangChain tools, journaled.
 
     Args:
-        names: As a model calls them: ``search``, ``search_web``, ``read``, ``fetch``. For a graph that is built before
-            an attempt runs; none: all that the agent lists, those of MCP servers too, inside a node.
+        names: Names that a model calls: ``search``, ``search_web``, ``read``, ``fetch``. For a graph that is built
+            before an attempt runs. Without names, inside a node: all that the agent lists, including those of MCP
+            servers.
 
     Raises:
-        UserError: no names are given and no attempt runs here; or the schema of a name is not known beforehand.
+        UserError: no names are passed and no attempt is running; or the schema of a name is not known beforehand.
     """
-    return [_tool(described(name)) for name in names] or [_tool(one) for one in context().tools]
+    return [_tool(described(name)) for name in names] or [_tool(tool) for tool in context().tools]
 
 
 def _tool(described: Tool) -> BaseTool:
+    """Return a tool of the running attempt as a LangChain tool."""
+
     async def _use(**arguments: object) -> str:
         running = context()
         answer = await running.use(described.name, arguments, k=_top_k(running))

@@ -1,4 +1,4 @@
-"""What LangChain binds to a chat model, as arguments of a call through the context."""
+"""Conversion of the settings that LangChain binds to a chat model into arguments of a call through the context."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ragrounds.base.contracts import CallArguments, Tool
 from ragrounds.base.errors import UserError, nearest
 
 _WEB_SEARCH = ("web_search", "web_search_preview", "web_search_20250305")
-"""Types of tools by which providers' own web search is asked for."""
+"""Types of tools that request a provider's own web search."""
 
 
 class _Bound(Struct, frozen=True, kw_only=True):
-    """What may be bound to a chat model, with the types that it must have."""
+    """Settings that may be bound to a chat model, with the types that they must have."""
 
     tools: list[object] = []
     tool_choice: bool | str | dict[str, object] | None = None
     parallel_tool_calls: bool | None = None
     response_format: dict[str, object] | None = None
-    """In OpenAI's form."""
+    """Response format in OpenAI's form."""
     temperature: float | None = None
     seed: int | None = None
     logprobs: bool | None = None
@@ -33,17 +33,18 @@ class _Bound(Struct, frozen=True, kw_only=True):
     stop: list[str] | str | None = None
     stream: bool | None = None
     stream_usage: bool | None = None
-    """A reply comes whole, with its usage, whether it is to be streamed or not."""
+    """Streaming settings, which have no effect: a reply always comes whole, with its usage."""
 
 
 _NAMES = _Bound.__struct_fields__
 
 
 def call_arguments(bound: Mapping[str, object]) -> CallArguments:
-    """What was set on a chat model, bound to it or given with a call, as arguments of a call through the context.
+    """Return the settings of a chat model, bound to it or passed with a call, as arguments of a call through the
+    context.
 
     Raises:
-        UserError: something of it cannot be passed on, or is of the wrong type.
+        UserError: a setting cannot be passed on, or is of the wrong type.
     """
     for name in bound:
         if name not in _NAMES:
@@ -52,34 +53,36 @@ def call_arguments(bound: Mapping[str, object]) -> CallArguments:
                 f"{', '.join(_NAMES)}; what else samples stands in the model's text: openai:NAME[top_p=0.9]."
             )
     try:
-        given = msgspec.convert(dict(bound), _Bound)
+        settings = msgspec.convert(dict(bound), _Bound)
     except msgspec.ValidationError as error:
         raise UserError(f"The attempt's model was given an argument of the wrong type: {error}.") from error
-    tools, web_search = _tools(given.tools)
-    made = CallArguments()
-    if given.stop:
-        made["stop"] = [given.stop] if isinstance(given.stop, str) else given.stop
+    tools, web_search = _tools(settings.tools)
+    arguments = CallArguments()
+    if settings.stop:
+        arguments["stop"] = [settings.stop] if isinstance(settings.stop, str) else settings.stop
     if tools:
-        made["tools"] = tools
+        arguments["tools"] = tools
     if web_search:
-        made["web_search"] = True
-    if (most := given.max_tokens if given.max_tokens is not None else given.max_completion_tokens) is not None:
-        made["max_tokens"] = most
-    if given.logprobs or given.top_logprobs:
-        made["logprobs"] = given.top_logprobs or 0
-    made["temperature"], made["seed"] = given.temperature, given.seed
-    made["parallel_tool_calls"] = given.parallel_tool_calls
-    made["tool_choice"] = chosen_tool(given.tool_choice, [tool.name for tool in tools])
-    if given.response_format is not None:
-        made["response_format"] = given.response_format
-    return made
+        arguments["web_search"] = True
+    if (
+        token_limit := settings.max_tokens if settings.max_tokens is not None else settings.max_completion_tokens
+    ) is not None:
+        arguments["max_tokens"] = token_limit
+    if settings.logprobs or settings.top_logprobs:
+        arguments["logprobs"] = settings.top_logprobs or 0
+    arguments["temperature"], arguments["seed"] = settings.temperature, settings.seed
+    arguments["parallel_tool_calls"] = settings.parallel_tool_calls
+    arguments["tool_choice"] = chosen_tool(settings.tool_choice, [tool.name for tool in tools])
+    if settings.response_format is not None:
+        arguments["response_format"] = settings.response_format
+    return arguments
 
 
-def _tools(given: Sequence[object]) -> tuple[list[Tool], bool]:
-    """The tools, and whether a provider's own web search is among them."""
+def _tools(bound_tools: Sequence[object]) -> tuple[list[Tool], bool]:
+    """Return the tools, and True if a provider's own web search is among them."""
     tools, web_search = [], False
-    for one in given:
-        plain = one if isinstance(one, dict) else convert_to_openai_tool(cast("type", one))
+    for tool in bound_tools:
+        plain = tool if isinstance(tool, dict) else convert_to_openai_tool(cast("type", tool))
         function = plain.get("function")
         if isinstance(function, dict) and isinstance(function.get("name"), str):
             parameters = function.get("parameters") or {"type": "object", "properties": {}}
@@ -88,22 +91,22 @@ def _tools(given: Sequence[object]) -> tuple[list[Tool], bool]:
         elif plain.get("type") in _WEB_SEARCH:
             web_search = True
         else:
-            what = plain.get("type") or plain.get("name") or "without a type"
-            raise UserError(f"The attempt's model cannot be given the provider's own tool {what!r}: only web_search.")
+            kind = plain.get("type") or plain.get("name") or "without a type"
+            raise UserError(f"The attempt's model cannot be given the provider's own tool {kind!r}: only web_search.")
     return tools, web_search
 
 
 def chosen_tool(choice: object, names: Sequence[str]) -> str | None:
-    """A choice of tools, in any of the forms that LangChain's models take, as
-    :attr:`ragrounds.base.contracts.Request.tool_choice`; ``None``: the model chooses, as it does unasked.
+    """Return a choice of tools, in any of the forms that LangChain's models take, as
+    :attr:`ragrounds.base.contracts.Request.tool_choice`. Return ``None`` if the model chooses, which is the default.
 
     Raises:
-        UserError: it names no tool that is there.
+        UserError: it names no tool of the call.
     """
     if isinstance(choice, dict):
         function = choice.get("function")
-        named = function.get("name") if isinstance(function, dict) else choice.get("name")
-        choice = named or choice.get("type")
+        name = function.get("name") if isinstance(function, dict) else choice.get("name")
+        choice = name or choice.get("type")
     if choice is True and names:
         return names[0]
     if choice in (None, False, "auto"):

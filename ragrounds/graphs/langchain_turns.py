@@ -1,4 +1,4 @@
-"""LangChain's messages as turns of a chat, and replies as LangChain's messages."""
+"""Conversion of LangChain's messages to turns of a chat, and of replies to LangChain's messages."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from ragrounds.base.records import Message, Reply, Speaker, TokenLogprob, ToolCa
 
 
 def turns_of(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
-    """LangChain's messages as canonical turns: calls are numbered in order, whatever ids they carry.
+    """Convert LangChain's messages to canonical turns. Calls are numbered in order, whatever ids they carry.
 
     Raises:
-        UserError: a message holds something that is no text.
+        UserError: a message holds content that is not text.
     """
     numbers: dict[str, str] = {}
     turns: list[Message] = []
-    for given in convert_to_openai_messages(list(messages), text_format="string"):
+    for openai_message in convert_to_openai_messages(list(messages), text_format="string"):
         calls = []
-        for call in given.get("tool_calls", ()):
+        for call in openai_message.get("tool_calls", ()):
             numbers[call["id"]] = f"call_{len(numbers) + 1}"
             function = call["function"]
             calls.append(ToolCall(numbers[call["id"]], function["name"], function["arguments"]))
-        role: Speaker = given["role"] if given["role"] in ("system", "assistant", "tool") else "user"
-        answers = numbers.get(given.get("tool_call_id", ""), "")
-        content = given["content"] or ""
+        role: Speaker = openai_message["role"] if openai_message["role"] in ("system", "assistant", "tool") else "user"
+        answers = numbers.get(openai_message.get("tool_call_id", ""), "")
+        content = openai_message["content"] or ""
         if not isinstance(content, str):
             kinds = sorted({str(part.get("type")) for part in content if isinstance(part, dict)} - {"text"})
             raise UserError(f"A message holds {', '.join(kinds) or 'no text'}: the attempt's model is asked with text.")
-        name = given.get("name", "") if role != "tool" else ""  # a tool is named by the call that it answers
+        name = openai_message.get("name", "") if role != "tool" else ""  # a tool is named by the call that it answers
         turns.append(Message(role, content, tuple(calls), answers, name))
     return tuple(turns)
 
 
 def message_of(reply: Reply, number: int) -> AIMessage:
-    """A reply as LangChain's message; its tool calls are numbered after the first `number`."""
+    """Convert a reply to LangChain's message. Its tool calls are numbered after the first `number`."""
     good: list[LangChainCall] = []
     bad: list[InvalidToolCall] = []
-    for place, call in enumerate(reply.calls, number + 1):
+    for index, call in enumerate(reply.calls, number + 1):
         try:
             arguments = json.loads(call.arguments or "{}", strict=False)
         except (ValueError, RecursionError):
             arguments = None
-        name, id = call.name, f"call_{place}"
+        name, id = call.name, f"call_{index}"
         if isinstance(arguments, dict):
             good.append(LangChainCall(name=name, args=arguments, id=id, type="tool_call"))
         else:
@@ -61,7 +61,9 @@ def message_of(reply: Reply, number: int) -> AIMessage:
         response_metadata={
             "model_name": reply.model,
             "finish_reason": reply.finish,
-            **({} if reply.logprobs is None else {"logprobs": {"content": [_token(one) for one in reply.logprobs]}}),
+            **(
+                {} if reply.logprobs is None else {"logprobs": {"content": [_token(token) for token in reply.logprobs]}}
+            ),
         },
         additional_kwargs={"reasoning_content": reply.reasoning} if reply.reasoning else {},
     )
@@ -77,7 +79,7 @@ def _usage(usage: Usage) -> UsageMetadata:
     )
 
 
-def _token(one: TokenLogprob) -> dict[str, object]:
-    """A token in the form of OpenAI's chat completions, which LangChain keeps."""
-    top = [{"token": token, "logprob": number} for token, number in one.top]
-    return {"token": one.token, "logprob": one.logprob, "top_logprobs": top}
+def _token(logprob: TokenLogprob) -> dict[str, object]:
+    """Return a token in the form of OpenAI's chat completions, which LangChain keeps."""
+    top = [{"token": token, "logprob": number} for token, number in logprob.top]
+    return {"token": logprob.token, "logprob": logprob.logprob, "top_logprobs": top}

@@ -2,14 +2,15 @@
 
 Section 3. The question is judged to be of low, moderate or high complexity. Low: one answer, the call of `direct_cot`.
 Moderate: `experts` (5) are recruited and answer; in each of `rounds` (5) a report is made of their answers, they send
-each other messages in up to `turns` (5), and answer again; once nobody has anything to say, a moderator decides. High:
-`teams` (3) of `members` (3), one after the other: the first member says what is to be looked into, the others look into
-it, the first one reports; the decision is made by all reports.
+each other messages in up to `turns` (5), and answer again; once no expert has anything to say, a moderator decides.
+High: `teams` (3) of `members` (3), one after the other: the first member names the points to look into, the others look
+into it, the first one reports; the decision is made by all reports.
 
 Sees the options: all nodes but `assess`; nothing is searched. Differs: recruits come as JSON, all as equals; whether an
 expert speaks, to whom, and what are one call; no solved examples are shown. The authors' program makes a report that it
-shows nobody, lets experts answer again only where the last turn was not silent, and decides by the first team's report
-alone; here experts see the report, all answer again where anybody spoke, and the decision sees every team's report.
+shows to no expert, lets experts answer again only where the last turn was not silent, and decides by the first team's
+report alone; here experts see the report, all answer again where anybody spoke, and the decision sees every team's
+report.
 """
 
 from __future__ import annotations
@@ -36,22 +37,25 @@ class State(Shared, total=False):
     complexity: str
     experts: list[str]
     opinions: list[str]
-    """Each expert's last answer."""
+    """Last answer of each expert."""
     report: str
     messages: list[str]
-    """To each expert, in this round."""
+    """Messages to each expert, in this round."""
     spoke: bool
-    """Whether anybody did in the last turn."""
+    """True if any expert wrote a message in the last turn."""
     turns: int
     rounds: int
-    """Answers of each expert."""
+    """Number of answers of each expert."""
     teams: list[list[str]]
-    """Those still to meet: purpose, lead, other members."""
+    """Teams that have not met yet: purpose, lead, other members."""
     reports: list[str]
 
 
 def build() -> Graph:
-    """START → assess → (recruit → opine → summarise → talk → opine … | assemble → meet … |) answer → END."""
+    """Build the graph.
+
+    START → assess → (recruit → opine → summarise → talk → opine … | assemble → meet … |) answer → END.
+    """
     return branch(
         State,
         assess,
@@ -67,10 +71,12 @@ def build() -> Graph:
 
 
 def _opined(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a round of answers: the next round's report, or the final answer."""
     return "summarise" if state["rounds"] <= whole(runtime.context, "rounds", 5) else "answer"
 
 
 def _talked(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a turn of messages: another turn, a new round of answers, or the final answer."""
     if state["spoke"] and state["turns"] < whole(runtime.context, "turns", 5):
         return "talk"
     return "opine" if any(state["messages"]) else "answer"
@@ -78,23 +84,27 @@ def _talked(state: State, runtime: Runtime[Context]) -> str:
 
 async def assess(state: State, runtime: Runtime[Context]) -> State:
     """Ask how complex the question is."""
-    found = _LEVEL.findall(without_thought(await say(runtime.context, "mdagents/assess", "stem")))
-    if not found:
+    levels = _LEVEL.findall(without_thought(await say(runtime.context, "mdagents/assess", "stem")))
+    if not levels:
         runtime.context.note("no_complexity", "the reply names no complexity; the question counts as low")
-    return {"complexity": found[-1].casefold() if found else "low"}
+    return {"complexity": levels[-1].casefold() if levels else "low"}
 
 
 async def recruit(state: State, runtime: Runtime[Context]) -> State:
-    """Have experts named."""
-    context, most = runtime.context, whole(runtime.context, "experts", 5)
-    return {"experts": experts(context, await say(context, "mdagents/recruit", "question", number=str(most)), most)}
+    """Ask the model for a list of experts."""
+    context, expert_limit = runtime.context, whole(runtime.context, "experts", 5)
+    return {
+        "experts": experts(
+            context, await say(context, "mdagents/recruit", "question", number=str(expert_limit)), expert_limit
+        )
+    }
 
 
 async def opine(state: State, runtime: Runtime[Context]) -> State:
-    """Have each expert answer, or answer again after a talk."""
+    """Ask each expert for an answer, or for a new answer after a talk."""
     context, opinions, last = runtime.context, list[str](), state.get("opinions")
-    for place, expert in enumerate(state["experts"]):
-        seen = {"Your last answer": last[place], "Messages to you": state["messages"][place]} if last else {}
+    for index, expert in enumerate(state["experts"]):
+        seen = {"Your last answer": last[index], "Messages to you": state["messages"][index]} if last else {}
         brief = "mdagents/again" if last else "mdagents/opine"
         opinions.append(await say(context, brief, "answer", seen, expert=expert))
     return {"opinions": opinions, "rounds": state.get("rounds", 0) + 1}
@@ -108,29 +118,29 @@ async def summarise(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def talk(state: State, runtime: Runtime[Context]) -> State:
-    """A turn in which each expert may write to others."""
+    """Run a turn in which each expert may write to others."""
     context, team, messages, spoke = runtime.context, state["experts"], list(state["messages"]), False
-    for place, expert in enumerate(team):
-        seen = {"Experts": numbered(team), "Report": state["report"], "Messages to you": messages[place]}
+    for index, expert in enumerate(team):
+        seen = {"Experts": numbered(team), "Report": state["report"], "Messages to you": messages[index]}
         read = read_object(without_thought(await say(context, "mdagents/talk", "question", seen, expert=expert)))
-        message, to = read.get("message"), read.get("to")
-        if isinstance(message, str) and message.strip() and isinstance(to, list):
-            for other in {number for number in range(len(team)) if number + 1 in to} - {place}:
+        message, recipients = read.get("message"), read.get("to")
+        if isinstance(message, str) and message.strip() and isinstance(recipients, list):
+            for other in {number for number in range(len(team)) if number + 1 in recipients} - {index}:
                 messages[other] += f"[{expert}] {wellformed(message)}\n"
                 spoke = True
     return {"messages": messages, "spoke": spoke, "turns": state["turns"] + 1}
 
 
 async def assemble(state: State, runtime: Runtime[Context]) -> State:
-    """Have teams named."""
-    context, most = runtime.context, whole(runtime.context, "members", 3)
+    """Ask the model for a list of teams."""
+    context, member_limit = runtime.context, whole(runtime.context, "members", 3)
     number = whole(context, "teams", 3)
-    text = await say(context, "mdagents/assemble", "question", number=str(number), members=str(most))
+    text = await say(context, "mdagents/assemble", "question", number=str(number), members=str(member_limit))
     listed = read_object(without_thought(text)).get("teams")
     teams = [
-        [" ".join(names([one.get("purpose")], 1)), *members]
-        for one in (listed if isinstance(listed, list) else [])
-        if isinstance(one, dict) and (members := names(one.get("members"), most))
+        [" ".join(names([team.get("purpose")], 1)), *members]
+        for team in (listed if isinstance(listed, list) else [])
+        if isinstance(team, dict) and (members := names(team.get("members"), member_limit))
     ]
     if not teams:
         context.note("no_teams", "no team could be read; one of general medicine meets")
@@ -138,22 +148,22 @@ async def assemble(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def meet(state: State, runtime: Runtime[Context]) -> State:
-    """The next team's meeting: its lead asks, the others look into it, the lead reports."""
-    context, reports, (purpose, lead, *others) = runtime.context, state.get("reports", []), state["teams"][0]
-    values = {"purpose": purpose, "members": ", ".join(others) or "-"}
+    """Run the next team's meeting: its lead asks, the others look into the question, the lead reports."""
+    context, reports, (purpose, lead, *members) = runtime.context, state.get("reports", []), state["teams"][0]
+    values = {"purpose": purpose, "members": ", ".join(members) or "-"}
     before = {"Reports of other teams": numbered(reports)} if reports else {}
-    asked = await say(context, "mdagents/lead", "question", before, expert=lead, **values)
-    found = [
-        await say(context, "mdagents/look_into", "question", {"Asked for": asked}, expert=other, **values)
-        for other in others
+    request = await say(context, "mdagents/lead", "question", before, expert=lead, **values)
+    findings = [
+        await say(context, "mdagents/look_into", "question", {"Asked for": request}, expert=other, **values)
+        for other in members
     ]
-    seen = {**before, "Findings": numbered(found, others)}
+    seen = {**before, "Findings": numbered(findings, members)}
     report = await say(context, "mdagents/conclude", "question", seen, expert=lead, **values)
     return {"teams": state["teams"][1:], "reports": [*reports, f"{purpose}\n{without_thought(report)}"]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
-    """Answer at once, by the discussion, or by the teams' reports."""
+    """Ask for the answer: at once, by the discussion, or by the teams' reports."""
     context = runtime.context
     if "reports" in state:
         return {"answer": await say(context, "mdagents/decide", "answer", {"Reports": numbered(state["reports"])})}

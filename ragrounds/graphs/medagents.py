@@ -5,7 +5,7 @@ analyse it without its options, those of the options weigh each by these analyse
 expert votes on it; those who object say how to revise it; it is revised and voted on again, at most `votes` (3) times.
 
 Sees the options: all nodes but `gather` and `analyse`; nothing is searched. Differs: experts come as JSON, where
-theirs stand between marks. A long question has no experts for options.
+theirs are between marks. A long question has no experts for options.
 """
 
 from __future__ import annotations
@@ -34,16 +34,19 @@ class State(Shared, total=False):
     weighers: list[str]
     """Experts for its options."""
     expert: str
-    """Of one analysis."""
+    """Expert of one analysis."""
     analyses: Annotated[list[str], operator.add]
     report: str
     advice: str
-    """Of those who objected in the last vote."""
+    """Advice of the experts who objected in the last vote."""
     votes: int
 
 
 def build() -> Graph:
-    """START → gather → gather_further → analyse, for each expert → weigh → report → consult ⇄ revise → answer → END."""
+    """Build the graph.
+
+    START → gather → gather_further → analyse, for each expert → weigh → report → consult ⇄ revise → answer → END.
+    """
     more = {"consult": (_agreed, ["revise", "answer"]), "revise": (_again, ["consult", "answer"])}
     after = [weigh, report, consult, revise, answer]
     return vote(State, gather, gather_further, attempts=_attempts, attempt=analyse, after=after, more=more)
@@ -58,6 +61,7 @@ def _agreed(state: State, runtime: Runtime[Context]) -> str:
 
 
 def _again(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a revision: another vote, or the answer if all votes are used."""
     if state["votes"] < whole(runtime.context, "votes", 3):
         return "consult"
     runtime.context.note("no_consensus", "the report was revised after the last vote and not voted on again")
@@ -65,27 +69,31 @@ def _again(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def gather(state: State, runtime: Runtime[Context]) -> State:
-    """Have experts for the question named."""
-    context, most = runtime.context, whole(runtime.context, "question_experts", 5)
-    return {"askers": experts(context, await say(context, "medagents/experts", "stem", number=str(most)), most)}
+    """Ask the model for experts on the question."""
+    context, expert_limit = runtime.context, whole(runtime.context, "question_experts", 5)
+    return {
+        "askers": experts(
+            context, await say(context, "medagents/experts", "stem", number=str(expert_limit)), expert_limit
+        )
+    }
 
 
 async def gather_further(state: State, runtime: Runtime[Context]) -> State:
-    """Have experts for its options named."""
-    context, most = runtime.context, whole(runtime.context, "option_experts", 2, 0)
-    if not (context.question.options and most):
+    """Ask the model for experts on the question's options."""
+    context, expert_limit = runtime.context, whole(runtime.context, "option_experts", 2, 0)
+    if not (context.question.options and expert_limit):
         return {"weighers": []}
-    text = await say(context, "medagents/option_experts", "question", number=str(most))
-    return {"weighers": experts(context, text, most)}
+    text = await say(context, "medagents/option_experts", "question", number=str(expert_limit))
+    return {"weighers": experts(context, text, expert_limit)}
 
 
 async def analyse(state: State, runtime: Runtime[Context]) -> State:
-    """An expert's view of the question."""
+    """Ask an expert to analyse the question."""
     return {"analyses": [await say(runtime.context, "medagents/analyse", "stem", expert=state["expert"])]}
 
 
 async def weigh(state: State, runtime: Runtime[Context]) -> State:
-    """The other experts' views of its options."""
+    """Ask the other experts for their views of the options."""
     seen = {"Analyses": numbered(state["analyses"], state["askers"])}
     return {
         "analyses": [
@@ -96,27 +104,27 @@ async def weigh(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def report(state: State, runtime: Runtime[Context]) -> State:
-    """Make one report of all analyses."""
+    """Ask for a report of all analyses."""
     seen = {"Analyses": numbered(state["analyses"], [*state["askers"], *state["weighers"]])}
     return {"report": await say(runtime.context, "medagents/report", "question", seen)}
 
 
 async def consult(state: State, runtime: Runtime[Context]) -> State:
-    """Have all experts vote on the report, and those who object advise."""
+    """Ask all experts to vote on the report, and those who object to advise."""
     context, seen, advice = runtime.context, {"Report": state["report"]}, dict[str, str]()
     for expert in [*state["askers"], *state["weighers"]]:
-        said = _SAYS.search(without_thought(await say(context, "medagents/ballot", "question", seen, expert=expert)))
-        if said and said[1].casefold() == "no":
+        ballot = _SAYS.search(without_thought(await say(context, "medagents/ballot", "question", seen, expert=expert)))
+        if ballot and ballot[1].casefold() == "no":
             advice[expert] = await say(context, "medagents/advise", "question", seen, expert=expert)
     return {"advice": numbered([*advice.values()], [*advice]), "votes": state.get("votes", 0) + 1}
 
 
 async def revise(state: State, runtime: Runtime[Context]) -> State:
-    """Revise the report by the advice."""
+    """Ask for a revision of the report by the advice."""
     seen = {"Report": state["report"], "Advice": state["advice"]}
     return {"report": await say(runtime.context, "medagents/revise", "question", seen)}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
-    """Answer by the report."""
+    """Ask for the answer by the report."""
     return {"answer": await say(runtime.context, "medagents/decide", "answer", {"Report": state["report"]})}

@@ -7,7 +7,7 @@ Of `votes` (5) each shows the options in an order of its own; the letters are ma
 votes name is the answer, the earlier one of equals.
 
 The solved questions are the prompt `medprompt/examples`, a JSON object a line with `question`, `options`, `answer` and,
-where there is any, `reasoning`; those of one's own stand in a folder of prompts.
+where there is any, `reasoning`; custom examples are in a folder of prompts.
 
 Sees the options: `solve`; nothing is searched. Differs: nearest by words (TF-IDF), the paper's by embeddings; only the
 nearest are reasoned through, once for all questions. A long question has no options to shuffle: it is answered once,
@@ -49,7 +49,7 @@ class Solved(msgspec.Struct, frozen=True):
 
     question: str
     answer: str
-    """The letter of an option; of a long question, the text."""
+    """Letter of an option; for a long question, the text."""
     options: dict[str, str] = {}
     reasoning: str = ""
 
@@ -62,15 +62,15 @@ class State(Shared, total=False):
     nearest: list[dict[str, Any]]
     """Solved questions, nearest first."""
     shown: list[tuple[str, str]]
-    """The examples' turns: what the model is asked, and what it answers."""
+    """Turns of the examples: the model's prompt, and its answer."""
     number: int
-    """Of one vote, from 0."""
+    """Number of a vote, from 0."""
     votes: Annotated[list[str], operator.add]
     replies: Annotated[list[str], operator.add]
 
 
 def build() -> Graph:
-    """START → recall → explain → solve, for each vote → answer → END."""
+    """Build the graph START → recall → explain → solve, for each vote → answer → END."""
     return vote(State, recall, explain, attempts=_attempts, attempt=solve, after=[answer])
 
 
@@ -80,40 +80,44 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 
 async def recall(state: State, runtime: Runtime[Context]) -> State:
-    """Find the nearest solved questions of the same kind; one that is the question itself is left out."""
-    context, asked = runtime.context, words(runtime.context.stem.text)
+    """Find the nearest solved questions of the same kind. The question itself is left out."""
+    context, stem_words = runtime.context, words(runtime.context.stem.text)
     solved, vectors, weights = _read(context.prompts.text("medprompt/examples", context.stem.language))
-    query, choice = _vector(asked, weights), bool(context.question.options)
+    query, choice = _vector(stem_words, weights), bool(context.question.options)
     near = [
-        (sum(weight * vector.get(term, 0.0) for term, weight in query.items()), -place)
-        for place, (one, vector) in enumerate(zip(solved, vectors, strict=True))
-        if bool(one.options) == choice and (vector != query or words(one.question) != asked)
+        (sum(weight * vector.get(term, 0.0) for term, weight in query.items()), -index)
+        for index, (example, vector) in enumerate(zip(solved, vectors, strict=True))
+        if bool(example.options) == choice and (vector != query or words(example.question) != stem_words)
     ]
-    nearest = [solved[-place] for _, place in heapq.nlargest(whole(context, "examples", 5, 0), near)]
+    nearest = [solved[-index] for _, index in heapq.nlargest(whole(context, "examples", 5, 0), near)]
     if not nearest:
         context.note("no_examples", "no solved question of this kind; none is shown")
-    return {"nearest": [structs.asdict(one) for one in nearest]}
+    return {"nearest": [structs.asdict(example) for example in nearest]}
 
 
 async def explain(state: State, runtime: Runtime[Context]) -> State:
-    """Have the model reason through those that come without reasoning."""
-    context, shown = runtime.context, list[tuple[str, str]]()
-    for one in (Solved(**fields) for fields in state["nearest"]):
-        example = structs.replace(context.question, id="", text=one.question, options=one.options)
-        asked = answer_prompt(context, question=example)
-        given = json.dumps({"step_by_step_thinking": one.reasoning, "answer_choice": one.answer}, ensure_ascii=False)
-        text = given if one.options else f"{one.reasoning}\nAnswer:\n{one.answer}".strip()
-        if one.options and not one.reasoning and switch(context, "explain", True):
-            text = without_thought((await context.ask(asked)).text)
-            if letter(text, one.options) != one.answer:
-                context.note("wrong_example", f"this one was answered wrongly and is not shown: {one.question[:200]}")
+    """Ask the model for reasoning on the examples that have none."""
+    context, turns = runtime.context, list[tuple[str, str]]()
+    for solved in (Solved(**fields) for fields in state["nearest"]):
+        example = structs.replace(context.question, id="", text=solved.question, options=solved.options)
+        prompt = answer_prompt(context, question=example)
+        answer_json = json.dumps(
+            {"step_by_step_thinking": solved.reasoning, "answer_choice": solved.answer}, ensure_ascii=False
+        )
+        text = answer_json if solved.options else f"{solved.reasoning}\nAnswer:\n{solved.answer}".strip()
+        if solved.options and not solved.reasoning and switch(context, "explain", True):
+            text = without_thought((await context.ask(prompt)).text)
+            if letter(text, solved.options) != solved.answer:
+                context.note(
+                    "wrong_example", f"this one was answered wrongly and is not shown: {solved.question[:200]}"
+                )
                 continue
-        shown.append((asked[-1].content, text))
-    return {"shown": shown}
+        turns.append((prompt[-1].content, text))
+    return {"shown": turns}
 
 
 async def solve(state: State, runtime: Runtime[Context]) -> State:
-    """One vote: the examples, then the question with its options in an order of this vote's own."""
+    """Ask for a vote: the examples, then the question with its options in an order of this vote's own."""
     context, question = runtime.context, runtime.context.question
     letters = list(question.options)
     random.Random(f"{context.seed}/{state['number']}").shuffle(letters)
@@ -139,23 +143,24 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     if best < 0:
         runtime.context.note("no_majority", "no vote's option could be read; the first one's reply is given")
         return {"answer": state["replies"][0]}
-    counts = ", ".join(f"{one or 'none'} {number}" for one, number in Counter(votes).most_common())
+    counts = ", ".join(f"{option or 'none'} {number}" for option, number in Counter(votes).most_common())
     return {"answer": json.dumps({"step_by_step_thinking": f"Votes: {counts}", "answer_choice": votes[best]})}
 
 
 @functools.lru_cache(maxsize=4)
 def _read(text: str) -> tuple[list[Solved], list[dict[str, float]], dict[str, float]]:
-    """The solved questions, their vectors, and each term's weight."""
+    """Return the solved questions, their vectors, and each term's weight."""
     try:
         solved = [msgspec.json.decode(line, type=Solved) for line in text.split("\n") if line.strip()]
     except msgspec.MsgspecError as error:
         raise UserError(f"The prompt medprompt/examples holds a JSON object a line: {error}.") from error
-    held = Counter(term for one in solved for term in set(words(one.question)))
-    weights = {term: math.log((1 + len(solved)) / (1 + number)) + 1 for term, number in held.items()}
-    return solved, [_vector(words(one.question), weights) for one in solved], weights
+    holders = Counter(term for example in solved for term in set(words(example.question)))
+    weights = {term: math.log((1 + len(solved)) / (1 + number)) + 1 for term, number in holders.items()}
+    return solved, [_vector(words(example.question), weights) for example in solved], weights
 
 
 def _vector(terms: Sequence[str], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the tf-idf vector of some terms, scaled to length 1."""
     vector = {term: number * weights[term] for term, number in Counter(terms).items() if term in weights}
     length = math.hypot(*vector.values()) or 1.0
     return {term: weight / length for term, weight in vector.items()}

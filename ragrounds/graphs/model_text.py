@@ -1,4 +1,4 @@
-"""Reading what a model wrote: its queries, the steps and the end of its reasoning, its boxed conclusion."""
+"""Parsing of a model's text: its queries, the steps and the end of its reasoning, its boxed conclusion."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from ragrounds.base.records import Query
 from ragrounds.base.text import between_marks, wellformed
 
 MAX_QUERY_CHARACTERS = 2000
-"""Characters of a query that a model wrote. One that never ends must not flood a search engine."""
+"""Number of characters of a query that a model wrote. A query that never ends must not flood a search engine."""
 
 
 def written_query(context: Context, text: str, *, raw: bool = False) -> Query:
-    """Make a query of what a model wrote: spaces made plain unless `raw`, cut at :data:`MAX_QUERY_CHARACTERS`
-    characters.
+    """Make a query of a model's text: spaces collapsed unless `raw`, cut at :data:`MAX_QUERY_CHARACTERS` characters.
 
-    A JSON escape can hold half a surrogate pair, which is no text.
+    A JSON escape can hold half a surrogate pair, which is not text.
     """
     plain = wellformed(text) if raw else " ".join(wellformed(text).split())
     if len(plain) > MAX_QUERY_CHARACTERS:
@@ -27,24 +26,24 @@ def written_query(context: Context, text: str, *, raw: bool = False) -> Query:
 
 
 def folded(text: str) -> str:
-    """By which two queries are the same."""
+    """Return the form of a query in which equal queries are compared."""
     return " ".join(text.split()).casefold()
 
 
 def repeated(text: str, before: Sequence[str]) -> bool:
-    """Whether a query was asked before."""
+    """Return True if a query was searched for before."""
     return folded(text) in {folded(query) for query in before}
 
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _STEP = re.compile(r"\n\s*\n")
 _ALL = 5
-"""Up to so many steps nothing is left out."""
+"""Number of steps up to which nothing is left out."""
 _LAST = 4
 
 
 def shortened(text: str, marks: Sequence[str]) -> str:
-    """The reasoning as the reader of documents is given it (Search-o1): numbered steps, with gaps.
+    """Return the reasoning as the reader of documents gets it (Search-o1): numbered steps, with gaps.
 
     Up to five steps are all kept; of more, the first, the last four and every one that holds one of `marks` (a query
     or a result). Each gap is an ellipsis.
@@ -61,47 +60,49 @@ def shortened(text: str, marks: Sequence[str]) -> str:
 
 
 def shortened_lines(text: str, marks: Sequence[str]) -> str:
-    """As :func:`shortened`, with lines as steps, as the program of Search-o1 has it.
+    """Return the reasoning as :func:`shortened` does, with lines as steps, as in the program of Search-o1.
 
-    Of two line feeds one is taken away, then each line is a step, an empty one too. An empty step that its list ends
-    with counts among the last four, so that of more than four steps only three last ones are sure to be kept.
+    Two line feeds become one, then each line is a step, even an empty line. An empty step that ends the program's list
+    counts among the last four, so that of more than four steps only the last three are sure to be kept.
     """
     steps = [f"Step {number}: {line}" for number, line in enumerate(text.replace("\n\n", "\n").split("\n"), 1)] + [""]
     if len(steps) <= _ALL:
         return "\n\n".join(steps).strip("\n")
-    kept: list[str] = []
-    for place, step in enumerate(steps):
-        if place == 0 or place >= len(steps) - _LAST or any(mark in step for mark in marks):
-            kept.append(step)
-        elif kept[-1] != "...":
-            kept.append("...")
-    return "\n\n".join(kept).strip("\n")
+    lines: list[str] = []
+    for index, step in enumerate(steps):
+        if index == 0 or index >= len(steps) - _LAST or any(mark in step for mark in marks):
+            lines.append(step)
+        elif lines[-1] != "...":
+            lines.append("...")
+    return "\n\n".join(lines).strip("\n")
 
 
 def boxed(text: str) -> str | None:
-    r"""What stands in the last ``\boxed{…}``, braces inside it included; ``None``: there is none, or it is empty."""
+    r"""Return the content of the last ``\boxed{…}``, including braces inside it; ``None`` if it does not exist or is
+    empty.
+    """
     start = text.rfind("\\boxed{")
     if start < 0:
         return None
     depth, begin = 0, start + len("\\boxed{")
-    for place in range(begin, len(text)):
-        if text[place] == "{":
+    for index in range(begin, len(text)):
+        if text[index] == "{":
             depth += 1
-        elif text[place] == "}":
+        elif text[index] == "}":
             if depth == 0:
-                return text[begin:place].strip() or None
+                return text[begin:index].strip() or None
             depth -= 1
     return None
 
 
 def boxed_line(text: str, *, plain: bool = True) -> str | None:
-    r"""What stands in the last ``\boxed{…}`` as the program of Search-o1 reads it; ``None``: nothing.
+    r"""Return the content of the last ``\boxed{…}`` as the program of Search-o1 reads it; ``None`` if it is missing.
 
-    A box reaches to the last ``}`` of its line, so that of two in one line the first counts, with all between them.
+    A box extends to the last ``}`` of its line. If a line has two boxes, the first counts, with all between them.
 
     Args:
-        text: What a model wrote.
-        plain: Take it out of ``\text{…}``, and take round brackets away at both ends, as for questions with a name or
+        text: Text of a model.
+        plain: True to unwrap ``\text{…}`` and strip round brackets at both ends, as for questions with a name or
             a letter as their answer.
     """
     last = _last_in_braces(text, "\\boxed{")
@@ -112,7 +113,9 @@ def boxed_line(text: str, *, plain: bool = True) -> str | None:
 
 
 def _last_in_braces(text: str, begin: str) -> str | None:
-    """What stands from the first `begin` of a line to the last brace of that line, of the last line that has both."""
+    """Return the text from the first `begin` of a line to the last brace of that line, for the last line
+    that has both.
+    """
     for line in reversed(text.split("\n")):
         start, stop = line.find(begin), line.rfind("}")
         if start >= 0 and start + len(begin) <= stop:
@@ -121,24 +124,29 @@ def _last_in_braces(text: str, begin: str) -> str | None:
 
 
 def last_between(text: str, begin: str, end: str) -> str | None:
-    """What stands between the last pair of marks, each beginning with its nearest end; ``None``: there is no pair."""
-    found = between_marks(text, begin, end)
-    return found[-1].strip() if found else None
+    """Return the text between the last pair of marks, each begin with its nearest end; ``None`` if there is no pair."""
+    matches = between_marks(text, begin, end)
+    return matches[-1].strip() if matches else None
 
 
 def without_thought(text: str) -> str:
-    """The text without its ``<think>`` parts, one that is never closed included."""
+    """Return the text without its ``<think>`` parts, including a part that is never closed."""
     return _THOUGHT.sub("", text).strip()
 
 
 def answer_text(context: Context, text: str) -> str:
-    """A final answer: as the model gave it, or, with ``answer_spaces=squeezed``, every run of white space as one blank,
-    as MedRAG's program does before its evaluation looks for a mark with a blank in it."""
+    """Return a final answer.
+
+    With ``answer_spaces=squeezed`` every run of white space becomes one blank, as in MedRAG's program before its
+    evaluation looks for a mark with a blank in it.
+    """
     return re.sub(r"\s+", " ", text) if context.parameters.get("answer_spaces") == "squeezed" else text
 
 
 def ending(context: Context, text: str, tokens: int | None, *, role: str = "answering") -> str:
-    """The end of `text` that has at most `tokens` tokens: what is concluded stands last. ``None``: all of it."""
+    """Return the end of `text` with at most `tokens` tokens, since the conclusion is at the end; ``None`` returns all
+    of it.
+    """
     if tokens is None:
         return text
     size = context.count(text, role=role)

@@ -14,10 +14,10 @@ from ragrounds.graphs.vanilla_rag import answer
 
 
 def build() -> Graph:
-    """START → gold → answer → END."""
+    """Build the graph START → gold → answer → END."""
     return graph_of(State, {"gold": gold, "answer": answer})
 
 
 async def gold(state: State, runtime: Runtime[Context]) -> State:
-    """Take the passages of the gold documents."""
+    """Return the passages of the gold documents."""
     return {"passages": [passage.id for passage in runtime.context.gold_passages()]}

@@ -27,7 +27,7 @@ PROMPTS = (*ANSWERING, "plan_search/plan", "plan_search/digest")
 
 
 class Digest(TypedDict):
-    """A query and what its documents say."""
+    """Query and digest of its documents."""
 
     query: str
     text: str
@@ -37,13 +37,13 @@ class State(Shared, total=False):
     planned: list[str]
     """Queries of the last plan."""
     query: str
-    """Of one search."""
+    """Query of one search."""
     findings: Annotated[list[Digest], operator.add]
     rounds: int
 
 
 def build() -> Graph:
-    """START → plan → look_up, for each query → gather (→ plan) → answer → END."""
+    """Build the graph START → plan → look_up, for each query → gather (→ plan) → answer → END."""
     back = {"gather": (_again, ["plan", "answer"])}
     return vote(State, plan, attempts=_attempts, attempt=look_up, after=[gather, answer], more=back)
 
@@ -53,43 +53,44 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 
 def _again(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a plan's searches: another plan, or the answer."""
     over = not state["planned"] or state["rounds"] >= whole(runtime.context, "rounds", 1)
     return "answer" if over else "plan"
 
 
 async def plan(state: State, runtime: Runtime[Context]) -> State:
-    """Have the queries written; those that were searched for before are left out and noted."""
-    context, stem, most = runtime.context, runtime.context.stem, whole(runtime.context, "queries", 4)
+    """Ask the model for queries. Repeated queries are left out and noted."""
+    context, stem, query_limit = runtime.context, runtime.context.stem, whole(runtime.context, "queries", 4)
 
-    def prompt(known: str) -> tuple[Message, ...]:
-        """With what is known so far."""
-        values = {"question": stem.text, "number": str(most), "known": known}
+    def prompt(findings: str) -> tuple[Message, ...]:
+        """Render the prompt with the findings so far."""
+        values = {"question": stem.text, "number": str(query_limit), "known": findings}
         return context.prompts.render("plan_search/plan", stem.language, **values)
 
-    known = ending(context, _written(state), context.room(prompt("-"), role="querying"), role="querying")
-    reply = await context.ask(prompt(known), role="querying")
+    findings = ending(context, _findings_text(state), context.room(prompt("-"), role="querying"), role="querying")
+    reply = await context.ask(prompt(findings), role="querying")
     listed = read_object(without_thought(reply.text)).get("queries")
-    asked = {folded(finding["query"]) for finding in state.get("findings", [])}
+    previous = {folded(finding["query"]) for finding in state.get("findings", [])}
     planned: list[str] = []
     for text in listed if isinstance(listed, list) else []:
         query = written_query(context, text).text if isinstance(text, str) else ""
-        if folded(query) in asked:
+        if folded(query) in previous:
             context.note("repeated_query", query[:200])
-        elif query and len(planned) < most:
+        elif query and len(planned) < query_limit:
             planned.append(query)
-            asked.add(folded(query))
+            previous.add(folded(query))
     rounds = state.get("rounds", 0) + 1
     if not planned:
         context.note("no_queries", f"plan {rounds} gave no new query that could be read")
-        planned = [] if asked else [stem.text]
+        planned = [] if previous else [stem.text]
     return {"planned": planned, "rounds": rounds}
 
 
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
-    """Search for one query and have digested what it finds."""
+    """Search for one query and ask the model for a digest of the passages."""
     context, query = runtime.context, state["query"]
-    found = await context.search(written_query(context, query), whole(context, "top_k", 5))
-    text = await read(context, "plan_search/digest", found, query=query) if found else ""
+    passages = await context.search(written_query(context, query), whole(context, "top_k", 5))
+    text = await read(context, "plan_search/digest", passages, query=query) if passages else ""
     return {"findings": [{"query": query, "text": text or "(nothing found)"}]}
 
 
@@ -100,8 +101,9 @@ async def gather(state: State, runtime: Runtime[Context]) -> State:
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Ask for the answer with the digests in place of documents."""
-    return await answered(runtime.context, _written(state))
+    return await answered(runtime.context, _findings_text(state))
 
 
-def _written(state: State) -> str:
-    return "\n\n".join(f"Query: {one['query']}\nFound: {one['text']}" for one in state.get("findings", []))
+def _findings_text(state: State) -> str:
+    """Return the queries and digests so far as text."""
+    return "\n\n".join(f"Query: {finding['query']}\nFound: {finding['text']}" for finding in state.get("findings", []))

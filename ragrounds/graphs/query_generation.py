@@ -6,14 +6,14 @@
   paper takes them by BM25; here it is the agent's own retriever, which is BM25 unless it says otherwise.
 * ``answer[agent=search_o1]``: the final answer of any agent, its reasoning left out, with HyDE's combination.
 
-How the text and the question become a query is a table (R2MED, Section 4.2 and Appendix E.2): lexical retrievers get
+The combination of text and question to a query is a table (R2MED, Section 4.2 and Appendix E.2): lexical retrievers get
 one string, dense retrievers one or several, whose vectors' mean is searched for.
 
-One text a query (the first HyDE took eight). The graph stands in front of any retriever: it reads nothing but the
+One text a query (the first HyDE took eight). The graph is put before any retriever: it reads nothing but the
 question's stem and writes `query` and `dense`. As an agent of its own its answer is the text, which a judge can mark;
-with ``documents=10`` it also searches for that many passages with the query, so that right texts stand beside what
-they find (R2MED, Figure 5). The options are seen by no node of it, and an agent that answers here is given a question
-without options.
+with ``documents=10`` it also searches for that many passages with the query, so that right texts are shown next to the
+passages that they find (R2MED, Figure 5). No node of it sees the options, and an agent that answers here gets a
+question without options.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.state import END, START, Graph, Runtime, graph_of, whole, word
 
 QueryPart = Literal["text", "document"]
-"""The question's own text, or what was generated for it."""
+"""Part of a query: the question's own text, or the text generated for it."""
 SEPARATOR = " [SEP] "
 
 
 class CombinationRule(Struct, frozen=True):
-    """One row of the table."""
+    """Row of the table."""
 
     lexical: tuple[QueryPart, ...]
-    """Joined by spaces."""
+    """Parts that are joined by spaces."""
     dense: tuple[tuple[QueryPart, ...], ...]
-    """Each inner tuple is one string, joined by ``[SEP]``; the mean is taken over the outer one."""
+    """Strings: each inner tuple is one string, joined by ``[SEP]``. The mean is taken over the outer tuple."""
 
 
 _MEAN: tuple[tuple[QueryPart, ...], ...] = (("text",), ("document",))
@@ -60,7 +60,7 @@ RULES: Mapping[str, CombinationRule] = MappingProxyType(
 
 
 def combined(way: str, text: str, document: str) -> Query:
-    """The query for a question's `text` and the `document` generated for it."""
+    """Return the query for a question's `text` and the `document` generated for it."""
     parts: dict[QueryPart, str] = {"text": text, "document": document}
     rule = RULES[way]
     return Query(
@@ -74,10 +74,10 @@ CANDIDATES, WORDS = 10, 512
 
 
 class Made(TypedDict, total=False):
-    """What a graph that holds this one gets."""
+    """Output for a graph that contains this graph."""
 
     query: str | None
-    """What lexical retrievers search for."""
+    """Query of lexical retrievers."""
     dense: list[str]
     """Texts whose vectors' mean dense retrievers search for."""
 
@@ -86,37 +86,37 @@ class State(Made, total=False):
     candidates: list[str]
     """Ids of the passages that LameR shows."""
     document: str
-    """What was generated."""
+    """Generated text."""
     answer: str
-    """The same, where this graph is an agent of its own (R2MED, Figure 5, judges it)."""
+    """Generated text, if this graph is an agent of its own (R2MED, Figure 5, judges it)."""
 
 
 def build() -> Graph:
-    """START → (candidates →) generate → combine (→ search) → END."""
+    """Build the graph START → (candidates →) generate → combine (→ search) → END."""
     nodes = {"candidates": candidates, "generate": generate, "combine": combine, "search": search}
     ways = {START: (_first, ["candidates", "generate"]), "combine": (_then, ["search", END])}
     return graph_of(State, nodes, ways, output=Made)
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:
-    """Whether another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
+    """Return True if another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
     return str(parameters.get("query_generation", "")).startswith("answer")
 
 
 def way(context: Context) -> Spec:
-    """The agent's way of generation.
+    """Return the agent's way of generation.
 
     Raises:
-        UserError: there is none of that name, or `answer` names no agent.
+        UserError: the name is unknown, or `answer` names no agent.
     """
-    given = parse(word(context, "query_generation", "hyde"))
-    if given.name not in RULES:
+    spec = parse(word(context, "query_generation", "hyde"))
+    if spec.name not in RULES:
         raise UserError(
-            f"Unknown query_generation {given.name!r}.{nearest(given.name, RULES)} Known: {', '.join(RULES)}."
+            f"Unknown query_generation {spec.name!r}.{nearest(spec.name, RULES)} Known: {', '.join(RULES)}."
         )
-    if given.name == "answer" and "agent" not in given.parameters:
+    if spec.name == "answer" and "agent" not in spec.parameters:
         raise UserError("query_generation=answer needs an agent, such as answer[agent=search_o1].")
-    return given
+    return spec
 
 
 def _first(state: State, runtime: Runtime[Context]) -> str:
@@ -129,31 +129,31 @@ def _then(state: State, runtime: Runtime[Context]) -> str:
 
 async def candidates(state: State, runtime: Runtime[Context]) -> State:
     """Find the passages that LameR shows the model."""
-    found = await runtime.context.search(Query.of(runtime.context.stem), CANDIDATES)
-    return {"candidates": [passage.id for passage in found]}
+    passages = await runtime.context.search(Query.of(runtime.context.stem), CANDIDATES)
+    return {"candidates": [passage.id for passage in passages]}
 
 
 async def generate(state: State, runtime: Runtime[Context]) -> State:
-    """Have the text written, by the agent's way of generation."""
-    context, chosen = runtime.context, way(runtime.context)
-    if chosen.name == "answer":
-        return {"document": without_thought(await context.answer_of(str(chosen.parameters["agent"])))}
+    """Ask the model for the text, by the agent's way of generation."""
+    context, generation = runtime.context, way(runtime.context)
+    if generation.name == "answer":
+        return {"document": without_thought(await context.answer_of(str(generation.parameters["agent"])))}
     values = {"question": context.stem.text}
 
     def prompt(documents: str) -> tuple[Message, ...]:
-        """With these documents, where the way of generation shows any."""
-        shown = {"documents": documents} if chosen.name == "lamer" else {}
-        return context.prompts.render(f"query_generation/{chosen.name}", context.stem.language, **values, **shown)
+        """Render the prompt with these documents, if the way of generation shows any."""
+        extra = {"documents": documents} if generation.name == "lamer" else {}
+        return context.prompts.render(f"query_generation/{generation.name}", context.stem.language, **values, **extra)
 
-    found = [context.passage(id) for id in state.get("candidates", [])]
-    short = [replace(passage, text=_first_words(passage.text)) for passage in found]
-    kept = fitted(context, short, prompt, role="querying") if short else ()
-    reply = await context.ask(prompt(written(kept)), role="querying")
+    passages = [context.passage(id) for id in state.get("candidates", [])]
+    short = [replace(passage, text=_first_words(passage.text)) for passage in passages]
+    fitting = fitted(context, short, prompt, role="querying") if short else ()
+    reply = await context.ask(prompt(written(fitting)), role="querying")
     return {"document": without_thought(reply.text)}
 
 
 async def combine(state: State, runtime: Runtime[Context]) -> State:
-    """Combine question and text into what is searched for; without a text, search for the question."""
+    """Combine question and text to the query. Without a text, the question is the query."""
     context, document = runtime.context, state.get("document", "")
     if not document:
         context.note("nothing_generated", "the question itself is searched for")
@@ -163,7 +163,7 @@ async def combine(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
-    """Find what the query finds; nobody reads it."""
+    """Search for the query. No node reads the passages."""
     query = Query(str(state.get("query")), tuple(state.get("dense", [])))
     await runtime.context.search(query, whole(runtime.context, "documents", 0, least=0))
     return {}

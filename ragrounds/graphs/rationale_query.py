@@ -28,16 +28,16 @@ PROMPTS = (*ANSWERING, "crag/grade")
 
 class State(Shared, total=False):
     query: str
-    """The rationale; empty: there is none."""
+    """Rationale; empty if none was written."""
 
 
 def build() -> Graph:
-    """START → reason → search → sift → answer → END."""
+    """Build the graph START → reason → search → sift → answer → END."""
     return graph_of(State, {"reason": reason, "search": search, "sift": sift, "answer": answer})
 
 
 async def reason(state: State, runtime: Runtime[Context]) -> State:
-    """Have the rationale written."""
+    """Ask the model for the rationale."""
     context, stem = runtime.context, runtime.context.stem
     reply = await context.ask(context.prompts.render("long/cot", stem.language, question=stem.text), role="querying")
     rationale = written_query(context, without_thought(reply.text)).text
@@ -47,16 +47,16 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
-    """Search everywhere with the rationale, and take as much from each."""
+    """Search with the rationale in every tool, and take equally many passages from each."""
     context, k = runtime.context, whole(runtime.context, "top_k", 10)
     query = Query(state["query"]) if state["query"] else Query.of(context.stem)
-    places = range(max(1, len(crag.searching(context))))
-    found = [await crag.found_by(context, query, place) for place in places]
-    return {"passages": by_rank(found, k)}
+    indices = range(max(1, len(crag.searching(context))))
+    lists = [await crag.found_by(context, query, index) for index in indices]
+    return {"passages": by_rank(lists, k)}
 
 
 async def sift(state: State, runtime: Runtime[Context]) -> State:
-    """Leave out what does not help."""
+    """Leave out passages that do not help."""
     context = runtime.context
     if not switch(context, "filter", True):
         return {}
@@ -66,7 +66,7 @@ async def sift(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
-    """Ask for the answer with the passages that are left."""
+    """Ask for the answer with the remaining passages."""
     context = runtime.context
     if not state["passages"]:
         context.note("nothing_found", "no passage helps; the question is answered without any")

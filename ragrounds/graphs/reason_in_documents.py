@@ -25,7 +25,7 @@ from ragrounds.models.faults import CallFailed
 PROMPTS = ("reason_in_documents/read", "reason_in_documents/nothing")
 
 _MARKER = re.compile(
-    # The words alone are prose; emphasis, a colon or the end of the line makes them a heading.
+    # The words alone are prose. Emphasis, a colon or the end of the line makes them a heading.
     r"\**\s*(?:final\s+information|最终信息)\s*(?:\*\*\s*[:：]?|[:：]\s*(?:\*\*)?|\n|\Z)",
     re.IGNORECASE,
 )
@@ -34,16 +34,16 @@ _MARKER = re.compile(
 class State(TypedDict, total=False):
     query: str | None
     reasoning: str
-    """The reasoning so far, for the reader."""
+    """Reasoning so far, for the reader."""
     passages: list[str]
     reading: str
-    """What the reader wrote, all of it."""
+    """Whole text of the reader."""
     information: str
-    """What is worth keeping of it."""
+    """Useful part of the reader's text."""
 
 
 def build() -> Graph:
-    """START → search → read → distil → END."""
+    """Build the graph START → search → read → distil → END."""
     return graph_of(State, {"search": search, "read": read, "distil": distil})
 
 
@@ -52,26 +52,26 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     query = written_query(context, state.get("query") or "", raw=word(context, "queries", "closed") == "as_is")
     try:
-        found = await context.search(query, whole(context, "top_k", 10))
+        passages = await context.search(query, whole(context, "top_k", 10))
     except CallFailed as failed:
         if word(context, "failed_search", "fails") != "empty":
             raise
         context.note("search_failed", f"taken as a search that found nothing: {failed.message}")
-        found = ()
-    return {"passages": [passage.id for passage in found]}
+        passages = ()
+    return {"passages": [passage.id for passage in passages]}
 
 
 async def read(state: State, runtime: Runtime[Context]) -> State:
-    """Have the reader model read what was found, beside the reasoning so far."""
+    """Ask the reader model to read the passages together with the reasoning so far."""
     context, language = runtime.context, runtime.context.stem.language
-    found = [context.passage(id) for id in state.get("passages", [])]
-    if not found and word(context, "nothing_found", "skipped") != "read":
+    passages = [context.passage(id) for id in state.get("passages", [])]
+    if not passages and word(context, "nothing_found", "skipped") != "read":
         context.note("nothing_found", "the search found nothing; the reader was not asked")
         return {"reading": ""}
     query = written_query(context, state.get("query") or "").text
 
     def prompt(documents: str, reasoning: str) -> tuple[Message, ...]:
-        """With these documents and this reasoning."""
+        """Render the prompt with these documents and this reasoning."""
         return context.prompts.render(
             "reason_in_documents/read", language, reasoning=reasoning, query=query, documents=documents
         )
@@ -80,14 +80,14 @@ async def read(state: State, runtime: Runtime[Context]) -> State:
     before = (
         ending(context, state.get("reasoning", ""), None if room is None else room // 2, role="reading") or "(none)"
     )
-    short = beginnings(found, whole(context, "document_characters", 3000, least=0))
-    kept = fitted(context, short, lambda documents: prompt(documents, before), role="reading")
-    reply = await context.ask(prompt(written(kept), before), role="reading")
+    short = beginnings(passages, whole(context, "document_characters", 3000, least=0))
+    fitting = fitted(context, short, lambda documents: prompt(documents, before), role="reading")
+    reply = await context.ask(prompt(written(fitting), before), role="reading")
     return {"reading": reply.text}
 
 
 async def distil(state: State, runtime: Runtime[Context]) -> State:
-    """Keep what the reader wrote after its marker ``Final information``."""
+    """Keep the reader's text after its marker ``Final information``."""
     context = runtime.context
     if word(context, "information", "lenient") == "strict":
         strict = strict_information(state.get("reading", ""))
@@ -102,18 +102,19 @@ async def distil(state: State, runtime: Runtime[Context]) -> State:
 
 
 def nothing(context: Context) -> str:
-    """The fixed text in place of information that there is not."""
+    """Return the fixed text that replaces missing information."""
     return context.prompts.text("reason_in_documents/nothing", context.stem.language)
 
 
 def strict_information(text: str) -> str | None:
-    """What a reader wrote after its marker, as the program of Search-o1 reads it; ``None``: there is no marker.
+    """Return the reader's text after its marker, as the program of Search-o1 reads it; ``None`` if there is
+    no marker.
 
-    The marker follows a line feed. Line feeds after it are deleted, so that words join. Without it, what follows the
+    The marker follows a line feed. Line feeds after it are deleted, so that words join. Without it, the text after the
     marker of modified steps counts, with its line feeds.
     """
     for marker, joined in (("\n**Final Information**", True), ("\n**Modified Reasoning Steps**", False)):
         if marker in text:
-            found = text.rpartition(marker)[2]
-            return (found.replace("\n", "") if joined else found).strip("`").strip()
+            information = text.rpartition(marker)[2]
+            return (information.replace("\n", "") if joined else information).strip("`").strip()
     return None

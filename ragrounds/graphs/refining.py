@@ -1,11 +1,12 @@
 """The stage between search and prompt, of any agent that searches: ``vanilla_rag[refine=notes]``.
 
-What a search found is cut down to what bears on its query, before any prompt shows it; a passage of which nothing is
-left is dropped. Ids stay, so that hops and gold are counted as without. Options never get here: a search has none.
+The passages of a search are cut down to the parts relevant to its query, before any prompt shows them. A passage
+without such a part is dropped. Ids stay, so that hops and gold are counted as without refining. Options never get here:
+a search has none.
 
 * ``extractive[sentences=8]``: the sentences of all passages that BM25 finds best for the query.
-* ``notes``: the model (`reader=…`, if any) writes what each passage holds on the query: one call a search, in the role
-  ``refining``.
+* ``notes``: the model (`reader=…`, if any) writes a note on each passage's relevant content: one call a search, in
+  the role ``refining``.
 * ``recomp[sentences=5,model=…]``: the sentences nearest to the query by RECOMP's extractive compressor (Xu et al.,
   2024). Needs ``ragrounds[local]`` and its weights.
 * ``llmlingua[rate=0.5,model=…]``: each passage without the tokens that LLMLingua-2 leaves out (Pan et al., 2024).
@@ -50,47 +51,47 @@ _K1, _B = 1.2, 0.75
 
 
 def read_way(text: str) -> Spec:
-    """A way with all its parameters.
+    """Return the spec of a way with all its parameters.
 
     Raises:
-        UserError: there is no such way, or a parameter cannot be.
+        UserError: the way is unknown, or a parameter is invalid.
     """
     spec = parse(text)
     if spec.name not in WAYS:
         raise UserError(f"Unknown refine={spec.name}.{nearest(spec.name, WAYS)} Known: {', '.join(WAYS)}.")
     check_known(spec, list(WAYS[spec.name]), f"refine={spec.name}")
-    made = Spec(spec.name, {**WAYS[spec.name], **spec.parameters})
-    count, rate = made.parameters.get("sentences", 1), made.parameters.get("rate", 0.5)
+    complete = Spec(spec.name, {**WAYS[spec.name], **spec.parameters})
+    count, rate = complete.parameters.get("sentences", 1), complete.parameters.get("rate", 0.5)
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise UserError(f"refine={text}: sentences must be a whole number of at least 1.")
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise UserError(f"refine={text}: rate must be a share of the tokens, above 0 and at most 1.")
-    return made
+    return complete
 
 
 async def refined(context: Context, text: str, query: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-    """What is left of some passages.
+    """Return the refined passages.
 
     Args:
-        context: of the attempt.
+        context: context of the attempt.
         text: the way (:func:`read_way`).
-        query: what was searched for.
-        passages: what was found, best first.
+        query: query of the search.
+        passages: passages of the search, best first.
 
     Raises:
-        UserError: what the way needs is not installed, or its weights are not there.
+        UserError: a library that the way needs is not installed, or its weights are missing.
     """
     way = read_way(text)
     if way.name == "notes":
-        kept = await _noted(context, query, passages)
+        remaining = await _with_notes(context, query, passages)
     elif way.name == "llmlingua":
-        kept = await asyncio.to_thread(_compressed, way, passages)
+        remaining = await asyncio.to_thread(_compress_passages, way, passages)
     else:
         score = _by_meaning if way.name == "recomp" else _by_words
-        kept = await asyncio.to_thread(_best, way, query, passages, score, context.stem.language)
-    before, after = (sum(len(one.text) for one in some) for some in (passages, kept))
-    context.note("refined", f"{text}: {len(passages)} → {len(kept)} passages, {before:,} → {after:,} characters")
-    return kept
+        remaining = await asyncio.to_thread(_best, way, query, passages, score, context.stem.language)
+    before, after = (sum(len(passage.text) for passage in group) for group in (passages, remaining))
+    context.note("refined", f"{text}: {len(passages)} → {len(remaining)} passages, {before:,} → {after:,} characters")
+    return remaining
 
 
 def _best(
@@ -100,46 +101,59 @@ def _best(
     score: Callable[[Spec, str, Sequence[str], str], Sequence[float]],
     language: str,
 ) -> tuple[Passage, ...]:
-    """The best sentences of all passages, in their passages and order."""
-    placed = [(place, one) for place, passage in enumerate(passages) for one in sentences(passage.text)]
-    scores = score(way, query, [one for _, one in placed], language) if placed else ()
-    order = sorted(range(len(placed)), key=lambda number: -scores[number])  # of equals the earlier one
+    """Return the best sentences of all passages, in their passages and order."""
+    placed = [(index, sentence) for index, passage in enumerate(passages) for sentence in sentences(passage.text)]
+    scores = score(way, query, [sentence for _, sentence in placed], language) if placed else ()
+    order = sorted(
+        range(len(placed)), key=lambda number: -scores[number]
+    )  # equal scores keep the earlier sentence first
     taken = sorted(number for number in order[: int(str(way.parameters["sentences"]))] if scores[number] > 0)
     texts: dict[int, list[str]] = {}
     for number in taken:
         texts.setdefault(placed[number][0], []).append(placed[number][1])
-    return tuple(replace(passages[place], text=" ".join(some)) for place, some in texts.items())
+    return tuple(replace(passages[index], text=" ".join(parts)) for index, parts in texts.items())
 
 
 def _by_words(way: Spec, query: str, texts: Sequence[str], language: str) -> list[float]:
-    """BM25 (Robertson and Zaragoza, 2009) with Lucene's idf, over these sentences alone."""
+    """Return BM25 scores (Robertson and Zaragoza, 2009) with Lucene's idf, over these sentences alone."""
     words = analyser("chinese-bigram" if language == "zh" else "lucene-english")
     counts = [Counter(words(text)) for text in texts]
-    mean = sum(one.total() for one in counts) / len(counts) or 1.0
-    asked = Counter(words(query))
-    holders = {term: sum(term in one for one in counts) for term in asked}
-    idf = {term: math.log(1 + (len(texts) - held + 0.5) / (held + 0.5)) for term, held in holders.items()}
+    mean = sum(counter.total() for counter in counts) / len(counts) or 1.0
+    query_terms = Counter(words(query))
+    holders = {term: sum(term in counter for counter in counts) for term in query_terms}
+    idf = {term: math.log(1 + (len(texts) - holding + 0.5) / (holding + 0.5)) for term, holding in holders.items()}
     return [
         sum(
-            asked[term] * idf[term] * one[term] / (one[term] + _K1 * (1 - _B + _B * one.total() / mean))
-            for term in asked
+            query_terms[term]
+            * idf[term]
+            * counter[term]
+            / (counter[term] + _K1 * (1 - _B + _B * counter.total() / mean))
+            for term in query_terms
         )
-        for one in counts
+        for counter in counts
     ]
 
 
 def _by_meaning(way: Spec, query: str, texts: Sequence[str], language: str) -> list[float]:
-    """Dot products with the query, from 1 on for the best: a dense encoder knows no sentence without a score."""
+    """Return dot products with the query, shifted so that the lowest is 1.
+
+    A dense encoder gives every sentence a score, so none may be dropped for a score of 0.
+    """
     encoder = _encoder(str(way.parameters["model"]))
     vectors = encoder.encode([query, *texts], show_progress_bar=False)
-    values = [float(one @ vectors[0]) for one in vectors[1:]]
+    values = [float(vector @ vectors[0]) for vector in vectors[1:]]
     return [value - min(values) + 1.0 for value in values]
 
 
-def _compressed(way: Spec, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+def _compress_passages(way: Spec, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return the passages as LLMLingua-2 compresses them. An empty passage is dropped."""
     compressor, rate = _compressor(str(way.parameters["model"])), way.parameters["rate"]
-    made = [str(compressor.compress_prompt(one.text, rate=rate)["compressed_prompt"]) for one in passages]
-    return tuple(replace(one, text=text) for one, text in zip(passages, made, strict=True) if text.strip())
+    compressed_texts = [
+        str(compressor.compress_prompt(passage.text, rate=rate)["compressed_prompt"]) for passage in passages
+    ]
+    return tuple(
+        replace(passage, text=text) for passage, text in zip(passages, compressed_texts, strict=True) if text.strip()
+    )
 
 
 @cache
@@ -159,18 +173,20 @@ def _compressor(model: str) -> Any:
         raise UserError(f"The weights of {model} are not here: {str(error)[:300]}") from error
 
 
-async def _noted(context: Context, query: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+async def _with_notes(context: Context, query: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return the passages with the model's notes in place of their texts. A passage without a note is dropped."""
+
     def prompt(documents: str) -> tuple[Message, ...]:
-        """With these documents."""
+        """Render the prompt with these documents."""
         return context.prompts.render("refine/notes", context.stem.language, query=query, documents=documents)
 
-    kept = fitted(context, passages, prompt, role="refining")
-    if not kept:
+    fitting = fitted(context, passages, prompt, role="refining")
+    if not fitting:
         return ()
-    said = without_thought((await context.ask(prompt(written(kept)), role="refining")).text)
-    notes = read_object(said).get("notes")
+    reply = without_thought((await context.ask(prompt(written(fitting)), role="refining")).text)
+    notes = read_object(reply).get("notes")
     if not isinstance(notes, list):
         context.note("unreadable_notes", "no notes can be read; the passages stay as they are")
-        return kept
-    texts = [" ".join(one.split()) if isinstance(one, str) else "" for one in notes]
-    return tuple(replace(one, text=text) for one, text in zip(kept, texts, strict=False) if text)
+        return fitting
+    texts = [" ".join(note.split()) if isinstance(note, str) else "" for note in notes]
+    return tuple(replace(passage, text=text) for passage, text in zip(fitting, texts, strict=False) if text)

@@ -1,6 +1,6 @@
 """`router`: one of several agents for each question, by a policy that `ragrounds analyse routing --save FILE` learned.
 
-The policy is linear in what is known of a question before anybody answers it: its length, its number of options, its
+The policy is linear in features that are known before the question is answered: its length, its number of options, its
 dataset, language and subject, and its runs of three to five letters by tf-idf. It gives each agent a chance to be
 right; the likeliest answers, the cheaper one of equals. With ``worth`` (in the measure of the policy's prices:
 dollars, tokens or seconds) a right answer is weighed against the price. The agent's attempt is the one that it makes
@@ -36,23 +36,26 @@ PROMPTS: tuple[str, ...] = ()
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `analyse routing` has learned."""
+    """Policy that `analyse routing` has learned."""
 
     arms: tuple[str, ...]
-    """The agents, as they were called."""
+    """Agents, as they were called."""
     measure: str
     prices: tuple[float, ...]
-    """Of an attempt of each, in the measure."""
+    """Price of an attempt of each agent, in the measure."""
     names: tuple[str, ...]
     """Datasets, languages and subjects that are features."""
     intercepts: tuple[float, ...]
     known: tuple[tuple[float, ...], ...]
-    """Agents × features: a weight each."""
+    """Weights of the features: agents × features."""
     pieces: dict[str, tuple[float, ...]]
-    """A run of letters → its idf, then its weight for each agent."""
+    """Idf of a run of letters, then its weight for each agent, by run."""
 
     def chances(self, question: Question) -> list[float]:
-        """How probably each agent is right, as a linear model has it: a little below 0 and above 1 may happen."""
+        """Return the probability that each agent is right, by a linear model.
+
+        Values a little below 0 and above 1 may occur.
+        """
         features = question_features(question, self.names)
         counts = {piece: count for piece, count in pieces(question.text).items() if piece in self.pieces}
         values = {piece: (1 + math.log(count)) * self.pieces[piece][0] for piece, count in counts.items()}
@@ -65,8 +68,12 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ]
 
     def chosen(self, chances: Sequence[float], worth: float) -> int:
-        """The agent of the highest chance, less its price in right answers where these are worth something."""
+        """Return the agent of the highest chance.
+
+        If right answers have a worth, its price in right answers is subtracted.
+        """
         gains = [chance - (price / worth if worth else 0.0) for chance, price in zip(chances, self.prices, strict=True)]
+        # Gains that are equal up to rounding go to the cheaper agent.
         near = [arm for arm, gain in enumerate(gains) if gain >= max(gains) - 1e-12]
         return min(near, key=lambda arm: self.prices[arm])
 
@@ -76,7 +83,7 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → route → answer → END."""
+    """Build the graph START → route → answer → END."""
     return graph_of(State, {"route": route, "answer": answer})
 
 
@@ -95,17 +102,17 @@ async def route(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
-    """Have that agent answer."""
-    given = await runtime.context.attempt_of("arms", which=state["arm"], epoch=runtime.context.epoch)
-    return {"answer": given.text, "choice": given.choice}
+    """Run an attempt of that agent."""
+    attempt = await runtime.context.attempt_of("arms", which=state["arm"], epoch=runtime.context.epoch)
+    return {"answer": attempt.text, "choice": attempt.choice}
 
 
 @lru_cache(maxsize=16)
 def read_policy(file: str, digest: str) -> Policy:
-    """A policy's file.
+    """Read a policy's file.
 
     Raises:
-        UserError: there is none, it is no policy, or another one than the agent was saved with.
+        UserError: the file does not exist, is not a policy, or differs from the policy that the agent was saved with.
     """
     text = read_text(Path(file))
     if text_digest(text) != digest:
@@ -117,20 +124,23 @@ def read_policy(file: str, digest: str) -> Policy:
 
 
 def question_features(question: Question, names: Sequence[str]) -> list[float]:
-    """What is known of a question before anybody answers it: its length, options, question marks, and which of the
-    names are its dataset, language or subject."""
-    own = {question.benchmark, question.language, question.group}
+    """Return the features of a question that are known before it is answered: its length, options, question marks, and
+    which of the names are its dataset, language or subject.
+    """
+    group_names = {question.benchmark, question.language, question.group}
     plain = [math.log1p(len(question.text)), float(len(question.options)), float(question.text.count("?"))]
-    return plain + [float(name in own) for name in names]
+    return plain + [float(name in group_names) for name in names]
 
 
 def pieces(text: str) -> Counter[str]:
-    """Runs of three to five letters inside words, which are padded by a blank: scikit-learn's ``char_wb``."""
+    """Return the runs of three to five letters inside words, which are padded by a blank: scikit-learn's
+    ``char_wb``.
+    """
     counts: Counter[str] = Counter()
     for plain in text.lower().split():
         padded = f" {plain} "
         for size in range(3, 6):
-            counts.update(padded[at : at + size] for at in range(max(1, len(padded) - size + 1)))
+            counts.update(padded[start : start + size] for start in range(max(1, len(padded) - size + 1)))
             if len(padded) <= size:  # a short word counts once
                 break
     return counts

@@ -1,4 +1,4 @@
-"""What wrappers share: samples of the agent inside, and the answer that most of them give."""
+"""Shared parts of wrappers: samples of the agent inside, and the answer that most of them give."""
 
 from __future__ import annotations
 
@@ -14,44 +14,49 @@ from ragrounds.graphs.state import Runtime, State, whole
 
 
 class Samples(State, total=False):
-    """What travels between a wrapper's nodes."""
+    """State between a wrapper's nodes."""
 
     epoch: int
-    """Of the sample that is drawn."""
+    """Epoch of the current sample."""
     drawn: Annotated[list[Attempted], operator.add]
 
 
 class Drawn(TypedDict):
-    """What a sample adds."""
+    """Update of the state by a sample."""
 
     drawn: list[Attempted]
 
 
 def epochs(context: Context, samples: int) -> list[Samples]:
-    """A state for each sample. Those of epoch 0 are the agent's own attempts of its first epochs, and the wrapper's
-    further epochs go on from there: no sample is drawn twice, and each has the calls that the agent alone makes."""
+    """Return a state for each sample.
+
+    The samples of epoch 0 are the agent's own attempts of its first epochs, and the wrapper's further epochs continue
+    after them. So no sample is used twice, and each has the calls that the agent alone makes.
+    """
     first = context.epoch * samples
     return [{"epoch": epoch} for epoch in range(first, first + samples)]
 
 
 async def sample(runtime: Runtime[Context], state: Samples, parameter: str, *, likely: bool = False) -> Drawn:
-    """Draw one."""
+    """Run an attempt of the agent inside."""
     return {"drawn": [await runtime.context.attempt_of(parameter, epoch=state["epoch"], likely=likely)]}
 
 
 def attempts(state: Samples, context: Context) -> list[Samples]:
-    """A state for each of `samples` attempts."""
+    """Return a state for each of `samples` attempts."""
     return epochs(context, whole(context, "samples", 5))
 
 
 async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
-    """Draw a sample."""
+    """Run a sample."""
     return await sample(runtime, state, "of")
 
 
 def most_frequent(drawn: Sequence[Attempted]) -> tuple[Attempted, int]:
-    """The first sample of the answer that most give, with how many do; the earlier answer of equals. What cannot be
-    read has no voice."""
-    votes = Counter(one.read for one in drawn if one.read)
+    """Return the first sample of the most frequent answer, and that answer's count.
+
+    Of equally frequent answers the earlier wins. An unreadable answer does not vote.
+    """
+    votes = Counter(sample.read for sample in drawn if sample.read)
     winner, count = votes.most_common(1)[0] if votes else ("", 0)
-    return next(one for one in drawn if one.read == winner or not votes), count
+    return next(sample for sample in drawn if sample.read == winner or not votes), count

@@ -1,9 +1,9 @@
 r"""`search_o1`: one train of reasoning that searches whenever it is unsure (Search-o1: Li et al., 2025, Section 3).
 
-The model writes a query between two tokens and stops; what was found is put between two others and the model continues.
+The model writes a query between two tokens and stops; the results are put between two others and the model continues.
 With ``reading=true`` the documents are first read by `reason_in_documents` and only what helps is inserted; without it
 the passages themselves are. The strategy's own limits (`search_limit`, `turns`) never end an attempt: over the search
-limit a notice stands in place of the result, after the last turn the answer is generated directly.
+limit a notice replaces the result, after the last turn the answer is generated directly.
 
 `reason` writes queries, so it sees the question's stem alone. `answer`, the only node that sees the options, maps the
 boxed conclusion to one of them. This is the one point where the graph asks once more than the paper, whose questions
@@ -46,18 +46,21 @@ TOLD, END_TOLD = "<|begin_search_result|>", "<|end_search_result|>"
 
 class State(Shared, total=False):
     parts: Annotated[list[Part], operator.add]
-    """The text so far."""
+    """Text so far."""
     turns: int
     query: str | None
-    """What the last chunk asks to search for; ``None``: nothing, the reasoning is finished."""
+    """Query of the last chunk; ``None`` if the reasoning is finished."""
     searched: Annotated[list[str], operator.add]
     reasoning: str
-    """The text so far, shortened, for the reader of documents."""
+    """Text so far, shortened, for the reader of documents."""
     information: str
 
 
 def build() -> Graph:
-    """START → reason ⇄ (reason_in_documents | search → insert | remind | deny), reason → answer → END."""
+    """Build the graph.
+
+    START → reason ⇄ (reason_in_documents | search → insert | remind | deny), reason → answer → END.
+    """
     nodes = {
         "reason": reason,
         "reason_in_documents": reason_in_documents.build().compile(),
@@ -79,11 +82,12 @@ def build() -> Graph:
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:
-    """Whether another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
+    """Return True if another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
     return parameters.get("reading", True) is not False
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a chunk of reasoning: a search, a notice in its place, or the answer."""
     context, query, searched = runtime.context, state.get("query"), state.get("searched", [])
     if query is None or (_last_turn(state, context) and word(context, "last_turn", "answers") == "answers"):
         return "answer"
@@ -98,21 +102,25 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
 
 
 def _last_turn(state: State, context: Context) -> bool:
+    """Return True if all turns are used."""
     return state["turns"] >= whole(context, "turns", 15)
 
 
 def _go_on(state: State, runtime: Runtime[Context]) -> str:
-    """After an insertion: the limit of turns is tested here too, for what the last turn found may be inserted."""
+    """Return the next node after an insertion.
+
+    The limit of turns is checked here too, since the results of the last turn may be inserted.
+    """
     return "answer" if _last_turn(state, runtime.context) else "reason"
 
 
 async def reason(state: State, runtime: Runtime[Context]) -> State:
-    """Have the reasoning continued up to the next search, or to its end."""
+    """Continue the reasoning up to the next search, or to its end."""
     context, parts = runtime.context, state.get("parts", [])
     stem, turn = context.stem, state.get("turns", 0) + 1
     limit = whole(context, "search_limit", 10, least=0)
     prompt = context.prompts.render("search_o1/reason", stem.language, question=stem.text, limit=str(limit))
-    messages, prefix = resumed(context, prompt, parts, lambda part: _written(context, part))
+    messages, prefix = resumed(context, prompt, parts, lambda part: _part_text(context, part))
     reply = await asked_within(context, messages, turn, prefix=prefix, stop=(ASKED,))
     if reply is None:
         return {"turns": turn, "query": None}
@@ -128,22 +136,22 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
         context.note("turn_limit", f"turn {turn} was the last and asked for another search")
     changes: State = {"parts": new, "turns": turn, "query": query}
     if query is not None and switch(context, "reading", True):
-        changes["reasoning"] = _shortened(context, [*parts, *new])
+        changes["reasoning"] = _shorten_reasoning(context, [*parts, *new])
     return changes
 
 
-def _shortened(context: Context, parts: Sequence[Part]) -> str:
+def _shorten_reasoning(context: Context, parts: Sequence[Part]) -> str:
     cut = shortened_lines if word(context, "steps", "paragraphs") == "lines" else shortened
     return cut(text_so_far(context, parts), (ASK, TOLD))
 
 
 def text_so_far(context: Context, parts: Sequence[Part]) -> str:
-    """What the model wrote and what was put between, as one text."""
-    return whole_text(parts, lambda part: _written(context, part))
+    """Return the model's text and the insertions as one text."""
+    return whole_text(parts, lambda part: _part_text(context, part))
 
 
 def _query(context: Context, text: str) -> str | None:
-    """The last query of a chunk, which must end the chunk."""
+    """Return the last query of a chunk, which must end the chunk."""
     body = text.rstrip()
     if not body.endswith(ASKED):
         return None
@@ -157,7 +165,7 @@ def _query(context: Context, text: str) -> str | None:
 
 
 async def insert(state: State, runtime: Runtime[Context]) -> State:
-    """Put what was found, or what the reader kept of it, into the text."""
+    """Insert the found passages, or the reader's information from them, into the text."""
     part: Part = {"by": "search"}
     if switch(runtime.context, "reading", True):
         part["text"] = state.get("information", "")
@@ -167,7 +175,10 @@ async def insert(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def remind(state: State, runtime: Runtime[Context]) -> State:
-    """A query that was searched before is not searched again and does not count against the limit."""
+    """Insert a notice in place of a repeated query.
+
+    It is not searched for again and does not count against the limit.
+    """
     context = runtime.context
     context.note("repeated_query", state.get("query") or "")
     text = context.prompts.text("search_o1/searched_before", context.stem.language)
@@ -175,7 +186,7 @@ async def remind(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def deny(state: State, runtime: Runtime[Context]) -> State:
-    """Put the notice into the text that no search is left."""
+    """Insert a notice that no search is left."""
     context = runtime.context
     context.note("search_limit", f"all {len(state.get('searched', []))} searches were used: {state.get('query')}")
     text = context.prompts.text("search_o1/no_more_searches", context.stem.language)
@@ -187,7 +198,7 @@ def _notice(text: str) -> Part:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
-    """Map the boxed conclusion to an option; without one, ask for the answer directly."""
+    """Map the boxed conclusion to an option. Without one, ask for the answer directly."""
     context, parts = runtime.context, state.get("parts", [])
     if word(context, "boxed", "braces") == "line":
         conclusion = boxed_line(text_so_far(context, parts))
@@ -198,16 +209,17 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
         return {"answer": (await context.ask(answer_prompt(context))).text}
     if not context.question.options:
         return {"answer": conclusion}
-    reply = await context.ask(conclude_prompt(context, _shortened(context, parts), conclusion))
+    reply = await context.ask(conclude_prompt(context, _shorten_reasoning(context, parts), conclusion))
     return {"answer": reply.text}
 
 
-def _written(context: Context, part: Part) -> str:
+def _part_text(context: Context, part: Part) -> str:
+    """Return a part as it is written into the reasoning, search results between their tokens."""
     if part["by"] == "model":
         return part["text"]
     if "passages" in part:
-        found = [context.passage(id) for id in part["passages"]]
-        text = written(beginnings(found, whole(context, "document_characters", 3000, least=0)))
+        passages = [context.passage(id) for id in part["passages"]]
+        text = written(beginnings(passages, whole(context, "document_characters", 3000, least=0)))
     else:
         text = part["text"]
     if part.get("notice") and word(context, "notices", "paragraphs") == "lines":

@@ -11,9 +11,9 @@ a box of LaTeX), each with an agent of its name. There a chunk that neither sear
 without a correction. Their programs do not cut what was found; R1-Searcher's gives up at the tenth chunk, ReSearch's at
 the end of the window; here the chunk after the last turn may still answer.
 
-`act` writes queries, so it sees the question's stem alone; `answer`, the only node that sees the options, maps what
-stands in ``<answer>`` to one of them (one call more than the paper, whose questions have no options). A long question's
-answer is what stands in the tag, or the last chunk where there is none.
+`act` writes queries, so it sees the question's stem alone; `answer`, the only node that sees the options, maps the
+content of ``<answer>`` to one of them (one call more than the paper, whose questions have no options). A long
+question's answer is the content of the tag, or the last chunk if the tag is missing.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from ragrounds.graphs.state import State as Shared
 
 
 class Format(NamedTuple):
-    """What models of one paper write and are shown."""
+    """Form in which models of one paper write and are shown text."""
 
     prompt: str
     query: tuple[str, str]
     found: tuple[str, str]
     document: str = ""
-    """How one is written out where `document_format` is plain; empty: in our own way."""
+    """Template of a document if `document_format` is plain; empty for our own form."""
 
 
 FORMATS = {
@@ -62,19 +62,20 @@ class State(Shared, total=False):
     parts: Annotated[list[Part], operator.add]
     turns: int
     action: str
-    """``search``, ``answer``, ``invalid``, or ``none`` where the window is full."""
+    """``search``, ``answer``, ``invalid``, or ``none`` if the window is full."""
     content: str
-    """What stands in the action's tag."""
+    """Content of the action's tag."""
 
 
 def build() -> Graph:
-    """START → act ⇄ (search | correct), act → answer → END."""
+    """Build the graph START → act ⇄ (search | correct), act → answer → END."""
     nodes = {"act": act, "search": search, "correct": correct, "answer": answer}
     ways = _next, ["search", "correct", "answer"]
     return graph_of(State, nodes, {"act": ways, "search": "act", "correct": "act"})
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a chunk: a search, a correction, or the answer."""
     # The turn after the last one has search off: whatever it wrote, the answer follows.
     if state["action"] in ("answer", "none") or state["turns"] > whole(runtime.context, "turns", 4):
         return "answer"
@@ -91,24 +92,24 @@ def _format(context: Context) -> Format:
 
 
 async def act(state: State, runtime: Runtime[Context]) -> State:
-    """Have the text continued up to the next action: a search or an answer."""
+    """Continue the text up to the next action: a search or an answer."""
     context, turn, form = runtime.context, state.get("turns", 0) + 1, _format(runtime.context)
     tags = {form.query[1]: form.query[0], "</answer>": "<answer>"}
     prompt = context.prompts.render(form.prompt, context.stem.language, question=context.stem.text)
-    messages, prefix = resumed(context, prompt, state.get("parts", []), lambda part: _written(context, part))
+    messages, prefix = resumed(context, prompt, state.get("parts", []), lambda part: _part_text(context, part))
     stops = tuple(tags) if switch(context, "stops", True) else ()
     reply = await asked_within(context, messages, turn, prefix=prefix, stop=stops)
     if reply is None:
         return {"turns": turn, "action": "none", "content": ""}
     text = put_back(reply, tags) if stops else _cut_back(reply.text, tags)
-    found = _action(text, form)
+    match = _action(text, form)
     action, content = first_action(text, form)
-    if found and stops and text[found.end() :].strip():
+    if match and stops and text[match.end() :].strip():
         context.note("extra_text", "what followed the first action was left out")
     if action != "answer" and turn > whole(context, "turns", 4):
         context.note("turn_limit", f"turn {turn}, the last one, gave no answer")
     return {
-        "parts": [{"by": "model", "text": text[: found.end()] if found and stops else text}],
+        "parts": [{"by": "model", "text": text[: match.end()] if match and stops else text}],
         "turns": turn,
         "action": action,
         "content": content,
@@ -116,35 +117,40 @@ async def act(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _action(text: str, form: Format) -> re.Match[str] | None:
+    """Match the first complete action of a chunk."""
     begin, end = map(re.escape, form.query)
     return re.search(rf"{begin}(?P<search>.*?){end}|<answer>(?P<answer>.*?)</answer>", text, re.DOTALL)
 
 
 def first_action(text: str, form: Format = FORMATS["search_r1"]) -> tuple[str, str]:
-    """The first complete action of a chunk, and what stands in its tag: ``search``, ``answer``, or ``invalid``."""
-    found = _action(text, form)
-    if not found:
+    """Return the first complete action of a chunk, ``search``, ``answer`` or ``invalid``, and the content
+    of its tag.
+    """
+    match = _action(text, form)
+    if not match:
         return "invalid", ""
-    action = str(found.lastgroup)
-    content = found[action]
-    if form is not FORMATS["search_r1"]:  # theirs take what follows the last beginning, and what stands in the box
+    action = str(match.lastgroup)
+    content = match[action]
+    if (
+        form is not FORMATS["search_r1"]
+    ):  # their programs take the text after the last opening tag, and the content of the box
         content = content.rpartition(form.query[0])[2] if action == "search" else boxed(content) or content
     return action, content.strip()
 
 
 def _cut_back(text: str, tags: Iterable[str]) -> str:
-    """The text up to the first end of a search, wherever it stands, else up to the first end of an answer."""
+    """Return the text up to the first end of a search, anywhere in it, else up to the first end of an answer."""
     end = next((end for end in tags if end in text), None)
     return text[: text.index(end) + len(end)] if end else text
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
-    """Search for what stands in the tag, and put the passages into the text."""
+    """Search for the content of the tag, and put the passages into the text."""
     context = runtime.context
     raw = word(context, "query_text", "plain") == "raw"
     query = written_query(context, state["content"], raw=raw)
-    found = await context.search(query, whole(context, "top_k", 3), empty=raw)
-    return {"parts": [{"by": "search", "passages": [passage.id for passage in found]}]}
+    passages = await context.search(query, whole(context, "top_k", 3), empty=raw)
+    return {"parts": [{"by": "search", "passages": [passage.id for passage in passages]}]}
 
 
 async def correct(state: State, runtime: Runtime[Context]) -> State:
@@ -155,34 +161,37 @@ async def correct(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
-    """Map what stands in the answer's tag to an option; a long answer is given as it is."""
+    """Map the content of the answer's tag to an option. A long answer is returned unchanged."""
     context, parts = runtime.context, state.get("parts", [])
-    given = state["content"] if state["action"] == "answer" else ""
-    if not given:
+    stated = state["content"] if state["action"] == "answer" else ""
+    if not stated:
         context.note("no_answer", "no answer stands in its tag")
     if not context.question.options:
         last = next((part["text"] for part in reversed(parts) if part["by"] == "model"), "")
-        return {"answer": given or last}
-    # Where the window was full, only what the model wrote itself: with the observations it would not fit again.
-    kept = [part for part in parts if part["by"] == "model"] if state["action"] == "none" else parts
-    text = whole_text(kept, lambda part: _written(context, part))
-    reply = await context.ask(conclude_prompt(context, text or "(none)", given or "(none)"))
+        return {"answer": stated or last}
+    # If the window was full, only the model's own text is used: with the observations it would not fit again.
+    visible_parts = [part for part in parts if part["by"] == "model"] if state["action"] == "none" else parts
+    text = whole_text(visible_parts, lambda part: _part_text(context, part))
+    reply = await context.ask(conclude_prompt(context, text or "(none)", stated or "(none)"))
     return {"answer": reply.text}
 
 
-def _written(context: Context, part: Part) -> str:
+def _part_text(context: Context, part: Part) -> str:
+    """Return a part as it is written into the text, search results between their tags and cut to their tokens."""
     if part["by"] == "model":
         return part["text"]
     if "passages" not in part:
         return f"\n{part['text']}\n"
     form, room = word(context, "document_format", "plain"), whole(context, "observation_tokens", 500)
-    (begin, end), one = _format(context).found, _format(context).document
+    (begin, end), template = _format(context).found, _format(context).document
     passages = [context.passage(id) for id in part["passages"]]
     documents = written(passages, form)
-    if one and passages and form == "plain":
+    if template and passages and form == "plain":
         numbered = enumerate(passages, 1)
-        documents = "".join(one.format(number=n, title=each.title, text=each.text) for n, each in numbered).strip()
+        documents = "".join(
+            template.format(number=n, title=passage.title, text=passage.text) for n, passage in numbered
+        ).strip()
     if word(context, "observation_cut", "documents") == "documents":
         return f"{begin}{context.cut(documents, room)}{end}"
-    # As the authors' code: the tags count too, and the closing one may be what is cut off.
+    # As in the authors' code, the tags count too, and the closing tag may be cut off.
     return context.cut(f"{begin}{documents.strip()}{end}", room)

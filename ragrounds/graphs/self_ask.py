@@ -4,13 +4,13 @@ The model says whether follow-up questions are needed, writes one, and stops whe
 in and the model continues, until it writes "So the final answer is:". With ``retrieval=false`` it answers its own
 follow-ups and writes on (the paper's Self-ask without a search engine). The paper's engine gives an answer in a few
 words, Google's answer box; here `reading=true` has the `top_k` passages read for a short one; ``reading=false`` puts
-the passages themselves in. Where nothing was found the model answers by itself, as in the paper.
+the passages themselves in. If nothing was found the model answers by itself, as in the paper.
 
 `follow_ups` bounds the questions (FlashRAG's five rounds; the paper's program has no limit).
 
 Sees the options: `answer`, which maps the final answer to one of them (a long question's answer is the final answer
-itself). Differs: the form is told in words and shown in one example of our own, where the paper gives four of its data
-set; over the limit the model is told to conclude.
+itself). Differs: the form is described in words and shown in one example of our own, where the paper gives four of its
+data set; over the limit the model is asked to conclude.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _ASKED = re.compile(rf"{ASK}([^\n]*)\n*{TOLD}\s*\Z")
 
 class State(Shared, total=False):
     parts: Annotated[list[Part], operator.add]
-    """The text so far."""
+    """Text so far."""
     query: str
-    """The follow-up question that waits for its answer; empty: there is none, the reasoning is finished."""
+    """Follow-up question that waits for its answer; empty if the reasoning is finished."""
     follow_ups: int
 
 
 def build() -> Graph:
-    """START → ask ⇄ look_up, ask → answer → END."""
+    """Build the graph START → ask ⇄ look_up, ask → answer → END."""
     return loop(State, ask, look_up, leave=ask, over=_over, answer=answer)
 
 
@@ -54,54 +54,55 @@ def _over(state: State, context: Context) -> bool:
 
 
 async def ask(state: State, runtime: Runtime[Context]) -> State:
-    """Have the text continued up to the next follow-up question, or to its end."""
+    """Continue the text up to the next follow-up question, or to its end."""
     context, stem, parts = runtime.context, runtime.context.stem, state.get("parts", [])
     prompt = context.prompts.render("self_ask/ask", stem.language, question=stem.text)
-    messages, prefix = resumed(context, prompt, parts, lambda part: _written(context, part))
+    messages, prefix = resumed(context, prompt, parts, lambda part: _part_text(context, part))
     stops = (TOLD,) if switch(context, "retrieval", True) else ()
     reply = await asked_within(context, messages, len(parts) + 1, prefix=prefix, stop=stops)
     if reply is None:
         return {"query": ""}
     text = put_back(reply, {TOLD: ASK}) if stops else reply.text
-    found = _ASKED.search(text) if stops and FINAL not in text else None
-    if found and not found[1].strip():
+    match = _ASKED.search(text) if stops and FINAL not in text else None
+    if match and not match[1].strip():
         context.note("malformed_query", "an empty follow-up question; the reasoning ends here")
-    return {"parts": [{"by": "model", "text": text}], "query": found[1].strip() if found else ""}
+    return {"parts": [{"by": "model", "text": text}], "query": match[1].strip() if match else ""}
 
 
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
-    """Search for the follow-up question and put its answer in; over the limit, ask for the conclusion."""
-    context, stem, asked = runtime.context, runtime.context.stem, state.get("follow_ups", 0) + 1
-    if asked > whole(context, "follow_ups", 5, least=0):
-        context.note("search_limit", f"all {asked - 1} follow-up questions were used: {state['query'][:200]}")
-        told = context.prompts.text("self_ask/conclude", stem.language)
-        return {"parts": [{"by": "search", "text": f"{told}\n"}], "follow_ups": asked}
+    """Search for the follow-up question and insert its answer. Over the limit, ask for the conclusion."""
+    context, stem, count = runtime.context, runtime.context.stem, state.get("follow_ups", 0) + 1
+    if count > whole(context, "follow_ups", 5, least=0):
+        context.note("search_limit", f"all {count - 1} follow-up questions were used: {state['query'][:200]}")
+        instruction = context.prompts.text("self_ask/conclude", stem.language)
+        return {"parts": [{"by": "search", "text": f"{instruction}\n"}], "follow_ups": count}
     query = written_query(context, state["query"])
-    found = await context.search(query, whole(context, "top_k", 3))
-    part: Part = {"by": "search", "passages": [passage.id for passage in found]}
-    if not found:
+    passages = await context.search(query, whole(context, "top_k", 3))
+    part: Part = {"by": "search", "passages": [passage.id for passage in passages]}
+    if not passages:
         part = {"by": "search", "text": ""}
     elif switch(context, "reading", True):
-        said = await read(context, "long/rag_direct", found, question=query.text)
-        part = {"by": "search", "text": " ".join(said.split()) + "\n"}
-    return {"parts": [part], "follow_ups": asked}
+        reading = await read(context, "long/rag_direct", passages, question=query.text)
+        part = {"by": "search", "text": " ".join(reading.split()) + "\n"}
+    return {"parts": [part], "follow_ups": count}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
-    """Map the final answer to an option; without one, ask for the answer directly."""
+    """Map the final answer to an option. Without one, ask for the answer directly."""
     context, parts = runtime.context, state.get("parts", [])
-    said = whole_text([part for part in parts if part["by"] == "model"], lambda part: part["text"])
-    conclusion = said.rpartition(FINAL)[2].strip() if FINAL in said else ""
+    model_text = whole_text([part for part in parts if part["by"] == "model"], lambda part: part["text"])
+    conclusion = model_text.rpartition(FINAL)[2].strip() if FINAL in model_text else ""
     if not conclusion:
         context.note("no_answer", "the reasoning reached no final answer; it is generated directly instead")
         return {"answer": (await context.ask(answer_prompt(context))).text}
     if not context.question.options:
         return {"answer": conclusion}
-    text = whole_text(parts, lambda part: _written(context, part))
+    text = whole_text(parts, lambda part: _part_text(context, part))
     return {"answer": (await context.ask(conclude_prompt(context, text, conclusion))).text}
 
 
-def _written(context: Context, part: Part) -> str:
+def _part_text(context: Context, part: Part) -> str:
+    """Return a part as it is written into the text."""
     if "passages" in part:
         return f"\n{written([context.passage(id) for id in part['passages']])}\n"
     return part["text"] if part["by"] == "model" else f" {part['text']}"

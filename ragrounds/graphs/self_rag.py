@@ -11,7 +11,7 @@ With ``mode=tokens`` a model that was trained so writes its own tokens (selfrag_
 leave special tokens out). Where log probabilities come, marks are weighed by them, a search is needed above
 `threshold`, and a part's own probability is added, as in the authors' code, whose numbers these are
 (AkariAsai/self-rag: run_short_form.py, threshold 0.2). With ``mode=asked`` any model is asked in words for the same
-marks, which then count as they stand.
+marks, which then count unweighted.
 
 Sees the options: `answer`, which maps what was written to one of them (a long question's answer is what was written).
 Differs: one part is kept at a time, where the authors search by beams of two; they search once, before the first part.
@@ -53,7 +53,7 @@ _CHOICES = {"mode": ("asked", "tokens"), "retrieval": ("adaptive", "always", "ne
 
 
 class Segment(TypedDict):
-    """A part of the answer, written with one passage, and its score."""
+    """Part of the answer, written with one passage, and its score."""
 
     text: str
     score: float
@@ -61,15 +61,15 @@ class Segment(TypedDict):
 
 class State(Shared, total=False):
     passage: str
-    """What one part is written with; empty: nothing."""
+    """Passage that a part is written with; empty for none."""
     tried: Annotated[list[Segment], operator.add]
-    """The parts of all rounds."""
+    """Parts of all rounds."""
     kept: list[str]
-    """The answer so far, with its marks."""
+    """Answer so far, with its marks."""
 
 
 def build() -> Graph:
-    """START → retrieve → write, for each passage → choose (→ retrieve) → answer → END."""
+    """Build the graph START → retrieve → write, for each passage → choose (→ retrieve) → answer → END."""
     back = {"choose": (_again, ["retrieve", "answer"])}
     return vote(State, retrieve, attempts=_attempts, attempt=write, after=[choose, answer], more=back)
 
@@ -79,26 +79,28 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 
 def _again(state: State, runtime: Runtime[Context]) -> str:
-    kept = state["kept"]
-    more = kept[-1].endswith("[Retrieval]") and len(kept) < whole(runtime.context, "segments", 1)
+    """Return the node after a choice: another search if the part asks for it and parts are left, else the answer."""
+    segments = state["kept"]
+    more = segments[-1].endswith("[Retrieval]") and len(segments) < whole(runtime.context, "segments", 1)
     return "retrieve" if more else "answer"
 
 
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
-    """Search for the question and the last part; before the first part, where a search is needed."""
-    context, kept = runtime.context, state.get("kept", [])
-    for name, known in _CHOICES.items():
-        if (value := word(context, name, known[0])) not in known:
-            raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(known)}.")
+    """Search for the question and the last part. Before the first part, search only if it is needed."""
+    context, segments = runtime.context, state.get("kept", [])
+    for name, choices in _CHOICES.items():
+        if (value := word(context, name, choices[0])) not in choices:
+            raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(choices)}.")
     retrieval = word(context, "retrieval", "adaptive")
-    if not kept and (retrieval == "never" or (retrieval == "adaptive" and not await _needed(context))):
+    if not segments and (retrieval == "never" or (retrieval == "adaptive" and not await _needs_search(context))):
         return {"passages": []}
-    query = Query(f"{context.stem.text} {written_query(context, plain(kept[-1])).text}") if kept else None
-    found = await context.search(query or Query.of(context.stem), whole(context, "top_k", 5))
-    return {"passages": [passage.id for passage in found]}
+    query = Query(f"{context.stem.text} {written_query(context, plain(segments[-1])).text}") if segments else None
+    passages = await context.search(query or Query.of(context.stem), whole(context, "top_k", 5))
+    return {"passages": [passage.id for passage in passages]}
 
 
-async def _needed(context: Context) -> bool:
+async def _needs_search(context: Context) -> bool:
+    """Ask the model whether the question needs a search."""
     if word(context, "mode", "asked") == "tokens":
         reply = await context.ask(_instruction(context), max_tokens=1, logprobs=_TOP)
     else:
@@ -112,34 +114,41 @@ def _instruction(context: Context) -> tuple[Message, ...]:
 
 
 async def write(state: State, runtime: Runtime[Context]) -> State:
-    """Write the next part with one passage, and score it by its marks."""
-    context, kept = runtime.context, state["kept"]
+    """Ask for the next part with one passage, and score it by its marks."""
+    context, segments = runtime.context, state["kept"]
     passages = [context.passage(state["passage"])] if state["passage"] else []
 
     def prompt(documents: str) -> tuple[Message, ...]:
-        given = {"question": context.stem.text, "answer": " ".join(map(plain, kept)) or "(none yet)"}
-        return context.prompts.render("self_rag/write", context.stem.language, documents=documents, **given)
+        values = {"question": context.stem.text, "answer": " ".join(map(plain, segments)) or "(none yet)"}
+        return context.prompts.render("self_rag/write", context.stem.language, documents=documents, **values)
 
     passages = list(fitted(context, passages, prompt))
     if word(context, "mode", "asked") == "tokens":
-        shown = "".join(f"[Retrieval]<paragraph>{one.title}\n{one.text}</paragraph>" for one in passages)
-        part: Part = {"by": "search", "text": "".join(kept).removesuffix("[Retrieval]") + (shown or "[No Retrieval]")}
+        paragraphs = "".join(
+            f"[Retrieval]<paragraph>{passage.title}\n{passage.text}</paragraph>" for passage in passages
+        )
+        part: Part = {
+            "by": "search",
+            "text": "".join(segments).removesuffix("[Retrieval]") + (paragraphs or "[No Retrieval]"),
+        }
         messages, prefix = resumed(context, _instruction(context), [part], lambda part: part["text"])
         reply = await context.ask(messages, prefix=prefix, logprobs=_TOP)
     else:
         reply = await context.ask(prompt(written(passages)))
     score = sum(number(context, name, 1.0) * mark(reply, family) for name, family in _WEIGHED.items())
     if reply.logprobs:
-        score += math.exp(sum(one.logprob for one in reply.logprobs) / len(reply.logprobs))
+        score += math.exp(sum(token.logprob for token in reply.logprobs) / len(reply.logprobs))
     return {"tried": [{"text": without_thought(reply.text), "score": score}]}
 
 
 def mark(reply: Reply, family: Mapping[str, float]) -> float:
-    """What a reply's first mark of a family is worth, weighed by their probabilities where there are any; 0: none."""
-    for one in reply.logprobs or ():
-        if one.token.strip() in family:
-            among = {one.token: one.logprob, **dict(one.top)}
-            chances = {token.strip(): math.exp(value) for token, value in among.items() if token.strip() in family}
+    """Return the value of a reply's first mark of a family, weighed by their probabilities if these are known; 0 if
+    there is no mark.
+    """
+    for entry in reply.logprobs or ():
+        if entry.token.strip() in family:
+            logprobs = {entry.token: entry.logprob, **dict(entry.top)}
+            chances = {token.strip(): math.exp(value) for token, value in logprobs.items() if token.strip() in family}
             return sum(family[token] * chance for token, chance in chances.items()) / (sum(chances.values()) or 1.0)
     text = without_thought(reply.text)
     placed = [(text.find(token), worth) for token, worth in family.items() if token in text]
@@ -147,20 +156,20 @@ def mark(reply: Reply, family: Mapping[str, float]) -> float:
 
 
 def plain(text: str) -> str:
-    """A text without its marks."""
+    """Return a text without its marks."""
     return " ".join(_MARKS.sub(" ", text).split())
 
 
 async def choose(state: State, runtime: Runtime[Context]) -> State:
     """Keep the part of this round that has the highest score."""
     tried = state["tried"][-max(1, len(state["passages"])) :]
-    best = max(tried, key=lambda one: one["score"])
+    best = max(tried, key=lambda segment: segment["score"])
     return {"kept": [*state.get("kept", []), best["text"]]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
-    """Map what was written to an option; a long question's answer is what was written."""
-    context, parts = runtime.context, [text for one in state["kept"] if (text := plain(one))]
+    """Map the written text to an option. The answer to a long question is the written text."""
+    context, parts = runtime.context, [text for segment in state["kept"] if (text := plain(segment))]
     if parts:
         return await concluded(context, parts)
     context.note("no_answer", "nothing was written; the question is answered directly")

@@ -1,7 +1,7 @@
 """Three shapes of strategies, for their files to fill: a loop, a branch and a vote.
 
 A strategy is then its prompts, its decisions and its limits. Each function takes nodes (a node's name is its
-function's) and what decides between them, a function of state and context.
+function's) and functions of state and context that decide between them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def loop(
     over: Callable[[Any, Context], bool],
     answer: Node,
 ) -> Graph:
-    """The nodes of `circle`, round and round, until `over` holds after a node of `leave`: then the answer."""
+    """Build a graph that repeats the nodes of `circle` until `over` holds after a node of `leave`.
+
+    The answer follows.
+    """
     names = [node.__name__ for node in circle]
     ways: dict[str, Any] = dict(zip(names, [*names[1:], names[0]], strict=True))
     for node in leave if isinstance(leave, tuple) else (leave,):
@@ -52,12 +55,12 @@ def branch(
     answer: Node,
     more: Ways | None = None,
 ) -> Graph:
-    """The nodes of `before`, then those of the way that `judged` names, then the answer.
+    """Build a graph with the nodes of `before`, then those of the way that `judged` names, then the answer.
 
     Args:
-        state: what travels between the nodes.
-        before: the last one judges.
-        judged: gives a key of `ways`.
+        state: type of the state between the nodes.
+        before: nodes of which the last one judges.
+        judged: returns a key of `ways`.
         ways: nodes by name of the way; ways may end in the same nodes. An empty one leads to the answer at once.
         answer: the last node of all.
         more: ways that lead elsewhere, by the name of the node that they leave.
@@ -67,7 +70,7 @@ def branch(
     def decided(state: Any, runtime: Runtime[Context]) -> str:
         return chains[judged(state, runtime.context)][0]
 
-    onward: dict[str, Any] = {one: other for chain in chains.values() for one, other in itertools.pairwise(chain)}
+    onward: dict[str, Any] = {first: second for chain in chains.values() for first, second in itertools.pairwise(chain)}
     onward[before[-1].__name__] = decided, sorted({chain[0] for chain in chains.values()})
     nodes = {node.__name__: node for node in (*before, *itertools.chain.from_iterable(ways.values()), answer)}
     return graph_of(state, nodes, {**onward, **(more or {})})
@@ -81,15 +84,16 @@ def vote(
     after: Sequence[Node],
     more: Ways | None = None,
 ) -> Graph:
-    """The nodes of `before`, if any, then `attempt` once for each state that `attempts` gives, all at the same time,
-    then the nodes of `after`. What the attempts write, a reducer of the state joins in their order. `more`: as of
-    :func:`branch`."""
+    """Build a graph with the nodes of `before`, if any, then `attempt` once for each state of `attempts`, all at the
+    same time, then the nodes of `after`. A reducer of the state joins the updates of the attempts in their order.
+    `more` is as in :func:`branch`.
+    """
     join = after[0].__name__
 
     def spread(state: Any, runtime: Runtime[Context]) -> Any:
         from langgraph.types import Send
 
-        return [Send(attempt.__name__, one) for one in attempts(state, runtime.context)] or join
+        return [Send(attempt.__name__, attempt_state) for attempt_state in attempts(state, runtime.context)] or join
 
     nodes = {node.__name__: node for node in (*before, attempt, *after)}
     return graph_of(
@@ -98,26 +102,28 @@ def vote(
 
 
 async def searched(context: Context, k: int) -> list[str]:
-    """Ids of the passages that the question's stem finds."""
+    """Return the ids of the passages that the question's stem finds."""
     return [passage.id for passage in await context.search(Query.of(context.stem), k)]
 
 
 async def read(
     context: Context, name: str, passages: Sequence[Passage], *, role: str = "reading", **values: str
 ) -> str:
-    """What the model writes of passages by a prompt, which gets the question's stem and `values` too."""
+    """Ask the model for a text on passages by a prompt, which gets the question's stem and `values` too."""
 
     def prompt(documents: str) -> tuple[Message, ...]:
-        given = {"question": context.stem.text, **values, "documents": documents}
-        return context.prompts.render(name, context.stem.language, **given)
+        all_values = {"question": context.stem.text, **values, "documents": documents}
+        return context.prompts.render(name, context.stem.language, **all_values)
 
-    kept = passages if role == "answering" else fitted(context, passages, prompt, role=role)  # two windows may differ
-    reply = await context.ask(prompt(shown(context, kept, prompt)), role=role)
+    fitting = (
+        passages if role == "answering" else fitted(context, passages, prompt, role=role)
+    )  # the windows of two models may differ
+    reply = await context.ask(prompt(shown(context, fitting, prompt)), role=role)
     return without_thought(reply.text)
 
 
 async def answered(context: Context, documents: Sequence[Passage] | str) -> State:
-    """The answer, the options shown: from passages, or from a text in their place."""
+    """Ask for the answer, with the options shown: from passages, or from a text in their place."""
     if isinstance(documents, str):
         documents = ending(context, documents or "(none)", context.room(answer_prompt(context, "")))
     else:
@@ -126,8 +132,10 @@ async def answered(context: Context, documents: Sequence[Passage] | str) -> Stat
 
 
 async def concluded(context: Context, parts: Sequence[str]) -> State:
-    """The answer that was written in parts without sight of the options, mapped to one of them; to a long question it
-    is the parts themselves."""
+    """Map an answer that was written in parts without sight of the options to an option.
+
+    The answer to a long question is the parts themselves.
+    """
     text = " ".join(parts)
     if not context.question.options:
         return {"answer": text}
@@ -135,33 +143,33 @@ async def concluded(context: Context, parts: Sequence[str]) -> State:
 
 
 def by_rank(found: Sequence[Sequence[str]], most: int) -> list[str]:
-    """Ids of several lists, all first ones first, each once, at most so many."""
+    """Merge lists of ids rank by rank, each id once, at most `most` of them."""
     ids = itertools.chain.from_iterable(itertools.zip_longest(*found))
     return list(dict.fromkeys(id for id in ids if id))[:most]
 
 
 def joined(before: Sequence[str], found: Iterable[Passage], most: int | None = None) -> list[str]:
-    """Ids of passages, each once, in the order in which they were found, at most so many."""
+    """Return ids of passages, each once, in the order in which they were found, at most `most` of them."""
     return list(dict.fromkeys([*before, *(passage.id for passage in found)]))[:most]
 
 
 _SENTENCE = re.compile(
     r"(?:[。！？]|(?<!\bDr)(?<!\bvs)(?<!\bal)(?<!\bSt)(?<!\bFig)[.!?](?=[\"')\]”]*(?:\s+[^\sa-z]|\s*\Z)))[\"')\]”]*|\n"
 )
-"""Where a sentence ends: a small letter after a full stop says that it was an abbreviation's."""
+"""Pattern of a sentence's end. A full stop before a small letter belongs to an abbreviation."""
 
 
 def sentences(text: str) -> list[str]:
-    """All sentences of a text, each with its mark of punctuation; a line that has none is one."""
-    ends = [0, *(found.end() for found in _SENTENCE.finditer(text)), len(text)]
-    return [one for start, end in itertools.pairwise(ends) if (one := text[start:end].strip())]
+    """Return all sentences of a text, each with its mark of punctuation. A line without one is a sentence."""
+    ends = [0, *(match.end() for match in _SENTENCE.finditer(text)), len(text)]
+    return [sentence for start, end in itertools.pairwise(ends) if (sentence := text[start:end].strip())]
 
 
 def number(context: Context, name: str, default: float) -> float:
-    """A parameter that is a number.
+    """Return a parameter that is a number.
 
     Raises:
-        UserError: it is something else.
+        UserError: it is not a number.
     """
     value = context.parameters.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -170,7 +178,7 @@ def number(context: Context, name: str, default: float) -> float:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The JSON object in what a model wrote; empty: there is none that can be read."""
+    """Return the JSON object in a model's text; empty if no object can be read."""
     start, stop = text.find("{"), text.rfind("}")
     try:
         read = json.loads(text[start : stop + 1], strict=False) if 0 <= start < stop else {}

@@ -1,4 +1,4 @@
-"""What the built-in graphs share: how they are joined, their nodes' state, the reading of an agent's parameters."""
+"""Shared parts of the built-in graphs: joining of nodes, the nodes' state, the reading of an agent's parameters."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ if TYPE_CHECKING:
 Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"
 ContextT = TypeVar("ContextT", covariant=True)
 START, END = "__start__", "__end__"
-"""LangGraph's names of where a graph begins and ends."""
+"""LangGraph's names of a graph's beginning and end."""
 Ways = Mapping[str, str | tuple[Callable[..., Any], list[str]]]
-"""Where nodes lead, by their names: to another one, or to what a function gives of those listed: a name, or LangGraph's
-`Send` once for each attempt."""
+"""Targets by the name of the node that they leave: another node, or a function with the names of the possible targets.
+
+The function returns a name, or LangGraph's `Send` once for each attempt.
+"""
 
 
 class Runtime(Protocol[ContextT]):
-    """What LangGraph hands to a node. Its own class takes half a second to import, and a run is planned by what graphs
-    say of themselves: they import LangGraph when they are built."""
+    """Argument that LangGraph passes to a node.
+
+    Its own class takes half a second to import, and planning a run reads the modules of graphs. So they import
+    LangGraph only when they are built.
+    """
 
     @property
     def context(self) -> ContextT:
-        """By which a node asks, searches and reads its parameters."""
+        """Return the context with which a node asks, searches and reads its parameters."""
 
 
 def graph_of(
@@ -39,13 +44,13 @@ def graph_of(
     ways: Ways = MappingProxyType({}),
     output: type | None = None,
 ) -> Graph:
-    """Join nodes to a graph: each leads to the one that follows it, the last to the end, but where `ways` says another.
+    """Join nodes to a graph: each leads to the next, the last to the end, unless `ways` names another target.
 
     Args:
-        state: what travels between the nodes.
+        state: type of the state between the nodes.
         nodes: functions of state and runtime, or compiled graphs, by name.
-        ways: by the name of the node that they leave, or ``START``.
-        output: what of the state the graph gives; ``None``: all.
+        ways: targets by the name of the node that they leave, or ``START``.
+        output: part of the state that the graph returns; ``None`` for all.
     """
     from langgraph.graph import StateGraph
 
@@ -62,21 +67,21 @@ def graph_of(
 
 
 class State(TypedDict, total=False):
-    """What travels between nodes. It holds ids, not passages: those stay with the context."""
+    """State between nodes. It holds ids, not passages, which stay with the context."""
 
     passages: list[str]
     """Ids of passages, best first."""
     answer: str
-    """The final text, exactly as the model gave it. Every graph ends with it."""
+    """Final text, exactly as the model wrote it. Every graph ends with it."""
     choice: str
-    """The letter of the option in a final text of the strategy's own form; every scorer of choices takes it."""
+    """Letter of the option in a final text of the strategy's own form. Every scorer of choices uses it."""
 
 
 def whole(context: Context, name: str, default: int, least: int = 1) -> int:
-    """A whole number of at least `least`.
+    """Return a parameter that is a whole number of at least `least`.
 
     Raises:
-        UserError: it is something else.
+        UserError: it is not such a number.
     """
     value = context.parameters.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -85,10 +90,10 @@ def whole(context: Context, name: str, default: int, least: int = 1) -> int:
 
 
 def switch(context: Context, name: str, default: bool) -> bool:
-    """True or false.
+    """Return a parameter that is true or false.
 
     Raises:
-        UserError: it is something else.
+        UserError: it is neither true nor false.
     """
     value = context.parameters.get(name, default)
     if not isinstance(value, bool):
@@ -97,5 +102,5 @@ def switch(context: Context, name: str, default: bool) -> bool:
 
 
 def word(context: Context, name: str, default: str) -> str:
-    """A word, or a spec as its text."""
+    """Return a parameter that is a word, or a spec as its text."""
     return str(context.parameters.get(name, default))

@@ -1,7 +1,7 @@
 """`tool_agent`: a plain tool-calling loop over the search tool (ReAct: Yao et al., 2023), as it is built today.
 
 The model asks for the tool by the provider's own tool calls; results come back as the tool's turns; a turn without a
-call ends the loop. `search_limit` and `turns` are the strategy's own: over the first a notice stands in place of the
+call ends the loop. `search_limit` and `turns` are the strategy's own: over the first a notice takes the place of the
 result, after the second the answer is asked for without tools.
 
 With ``tools=[corpus,read,web[provider=…],fetch,pubmed,mcp:NAME]`` the model has these tools in place of the one search
@@ -39,7 +39,7 @@ PROMPTS = (
     "tool_agent/not_understood",
 )
 TOOL_PROMPTS = ("tool_agent/think_with_tools", "tool_agent/not_understood_tools")
-"""Rendered only where the agent lists tools."""
+"""Prompts that are rendered only if the agent lists tools."""
 SEARCH = Tool.taking(
     "query",
     "What to search for, in a few words.",
@@ -49,7 +49,7 @@ SEARCH = Tool.taking(
 
 
 class Wish(TypedDict):
-    """A call that the model asked for; ids are numbered here, so that a repeated run sends the same messages."""
+    """A call that the model requested. Ids are numbered here, so that a repeated run sends the same messages."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class Wish(TypedDict):
 
 
 class Turn(TypedDict, total=False):
-    """What the model said and asked for, or what one call brought: passages or a notice."""
+    """Text and calls of the model, or the result of one call: passages or a notice."""
 
     said: str
     wishes: list[Wish]
@@ -74,19 +74,20 @@ class State(Shared, total=False):
 
 
 def build() -> Graph:
-    """START → think ⇄ search, think → answer → END."""
+    """Build the graph START → think ⇄ search, think → answer → END."""
     nodes = {"think": think, "search": search, "answer": answer}
     return graph_of(State, nodes, {"think": (_next, ["search", "answer"]), "search": "think"})
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:
+    """Return the node after a turn: the calls that it requested, or the answer."""
     if state.get("full") or not state["conversation"][-1].get("wishes"):
         return "answer"
     return "answer" if state["turns"] >= whole(runtime.context, "turns", 10) else "search"
 
 
 async def think(state: State, runtime: Runtime[Context]) -> State:
-    """Ask the model for its next turn, with the search tool at hand."""
+    """Ask the model for its next turn, with the search tool available."""
     context, turn = runtime.context, state.get("turns", 0) + 1
     messages = _messages(context, state)
     reply = await asked_within(context, messages, turn, tools=context.tools or (SEARCH,))
@@ -102,65 +103,65 @@ async def think(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
-    """Carry out the calls that the last turn asked for, up to the limit."""
+    """Carry out the calls that the last turn requested, up to the limit."""
     context, done = runtime.context, state.get("searches", 0)
-    language, most = context.stem.language, whole(context, "search_limit", 10, least=0)
+    language, limit = context.stem.language, whole(context, "search_limit", 10, least=0)
     turns: list[Turn] = []
     for wish in state["conversation"][-1]["wishes"]:
-        given = _given(context, wish)
-        if given is None:
+        arguments = _parsed_arguments(context, wish)
+        if arguments is None:
             context.note("malformed_call", f"{wish['name']}({wish['arguments']})"[:200])
             if names := ", ".join(tool.name for tool in context.tools):
                 notice = context.prompts.text("tool_agent/not_understood_tools", language, tools=names)
             else:
                 notice = context.prompts.text("tool_agent/not_understood", language)
             turns.append({"answers": wish["id"], "notice": notice})
-        elif done >= most:
-            used, asked = "searches", str(given.get("query"))[:200]
+        elif done >= limit:
+            unit, request = "searches", str(arguments.get("query"))[:200]
             if context.tools:
-                used, asked = "uses of tools", f"{wish['name']} {wish['arguments'][:200]}"
-            context.note("search_limit", f"all {done} {used} were used: {asked}")
+                unit, request = "uses of tools", f"{wish['name']} {wish['arguments'][:200]}"
+            context.note("search_limit", f"all {done} {unit} were used: {request}")
             notice = context.prompts.text("tool_agent/no_more_searches", language)
             turns.append({"answers": wish["id"], "notice": notice})
         else:
-            turns.append(await _brought(context, wish, given))
+            turns.append(await _carry_out(context, wish, arguments))
             done += 1
     return {"conversation": turns, "searches": done}
 
 
-def _given(context: Context, wish: Wish) -> dict[str, object] | None:
-    """What a call gives to its tool; ``None``: there is no such tool, or its arguments are none."""
+def _parsed_arguments(context: Context, wish: Wish) -> dict[str, object] | None:
+    """Return the arguments of a call to its tool; ``None`` if there is no such tool, or the arguments are invalid."""
     try:
-        given = json.loads(wish["arguments"], strict=False)
+        arguments = json.loads(wish["arguments"], strict=False)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(given, dict) or wish["name"] not in [tool.name for tool in context.tools or (SEARCH,)]:
+    if not isinstance(arguments, dict) or wish["name"] not in [tool.name for tool in context.tools or (SEARCH,)]:
         return None
-    query = given.get("query")
-    return given if context.tools or (isinstance(query, str) and query.strip()) else None
+    query = arguments.get("query")
+    return arguments if context.tools or (isinstance(query, str) and query.strip()) else None
 
 
-async def _brought(context: Context, wish: Wish, given: dict[str, object]) -> Turn:
+async def _carry_out(context: Context, wish: Wish, arguments: dict[str, object]) -> Turn:
     """Carry out a call."""
-    query, k = given.get("query"), whole(context, "top_k", 5)
+    query, k = arguments.get("query"), whole(context, "top_k", 5)
     if isinstance(query, str):
-        wanted = written_query(context, query)
+        search_query = written_query(context, query)
         if not context.tools:
-            found = await context.search(wanted, k)
-            return {"answers": wish["id"], "passages": [passage.id for passage in found]}
-        given = {**given, "query": wanted.text}
-    used = await context.use(wish["name"], given, k=k)
-    if used.text:
-        return {"answers": wish["id"], "notice": used.text}
-    return {"answers": wish["id"], "passages": [passage.id for passage in used.passages]}
+            passages = await context.search(search_query, k)
+            return {"answers": wish["id"], "passages": [passage.id for passage in passages]}
+        arguments = {**arguments, "query": search_query.text}
+    tool_answer = await context.use(wish["name"], arguments, k=k)
+    if tool_answer.text:
+        return {"answers": wish["id"], "notice": tool_answer.text}
+    return {"answers": wish["id"], "passages": [passage.id for passage in tool_answer.passages]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
-    """Ask for an option at the end of the conversation; a long answer is the last turn's text."""
+    """Ask for an option at the end of the conversation. A long answer is the last turn's text."""
     context = runtime.context
     last = state["conversation"][-1] if state.get("conversation") else Turn()
-    unheard = {**state, "conversation": state.get("conversation", [])[:-1]} if last.get("wishes") else state
-    messages = _messages(context, unheard)
+    answered_state = {**state, "conversation": state.get("conversation", [])[:-1]} if last.get("wishes") else state
+    messages = _messages(context, answered_state)
     if context.question.options:
         messages = (*messages, *choose_prompt(context))
     elif last.get("said", "").strip() and not last.get("wishes"):
@@ -175,6 +176,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _messages(context: Context, state: State) -> tuple[Message, ...]:
+    """Return the conversation so far as messages."""
     prompt = "tool_agent/think_with_tools" if context.tools else "tool_agent/think"
     messages = list(context.prompts.render(prompt, context.stem.language, question=context.stem.text))
     for turn in state.get("conversation", []):
@@ -187,14 +189,15 @@ def _messages(context: Context, state: State) -> tuple[Message, ...]:
 
 
 def _result(context: Context, turn: Turn) -> str:
+    """Return the result of a call as text for the model."""
     if "passages" not in turn:
         return turn["notice"]
-    found = [context.passage(id) for id in turn["passages"]]
-    shown = beginnings(found, whole(context, "document_characters", 3000, least=0))
-    return _with_ids(shown) if context.tools else written(shown)
+    passages = [context.passage(id) for id in turn["passages"]]
+    excerpts = beginnings(passages, whole(context, "document_characters", 3000, least=0))
+    return _with_ids(excerpts) if context.tools else written(excerpts)
 
 
 def _with_ids(passages: Sequence[Passage]) -> str:
-    """Passages with the ids, or addresses, by which `read` and `fetch` are asked for more of them."""
-    rows = [f"[{one.id}]{f' {one.title}' if one.title else ''}\n{one.text}" for one in passages]
+    """Return passages with the ids, or addresses, by which `read` and `fetch` can request more of them."""
+    rows = [f"[{passage.id}]{f' {passage.title}' if passage.title else ''}\n{passage.text}" for passage in passages]
     return "\n\n".join(rows) or "(none found)"

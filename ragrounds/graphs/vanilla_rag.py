@@ -1,6 +1,6 @@
 """`vanilla_rag`: retrieve k passages for the question, cut them to the window, answer (MedRAG, MIRAGE Section 3.2).
 
-With ``query_generation=hyde`` (or another way) the graph of that name stands before the retriever. The options are seen
+With ``query_generation=hyde`` (or another way) the graph of that name runs before the retriever. The options are seen
 by `answer` alone; `retrieve` searches for the question's stem, or for what was generated from it (question-only
 retrieval).
 """
@@ -24,18 +24,18 @@ PROMPTS = (*ANSWERING, *query_generation.PROMPTS)
 
 class State(Shared, total=False):
     query: str | None
-    """What is searched for, where it was generated."""
+    """Generated query, if any."""
     dense: list[str]
 
 
 def build() -> Graph:
-    """START → (query_generation →) retrieve → answer → END."""
+    """Build the graph START → (query_generation →) retrieve → answer → END."""
     nodes = {"query_generation": query_generation.build().compile(), "retrieve": retrieve, "answer": answer}
     return graph_of(State, nodes, {START: (_first, ["query_generation", "retrieve"])})
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:
-    """Whether another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
+    """Return True if another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
     return parameters.get("query_generation", "none") != "none"
 
 
@@ -44,17 +44,18 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
-    """Search for the question's stem, or for the query that was generated."""
+    """Search for the question's stem, or for the generated query."""
     context = runtime.context
     generated = state.get("query")
+    # `query_generation` may have run before. Without it the state has no query.
     query = Query.of(context.stem) if generated is None else Query(generated, tuple(state.get("dense", [])))
     k = whole(context, "top_k", 32, least=0)
-    found = await context.search(query, k) if k else ()
-    return {"passages": [passage.id for passage in found]}
+    passages = await context.search(query, k) if k else ()
+    return {"passages": [passage.id for passage in passages]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
     """Ask for the answer with the passages that fit the window."""
     context = runtime.context
-    found = [context.passage(id) for id in state.get("passages", [])]
-    return {"answer": answer_text(context, (await answered(context, found))["answer"])}
+    passages = [context.passage(id) for id in state.get("passages", [])]
+    return {"answer": answer_text(context, (await answered(context, passages))["answer"])}

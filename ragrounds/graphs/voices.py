@@ -1,7 +1,7 @@
-"""What strategies of several voices share: how a voice is asked, and how the choices of several are counted.
+"""Shared parts of strategies with several voices: how a voice is asked, and how the choices of several are counted.
 
-A prompt of theirs is an instruction alone. What it is about follows it in parts under headings: what others wrote, cut
-on the left where the window is small, then the question.
+A prompt of theirs is an instruction alone. Its subject follows in parts under headings: the texts of others, cut
+on the left if the window is small, then the question.
 """
 
 from __future__ import annotations
@@ -27,67 +27,71 @@ async def say(
     written: Mapping[str, str] = MappingProxyType({}),
     **values: str,
 ) -> str:
-    """What a voice says.
+    """Return the reply of a voice.
 
     Args:
         context: the attempt.
-        brief: the prompt that says what to do; empty: none beside that of the answer.
-        about: the question's stem; the question with its options; or that, and the answer is asked for in its form.
-        written: heading → what others wrote.
-        values: of the prompt.
+        brief: prompt with the instruction; empty for the prompt of the answer alone.
+        about: the question's stem; the question with its options; or the prompt that asks for the answer in its form.
+        written: texts of others by heading.
+        values: values of the prompt.
     """
-    told = context.prompts.text(brief, context.stem.language, **values) if brief else ""
-    asked: Sequence[Message]
+    instruction = context.prompts.text(brief, context.stem.language, **values) if brief else ""
+    base_turns: Sequence[Message]
     if about == "answer":
-        asked = answer_prompt(context)
+        base_turns = answer_prompt(context)
     else:
         options = options_block(context.question.options) if about == "question" else ""
-        shown = f"### Question\n{context.stem.text}" + (f"\n\n### Options\n{options}" if options else "")
-        asked = [Message("user", shown)]
-    system = "\n".join(filter(None, [told, *(turn.content for turn in asked if turn.role == "system")]))
-    turns = [turn for turn in asked if turn.role != "system"]
+        question_text = f"### Question\n{context.stem.text}" + (f"\n\n### Options\n{options}" if options else "")
+        base_turns = [Message("user", question_text)]
+    system = "\n".join(filter(None, [instruction, *(turn.content for turn in base_turns if turn.role == "system")]))
+    turns = [turn for turn in base_turns if turn.role != "system"]
 
     def prompt(parts: Mapping[str, str]) -> list[Message]:
-        """With these parts."""
-        above = "".join(f"### {heading}\n{text or '(empty)'}\n\n" for heading, text in parts.items())
-        return [Message("system", system), *turns[:-1], Message("user", above + turns[-1].content)]
+        """Build the messages with these parts."""
+        preceding = "".join(f"### {heading}\n{text or '(empty)'}\n\n" for heading, text in parts.items())
+        return [Message("system", system), *turns[:-1], Message("user", preceding + turns[-1].content)]
 
     room = context.room(prompt(dict.fromkeys(written, "")))
-    each = None if room is None else room // max(1, len(written))
-    kept = {heading: ending(context, without_thought(text), each) for heading, text in written.items()}
-    return (await context.ask(prompt(kept))).text
+    room_for_each = None if room is None else room // max(1, len(written))
+    sections = {heading: ending(context, without_thought(text), room_for_each) for heading, text in written.items()}
+    return (await context.ask(prompt(sections))).text
 
 
 def letter(text: str, options: Iterable[str]) -> str:
-    """The option that a reply names: by its JSON key, else the last one whose letter stands alone; empty: none."""
-    said, letters = without_thought(text), "|".join(map(re.escape, options))
-    given = read_object(said).get("answer_choice")
-    named = given if isinstance(given, str) else said
-    found = re.findall(rf"(?<![A-Za-z0-9_])(?:{letters})(?![A-Za-z0-9_])", named) if letters else []
-    return (found[0] if named is given else found[-1]) if found else ""
+    """Return the option that a reply names: by its JSON key, else the last option whose letter is separate; empty if
+    none.
+    """
+    reply, letters = without_thought(text), "|".join(map(re.escape, options))
+    stated = read_object(reply).get("answer_choice")
+    source = stated if isinstance(stated, str) else reply
+    matches = re.findall(rf"(?<![A-Za-z0-9_])(?:{letters})(?![A-Za-z0-9_])", source) if letters else []
+    return (matches[0] if source is stated else matches[-1]) if matches else ""
 
 
 def majority(letters: Sequence[str]) -> int:
-    """The place of the first of those letters that most voices chose; of equals the earlier one, -1: there is none."""
+    """Return the index of the first vote for the most frequent letter, the earlier of equals; -1 if there
+    is no vote.
+    """
     counts = Counter(filter(None, letters)).most_common(1)
     return letters.index(counts[0][0]) if counts else -1
 
 
 def numbered(texts: Sequence[str], names: Sequence[str] = ()) -> str:
-    """What several wrote, one below the other, with their names or numbers."""
-    shown = names or [str(number) for number in range(1, len(texts) + 1)]
-    return "\n\n".join(f"[{name}] {without_thought(text)}" for name, text in zip(shown, texts, strict=True))
+    """Return several texts, one below the other, with their names or numbers."""
+    labels = names or [str(number) for number in range(1, len(texts) + 1)]
+    return "\n\n".join(f"[{name}] {without_thought(text)}" for name, text in zip(labels, texts, strict=True))
 
 
 def names(given: object, most: int) -> list[str]:
-    """The names in a list that a model wrote, each once."""
-    texts = [wellformed(one) for one in given if isinstance(one, str)] if isinstance(given, list) else []
+    """Return the names in a list that a model wrote, each once."""
+    texts = [wellformed(name) for name in given if isinstance(name, str)] if isinstance(given, list) else []
     return list(dict.fromkeys(name for text in texts if (name := " ".join(text.split())[:200])))[:most]
 
 
 def experts(context: Context, text: str, most: int) -> list[str]:
-    """The experts that a model's JSON lists; a note and one of general medicine where there are none."""
-    found = names(read_object(without_thought(text)).get("experts"), most)
-    if not found:
+    """Return the experts in a model's JSON. If none can be read, add a note and return general medicine."""
+    specialists = names(read_object(without_thought(text)).get("experts"), most)
+    if not specialists:
         context.note("no_experts", "no expert could be read; one of general medicine is asked")
-    return found or ["general medicine"]
+    return specialists or ["general medicine"]

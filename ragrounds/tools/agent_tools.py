@@ -1,10 +1,10 @@
-"""What an agent searches and reads with, as its ``tools=[…]`` lists it.
+"""Tools with which an agent searches and reads, as its ``tools=[…]`` lists them.
 
-| tool | what a model may do with it | what is needed |
+| tool | functions for the model | requirements |
 |---|---|---|
 | ``corpus`` | ``search``: the agent's corpus, by its retriever | ``--corpus`` |
 | ``read`` | ``read``: a passage's neighbours in its document, or the whole of it | ``--corpus`` |
-| a retriever: ``web[provider=tavily]``, ``pubmed``, ``pgvector[…]`` … | ``search_NAME`` | what it needs |
+| a retriever: ``web[provider=tavily]``, ``pubmed``, ``pgvector[…]`` … | ``search_NAME`` | those of the retriever |
 | ``fetch`` | ``fetch``: the text of a web page | the extra ``web`` |
 | ``mcp:NAME`` | every tool of the MCP server that the settings name so | the extra ``mcp`` |
 
@@ -39,9 +39,11 @@ from ragrounds.tools.toolset import fetched_answer, read_answer
 MCP = "mcp:"
 CORPUS, READ, FETCH = "corpus", "read", "fetch"
 DOCUMENT = "document"
-"""What `read` is told beside the model's arguments, where a search of the attempt said it: the passage's document."""
+"""Name of an argument that `read` gets besides the model's arguments if a search of the attempt returned it: the
+passage's document.
+"""
 SEARCH, _SEARCHES = "search", "search_"
-"""What the search of the corpus is called, and how the names of others begin."""
+"""Name of the search of the corpus, and prefix of the names of other searches."""
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _ABOUT = {
     "web": "Search the web for pages about a query.",
@@ -50,35 +52,35 @@ _ABOUT = {
 _QUERY = "What to search for, in a few words."
 
 Use = Callable[[Mapping[str, object]], Awaitable[ToolAnswer]]
-"""Answers a call with these arguments."""
+"""Function that answers a call with these arguments."""
 
 
 class WrongArguments(Exception):
-    """A call's arguments are not of the tool's schema; the message says which were expected."""
+    """A call whose arguments do not fit the tool's schema. The message names the expected arguments."""
 
 
 @dataclass(frozen=True)
 class AgentTool:
-    """One tool of an agent, opened."""
+    """An opened tool of an agent."""
 
     spec: str
-    """As the agent lists it."""
+    """Spec of the tool in the agent's list."""
     tool: Tool
-    """As it is described to a model."""
+    """Description of the tool for a model."""
     actor: str
-    """Canonical text of what answers."""
+    """Canonical text of the answering component."""
     searcher: Searcher | None = None
-    """What is searched; ``None``: it does not search."""
+    """Searcher of the tool; ``None`` if it does not search."""
     use: Use | None = None
-    """Answers, where it does not search."""
+    """Function that answers, for a tool that does not search."""
     price: float | None = 0.0
-    """Dollars of a use; ``None``: not known. A search's own price is known to its searcher."""
+    """Dollars of a use; ``None`` if unknown. A search's own price is known to its searcher."""
     codes: Mapping[str, str] = field(default_factory=dict)
-    """Name → digest of the code that answers."""
+    """Digest of the answering code by name."""
 
     @property
     def argument(self) -> str:
-        """The name of its argument, where it takes one text alone; else empty."""
+        """Return the name of its argument if it takes a single text; else an empty string."""
         properties = self.tool.parameters.get("properties")
         needed = self.tool.parameters.get("required")
         names = list(properties) if isinstance(properties, dict) else []
@@ -89,17 +91,17 @@ class AgentTool:
         return str(required[0]) if isinstance(kind, dict) and kind.get("type") == "string" else ""
 
     def identity(self) -> dict[str, object]:
-        """What a run's results depend on."""
-        made: dict[str, object] = {"tool": self.spec, "actor": self.actor, "codes": dict(self.codes)}
+        """Return the properties that a run's results depend on."""
+        record: dict[str, object] = {"tool": self.spec, "actor": self.actor, "codes": dict(self.codes)}
         if self.searcher is not None:
-            return {**made, "corpus": self.searcher.corpus}
-        return {**made, "described": msgspec.to_builtins(self.tool)}
+            return {**record, "corpus": self.searcher.corpus}
+        return {**record, "described": msgspec.to_builtins(self.tool)}
 
     def text_argument(self, arguments: Mapping[str, object]) -> str:
-        """The query of a call to a search.
+        """Return the query of a call to a search.
 
         Raises:
-            WrongArguments: there is none.
+            WrongArguments: the query is not set.
         """
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
@@ -109,21 +111,21 @@ class AgentTool:
 
 @dataclass(frozen=True)
 class ToolSources:
-    """What tools are opened over."""
+    """Sources over which tools are opened."""
 
     corpus: Callable[[], Searcher]
-    """Opens the agent's corpus, by its retriever."""
+    """Function that opens the agent's corpus with its retriever."""
     retriever: Callable[[Spec], Searcher]
-    """Opens another retriever: over the agent's corpus, or over what it searches by itself."""
+    """Function that opens another retriever, over the agent's corpus or over a source of its own."""
     mcp: Mapping[str, McpSource] = field(default_factory=dict)
-    """The MCP servers that the settings name."""
+    """MCP servers in the settings."""
 
 
 def check_tools(listed: Sequence[str]) -> None:
     """Refuse names that are no tools, and tools that are listed twice.
 
     Raises:
-        UserError: there is one; offers the nearest.
+        UserError: such a name is listed. The message offers the nearest.
     """
     for text, times in Counter(listed).items():
         if times > 1:
@@ -137,15 +139,15 @@ def check_tools(listed: Sequence[str]) -> None:
         try:
             find_retriever(spec.name)
         except UserError:
-            known = [CORPUS, READ, FETCH, *retrievers(), f"{MCP}NAME"]
+            names = [CORPUS, READ, FETCH, *retrievers(), f"{MCP}NAME"]
             raise UserError(
-                f"Unknown tool {text!r}.{nearest(spec.name, known)} tools=[…] lists corpus, read, fetch, mcp:NAME, or "
+                f"Unknown tool {text!r}.{nearest(spec.name, names)} tools=[…] lists corpus, read, fetch, mcp:NAME, or "
                 "retrievers such as pubmed and web[provider=tavily]."
             ) from None
 
 
 def tools_need_corpus(listed: Sequence[str]) -> bool:
-    """Whether one of the tools is over the agent's corpus; an empty list is its search."""
+    """Return True if a tool uses the agent's corpus. An empty list means its search."""
     return not listed or any(
         text in (CORPUS, READ) or (not text.startswith(MCP) and parse(text).name != FETCH and needs_corpus(parse(text)))
         for text in listed
@@ -153,41 +155,44 @@ def tools_need_corpus(listed: Sequence[str]) -> bool:
 
 
 def open_tools(listed: Sequence[str], sources: ToolSources) -> tuple[AgentTool, ...]:
-    """Open the tools that an agent lists, in its order. Nothing is searched; MCP servers are asked for their tools.
+    """Open the tools that an agent lists, in its order.
+
+    Nothing is searched. MCP servers are queried for their tools.
 
     Raises:
-        UserError: an unknown tool; what it needs is not there.
+        UserError: a tool is unknown, or its requirements are missing.
     """
     check_tools(listed)
-    made: list[AgentTool] = []
+    tools: list[AgentTool] = []
     for text in listed:
         spec = parse(text)
         if text == CORPUS:
-            made.append(_search(text, SEARCH, sources.corpus()))
+            tools.append(_search(text, SEARCH, sources.corpus()))
         elif text == READ:
-            made.append(_read(sources.corpus()))
+            tools.append(_read(sources.corpus()))
         elif text.startswith(MCP):
-            made += _mcp(text, sources.mcp)
+            tools += _mcp(text, sources.mcp)
         elif spec.name == FETCH:
-            made.append(_fetch(spec))
+            tools.append(_fetch(spec))
         else:
-            made.append(_search(text, f"{_SEARCHES}{_NAME.sub('_', spec.name)}", sources.retriever(spec)))
-    return tuple(_named_apart(made))
+            tools.append(_search(text, f"{_SEARCHES}{_NAME.sub('_', spec.name)}", sources.retriever(spec)))
+    return tuple(_with_distinct_names(tools))
 
 
-def _named_apart(tools: Sequence[AgentTool]) -> list[AgentTool]:
-    """The tools with a number after names that others have before them."""
+def _with_distinct_names(tools: Sequence[AgentTool]) -> list[AgentTool]:
+    """Return the tools with a number after names that occur before them."""
     seen: Counter[str] = Counter()
-    made = []
-    for one in tools:
-        seen[one.tool.name] += 1
-        number = seen[one.tool.name]
-        name = one.tool.name if number == 1 else f"{one.tool.name}_{number}"
-        made.append(AgentTool(**{**vars(one), "tool": replace(one.tool, name=name)}))
-    return made
+    renamed_tools = []
+    for tool in tools:
+        seen[tool.tool.name] += 1
+        number = seen[tool.tool.name]
+        name = tool.tool.name if number == 1 else f"{tool.tool.name}_{number}"
+        renamed_tools.append(AgentTool(**{**vars(tool), "tool": replace(tool.tool, name=name)}))
+    return renamed_tools
 
 
 def _search(text: str, name: str, searcher: Searcher) -> AgentTool:
+    """Return the tool of a searcher."""
     return AgentTool(text, _search_tool(name), searcher.spec, searcher, codes=searcher_codes(searcher))
 
 
@@ -197,21 +202,21 @@ def _search_tool(name: str) -> Tool:
 
 
 def described(name: str) -> Tool:
-    """A tool as it is described to a model, before an agent lists it.
+    """Return a tool as it is described to a model, before an agent lists it.
 
     Raises:
-        UserError: its form is not known before: it is an MCP server's, or of no kind that there is.
+        UserError: its form is unknown beforehand: it is an MCP server's tool, or of an unknown kind.
     """
     if name == SEARCH or name.startswith(_SEARCHES):
         return _search_tool(name)
-    known = {READ: _READ_TOOL, FETCH: _FETCH_TOOL}
-    if name not in known:
-        meant = nearest(name, [SEARCH, *known])
+    tools_by_name = {READ: _READ_TOOL, FETCH: _FETCH_TOOL}
+    if name not in tools_by_name:
+        suggestion = nearest(name, [SEARCH, *tools_by_name])
         raise UserError(
-            f"The form of the tool {name!r} is not known before an attempt runs.{meant} Known "
+            f"The form of the tool {name!r} is not known before an attempt runs.{suggestion} Known "
             "are search, search_NAME, read and fetch; inside a node, tools() gives all that the agent lists."
         )
-    return known[name]
+    return tools_by_name[name]
 
 
 _READ_TOOL = Tool(
@@ -244,12 +249,16 @@ _FETCH_TOOL = Tool(
 
 
 def _reading_code() -> dict[str, str]:
-    """The digest of the code that reads documents and pages; looked up when a tool is opened, not at start-up."""
+    """Return the digest of the code that reads documents and pages.
+
+    It is computed when a tool is opened, not at start-up.
+    """
     name = "ragrounds.tools.toolset"
     return {name: code_digest(name)}
 
 
 def _read(searcher: Searcher) -> AgentTool:
+    """Return the tool that reads documents of a corpus."""
     if not isinstance(searcher, Library):
         raise UserError(
             f"tools=[read] needs a corpus that can give its documents: {searcher.spec} over {searcher.corpus} cannot."
@@ -257,16 +266,21 @@ def _read(searcher: Searcher) -> AgentTool:
     library = searcher
 
     async def _use(arguments: Mapping[str, object]) -> ToolAnswer:
-        passage, whole, document = arguments.get("passage"), arguments.get("whole", False), arguments.get(DOCUMENT, "")
-        if not isinstance(passage, str) or not passage.strip() or not isinstance(whole, bool):
+        passage, whole_document, document = (
+            arguments.get("passage"),
+            arguments.get("whole", False),
+            arguments.get(DOCUMENT, ""),
+        )
+        if not isinstance(passage, str) or not passage.strip() or not isinstance(whole_document, bool):
             raise WrongArguments('read takes a text, "passage", and a switch, "whole".')
-        return read_answer(library, passage, 1, whole, str(document))
+        return read_answer(library, passage, 1, whole_document, str(document))
 
     actor = f"read {library.spec} over {library.corpus}"
     return AgentTool(READ, _READ_TOOL, actor, use=_use, codes={**searcher_codes(library), **_reading_code()})
 
 
 def _fetch(spec: Spec) -> AgentTool:
+    """Return the tool that fetches web pages."""
     from ragrounds.tools.web.pages import Fetcher, FetchLimits, need_web
 
     need_web()
@@ -287,12 +301,13 @@ def _fetch(spec: Spec) -> AgentTool:
 
 
 def _mcp(text: str, servers: Mapping[str, McpSource]) -> list[AgentTool]:
+    """Return the tools of an MCP server in the settings."""
     name = text.removeprefix(MCP)
     source = servers.get(name)
     if source is None:
-        known = ", ".join(sorted(servers)) or "none"
+        names = ", ".join(sorted(servers)) or "none"
         raise UserError(
-            f"The settings name no MCP server {name!r}.{nearest(name, servers)} Known: {known}. Name one in "
+            f"The settings name no MCP server {name!r}.{nearest(name, servers)} Known: {names}. Name one in "
             f'settings.toml: [mcp.{name}] with command = "…" and args = […], or url = "https://…".'
         )
     server = source
@@ -307,20 +322,22 @@ def _mcp(text: str, servers: Mapping[str, McpSource]) -> list[AgentTool]:
 
 
 def passages_of(tool: AgentTool, answer: ToolAnswer) -> tuple[Passage, ...]:
-    """A tool's answer as passages, for a strategy that calls no tools: its own, or its text as one."""
+    """Return a tool's answer as passages, for a strategy that calls no tools: its own passages, or its text as one."""
     if answer.passages or not answer.text.strip():
         return answer.passages
     identity = f"{tool.spec}/{text_digest(answer.text)[:12]}"
-    made = Passage(id=identity, document=identity, title=tool.tool.name, text=answer.text, corpus=tool.spec, rank=1)
-    return (made,)
+    passage = Passage(id=identity, document=identity, title=tool.tool.name, text=answer.text, corpus=tool.spec, rank=1)
+    return (passage,)
 
 
 def in_turn(found: Sequence[Sequence[Passage]], k: int) -> tuple[Passage, ...]:
-    """The first of each list, then the second of each, and so on: `k` of different ids, ranks from 1. Their scores
-    stay: those of different searches mean different things."""
-    chosen: dict[str, Passage] = {}
-    for place in range(max(map(len, found), default=0)):
-        for each in found:
-            if place < len(each):
-                chosen.setdefault(each[place].id, each[place])
-    return tuple(replace(one, rank=rank) for rank, one in enumerate(list(chosen.values())[:k], 1))
+    """Return the first of each list, then the second of each, and so on: `k` of different ids, ranks from 1.
+
+    Scores stay unchanged, since scores of different searches are not comparable.
+    """
+    by_id: dict[str, Passage] = {}
+    for rank_index in range(max(map(len, found), default=0)):
+        for passages in found:
+            if rank_index < len(passages):
+                by_id.setdefault(passages[rank_index].id, passages[rank_index])
+    return tuple(replace(passage, rank=rank) for rank, passage in enumerate(list(by_id.values())[:k], 1))

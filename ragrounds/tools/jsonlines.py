@@ -18,15 +18,15 @@ from ragrounds.base.text import fault
 T = TypeVar("T")
 ENDINGS = ("", ".gz", ".zst")
 _LONGEST = 256 << 20
-"""Bytes of a line that are taken into memory; a packed file of some kilobytes may unpack to any number."""
+"""Bytes of a line that are read into memory. A packed file of some kilobytes may unpack to any number."""
 
 
 def read_rows(path: Path, kind: type[T], expected: str = "") -> Iterator[tuple[int, T]]:
-    """The rows of a file with their lines' numbers, from 1; blank lines are passed over.
+    """Read the rows of a file with their line numbers, from 1. Blank lines are skipped.
 
     Args:
-        path: may end in ``.gz`` or ``.zst``.
-        kind: what each line is, as msgspec converts it.
+        path: the file; its name may end in ``.gz`` or ``.zst``.
+        kind: type of each line, as msgspec converts it.
         expected: the form in words, for the error.
 
     Raises:
@@ -43,15 +43,15 @@ def read_rows(path: Path, kind: type[T], expected: str = "") -> Iterator[tuple[i
 
 
 def bad_line(path: Path, number: int, reason: str, expected: str = "") -> UserError:
-    """The error for a line that cannot be used."""
+    """Return the error for a line that cannot be used."""
     return UserError(f"Cannot read line {number} of {path}: {reason}.{f' Expected {expected}.' if expected else ''}")
 
 
 def read_lines(file: Path) -> Iterator[bytes]:
-    """A file's lines; unpacked, where its ending is ``.gz`` or ``.zst``.
+    """Yield a file's lines, unpacked if its ending is ``.gz`` or ``.zst``.
 
     Raises:
-        UserError: it cannot be read, or is not what its ending says.
+        UserError: it cannot be read, or does not fit its ending.
     """
     opener = _OPENERS.get(file.suffix, _plain)
     try:

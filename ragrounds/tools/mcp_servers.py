@@ -1,7 +1,7 @@
 """Tools of MCP servers, as agents use them: one session a server, opened at the first call and kept.
 
-What a server's tools are called and take is a part of a run's identity, so it is asked when an agent is opened; it is
-kept under ``home/mcp``, and where the server is not there, or nothing may be sent (a replay), the kept list counts.
+The names and parameters of a server's tools are part of a run's identity, so they are listed when an agent is opened.
+The list is stored under ``home/mcp``, and used if the server does not respond or nothing may be sent (a replay).
 """
 
 from __future__ import annotations
@@ -31,68 +31,70 @@ if TYPE_CHECKING:
 
 TRIES = 3
 LISTING = 30.0
-"""Seconds for a server to say what its tools are."""
+"""Seconds for a server to list its tools."""
 LONGEST = 20_000
-"""Characters of an answer that a model is given."""
+"""Number of characters of an answer that a model gets."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True)
 class McpSource:
-    """A server of the settings, by its name, and where its list of tools is kept."""
+    """A server of the settings, by its name, and the location of its stored list of tools."""
 
     name: str
     server: McpServer
     home: Path
     closed: bool = False
-    """Nothing may be sent: the kept list counts."""
+    """True if nothing may be sent. The stored list of tools is used."""
 
     @property
     def actor(self) -> str:
-        """What answers, as the journal names it."""
+        """Return the answering component, as the journal names it."""
         return f"mcp:{self.name} {self.server.identity}"
 
     @property
     def price(self) -> float | None:
-        """Dollars of one use; ``None``: not known."""
+        """Return the dollars of a use; ``None`` if unknown."""
         return self.server.price if self.server.price is not None or self.server.url else 0.0
 
     @property
     def kept(self) -> Path:
-        """Where the list of its tools is kept."""
+        """Return the path of its stored list of tools."""
         return self.home / "mcp" / f"{text_digest(self.name, self.server.identity)}.json"
 
     def redacted(self, text: str) -> str:
-        """A text without what the settings give the server: its environment and headers."""
-        given = (*self.server.env.values(), *self.server.headers.values())
-        return Redactor(*(os.path.expandvars(value) for value in given))(text)
+        """Return a text without the server's environment and headers in the settings."""
+        secrets = (*self.server.env.values(), *self.server.headers.values())
+        return Redactor(*(os.path.expandvars(value) for value in secrets))(text)
 
 
 def listed_tools(source: McpSource) -> tuple[Tool, ...]:
-    """The tools of a server as they are described to a model, by name.
+    """List the tools of a server as they are described to a model, by name.
 
     Raises:
-        UserError: the library is not installed; the server does not answer and no list of it is kept; or it has no
+        UserError: the library is not installed; the server does not answer and no list of it is stored; or it has no
             tool.
     """
     if not source.closed:
         try:
-            with ThreadPoolExecutor(1, "mcp") as apart:  # a loop of its own, also where one runs in this thread
-                found = apart.submit(lambda: asyncio.run(_list(source))).result()
+            with ThreadPoolExecutor(
+                1, "mcp"
+            ) as executor:  # a separate event loop, since one may already run in this thread
+                tools = executor.submit(lambda: asyncio.run(_fetch_tools(source))).result()
         except UserError:
             raise
         except Exception as problem:  # processes, pipes, HTTP, and groups of their errors
             if not source.kept.is_file():
-                said = _reason(source, problem)
+                message = _reason(source, problem)
                 raise UserError(
-                    f"The MCP server {source.name!r} ({source.server.identity}) does not answer: {said}."
+                    f"The MCP server {source.name!r} ({source.server.identity}) does not answer: {message}."
                 ) from None
         else:
-            if not found:
+            if not tools:
                 raise UserError(f"The MCP server {source.name!r} ({source.server.identity}) has no tools.")
             source.kept.parent.mkdir(parents=True, exist_ok=True)
-            source.kept.write_bytes(msgspec.json.encode(found))
-            return found
+            source.kept.write_bytes(msgspec.json.encode(tools))
+            return tools
     if not source.kept.is_file():
         raise UserError(
             f"What the MCP server {source.name!r} offers is not known here, and a replay asks nobody: run once with "
@@ -101,16 +103,17 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
     return msgspec.json.decode(source.kept.read_bytes(), type=tuple[Tool, ...])
 
 
-async def _list(source: McpSource) -> tuple[Tool, ...]:
+async def _fetch_tools(source: McpSource) -> tuple[Tool, ...]:
+    """Ask a server for its tools, sorted by name."""
     async with asyncio.timeout(LISTING), _session(source) as session:
         listed = await session.list_tools()
-        made = [Tool(one.name, one.description or one.name, dict(one.inputSchema)) for one in listed.tools]
-        return tuple(sorted(made, key=lambda tool: tool.name))
+        tools = [Tool(tool.name, tool.description or tool.name, dict(tool.inputSchema)) for tool in listed.tools]
+        return tuple(sorted(tools, key=lambda tool: tool.name))
 
 
 @contextlib.asynccontextmanager
 async def _session(source: McpSource) -> AsyncIterator[ClientSession]:
-    """A session with a server, greeted.
+    """Open and initialise a session with a server.
 
     Raises:
         UserError: the library is not installed, or a variable of the settings is not set.
@@ -125,49 +128,51 @@ async def _session(source: McpSource) -> AsyncIterator[ClientSession]:
 
 
 def _connection(source: McpSource) -> Connection:
+    """Return the settings of a connection to a server, as the library takes them."""
     server = source.server
     if server.url is not None:
-        headers = _filled(source.name, server.headers)
+        headers = _fill_variables(source.name, server.headers)
         return {"transport": "streamable_http", "url": server.url, "headers": headers}
-    made: dict[str, object] = {"transport": "stdio", "command": server.command, "args": list(server.args)}
+    settings: dict[str, object] = {"transport": "stdio", "command": server.command, "args": list(server.args)}
     if server.env:
-        made["env"] = {**os.environ, **_filled(source.name, server.env)}
+        settings["env"] = {**os.environ, **_fill_variables(source.name, server.env)}
     if server.cwd is not None:
-        made["cwd"] = server.cwd
-    return cast("Connection", made)
+        settings["cwd"] = server.cwd
+    return cast("Connection", settings)
 
 
-def _filled(server: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Values with ``${NAME}`` read from the environment.
+def _fill_variables(server: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the values with ``${NAME}`` read from the environment.
 
     Raises:
         UserError: a variable is not set.
     """
 
-    def _of(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
+    def variable_value(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
             raise UserError(
-                f"[mcp.{server}] in the settings names ${{{found[1]}}}, which is not set in the environment."
+                f"[mcp.{server}] in the settings names ${{{match[1]}}}, which is not set in the environment."
             )
-        return os.environ[found[1]]
+        return os.environ[match[1]]
 
-    return {key: _VARIABLE.sub(_of, value) for key, value in given.items()}
+    return {key: _VARIABLE.sub(variable_value, value) for key, value in values.items()}
 
 
 def _reason(source: McpSource, problem: BaseException) -> str:
+    """Return an error's message in short, without secrets of the settings."""
     while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
         problem = problem.exceptions[0]
     if type(problem).__name__ in ("BrokenResourceError", "ClosedResourceError"):
         return "it ended without an answer"
-    said = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
-    return source.redacted(said)[:500]
+    message = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
+    return source.redacted(message)[:500]
 
 
 async def use_tool(source: McpSource, tool: str, arguments: Mapping[str, object]) -> str:
-    """The text that a server's tool answers with; what the tool itself refuses stands there as its error.
+    """Return the text of a tool's answer. An error that the tool reports is returned as JSON with the key ``error``.
 
     Raises:
-        GaveUp: the server does not answer, also when asked again.
+        GaveUp: the server does not answer, even after repeated requests.
     """
     for number in range(1, TRIES + 1):
         try:
@@ -178,9 +183,9 @@ async def use_tool(source: McpSource, tool: str, arguments: Mapping[str, object]
         except Exception as problem:
             await _SESSIONS.drop(source)
             if number == TRIES:
-                said = _reason(source, problem)
+                message = _reason(source, problem)
                 kind = "timeout" if isinstance(problem, TimeoutError) else "server"
-                raise GaveUp(kind, f"The MCP server {source.name!r} failed {TRIES} times: {said}.") from None
+                raise GaveUp(kind, f"The MCP server {source.name!r} failed {TRIES} times: {message}.") from None
             await asyncio.sleep(0.2 * 2**number)
         else:
             parts = [getattr(block, "text", f"[{block.type}]") for block in answer.content]
@@ -190,30 +195,30 @@ async def use_tool(source: McpSource, tool: str, arguments: Mapping[str, object]
 
 
 class _Sessions:
-    """Sessions by event loop and server. Each has a task that opens and closes it, as the library demands."""
+    """Sessions by event loop and server. Each has a task that opens and closes it, as the library requires."""
 
     def __init__(self) -> None:
-        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Kept]] = WeakKeyDictionary()
+        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _OpenSession]] = WeakKeyDictionary()
 
     async def of(self, source: McpSource) -> ClientSession:
-        """The server's session on this loop, opened where there is none."""
-        here = self._open.setdefault(asyncio.get_running_loop(), {})
-        if source.actor not in here:
-            here[source.actor] = _Kept(source)
-        return await here[source.actor].session()
+        """Return the server's session on this loop, opened if needed."""
+        sessions = self._open.setdefault(asyncio.get_running_loop(), {})
+        if source.actor not in sessions:
+            sessions[source.actor] = _OpenSession(source)
+        return await sessions[source.actor].session()
 
     async def drop(self, source: McpSource) -> None:
-        """Close the server's session on this loop: the next call opens another."""
-        kept = self._open.get(asyncio.get_running_loop(), {}).pop(source.actor, None)
-        if kept is not None:
-            await kept.close()
+        """Close the server's session on this loop. The next call opens another."""
+        session = self._open.get(asyncio.get_running_loop(), {}).pop(source.actor, None)
+        if session is not None:
+            await session.close()
 
 
 _SESSIONS = _Sessions()
 
 
-class _Kept:
-    """One session, held open by a task."""
+class _OpenSession:
+    """A session that a task holds open."""
 
     def __init__(self, source: McpSource) -> None:
         loop = asyncio.get_running_loop()
@@ -222,15 +227,17 @@ class _Kept:
         self._task = loop.create_task(self._hold(source))
 
     async def session(self) -> ClientSession:
-        """The session, once it is open."""
+        """Return the session once it is open."""
+        # Shielded, so that a cancelled call does not cancel the session of the other calls.
         return await asyncio.shield(self._ready)
 
     async def close(self) -> None:
-        """Close it."""
+        """Close the session."""
         self._over.set()
         await asyncio.wait([self._task], timeout=5)
 
     async def _hold(self, source: McpSource) -> None:
+        """Open the session, keep it open until :meth:`close`, and close it."""
         try:
             async with _session(source) as session:
                 self._ready.set_result(session)

@@ -31,7 +31,7 @@ from ragrounds.tools.index.collection import Collection
 from ragrounds.tools.index.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.merged import MergedSearcher
 
-_ROOM = "ragrounds.tools"
+_LAYER = "ragrounds.tools"
 _MERGING = "ragrounds.tools.merged"
 
 
@@ -42,42 +42,42 @@ class RetrieverParameter:
     name: str
     words: str
     default: Value | None = None
-    """``None``: it has none, or depends on others. Else what is given is of its kind."""
+    """Default; ``None`` if it has none, or depends on others. Otherwise the values have its type."""
     least: float | None = None
     most: float | None = None
     among: tuple[str, ...] = ()
-    """The words that it may be; empty: any."""
+    """Words that the value may be; empty if any is allowed."""
 
     def of(self, spec: Spec) -> Any:
-        """What a spec gives for it, or its default.
+        """Return a spec's value of the parameter, or its default.
 
         Raises:
-            UserError: it is of another kind, or out of range.
+            UserError: the value is of another kind, or out of range.
         """
         value: Any = spec.parameters.get(self.name)
         if value is None or self.default is None:
             return self.default if value is None else value
         if isinstance(self.default, bool):
-            fits, wanted = isinstance(value, bool), "true or false"
+            fits, expected = isinstance(value, bool), "true or false"
         elif isinstance(self.default, int | float):
             kinds = int if isinstance(self.default, int) else (int, float)
             fits = isinstance(value, kinds) and not isinstance(value, bool)
             fits = fits and (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
-            wanted = "a whole number" if kinds is int else "a number"
+            expected = "a whole number" if kinds is int else "a number"
             if self.most is not None:
-                wanted += f" from {self.least:g} to {self.most:g}"
+                expected += f" from {self.least:g} to {self.most:g}"
             elif self.least is not None:
-                wanted += f" of {self.least:g} or more"
+                expected += f" of {self.least:g} or more"
         else:
             fits = not isinstance(value, bool | int | float) and (not self.among or value in self.among)
-            wanted = f"{nearest(str(value), self.among)} {' or '.join(self.among)}".strip() or "a text"
+            expected = f"{nearest(str(value), self.among)} {' or '.join(self.among)}".strip() or "a text"
         if not fits:
-            raise UserError(f"Cannot use {self.name}={value!r} in {spec.name}: expected {wanted}.")
+            raise UserError(f"Cannot use {self.name}={value!r} in {spec.name}: expected {expected}.")
         return value
 
 
 def parameters_of(kind: type[msgspec.Struct]) -> tuple[RetrieverParameter, ...]:
-    """The parameters that a record reads from a spec: each field's type is annotated with its words."""
+    """Return the parameters that a record reads from a spec. Each field's type is annotated with its words."""
     hints = get_type_hints(kind, include_extras=True)
     none = ("", msgspec.NODEFAULT)
     return tuple(
@@ -90,20 +90,22 @@ def parameters_of(kind: type[msgspec.Struct]) -> tuple[RetrieverParameter, ...]:
 
 @dataclass(frozen=True)
 class SearchedCorpora:
-    """The corpora that a retriever is opened over, with what it may use to open."""
+    """Corpora that a retriever is opened over, with everything that it may use to open."""
 
     names: str
-    """As the user gives them: ``sample``, a source such as ``beir:PATH``, an index, or several joined with ``+``."""
+    """Names as the user gives them: ``sample``, a source such as ``beir:PATH``, an index, or several joined
+    with ``+``.
+    """
     home: Path
-    """Where ragrounds keeps its files; indexes are under ``home/indexes``."""
+    """Folder of ragrounds' files. Indexes are under ``home/indexes``."""
     progress: Progress | None = None
     opened: list[Spec] = field(default_factory=list)
-    """Every retriever that was opened over them, in this order: what the hits depend on."""
+    """Every retriever that was opened over the corpora, in this order. The hits depend on them."""
 
     def each(self, open_one: Callable[[Collection], Searcher]) -> Searcher:
-        """Open something over the passages of every corpus; the hits of several are put together by raw score."""
-        found = [open_collection(name, self.home, progress=self.progress) for name in corpora_of(self.names)]
-        opened = [open_one(collection) for collection in found]
+        """Open a searcher over the passages of every corpus. The hits of several are merged by raw score."""
+        collections = [open_collection(name, self.home, progress=self.progress) for name in corpora_of(self.names)]
+        opened = [open_one(collection) for collection in collections]
         return opened[0] if len(opened) == 1 else MergedSearcher(opened)
 
     def searcher(self, spec: Spec) -> Searcher:
@@ -112,7 +114,7 @@ class SearchedCorpora:
         return find_retriever(spec.name).open(spec, self)
 
     def counting(self, doing: str) -> Count | None:
-        """Progress of one kind of work; ``None`` where nobody follows it."""
+        """Return the progress callback of one kind of work; ``None`` if progress is not followed."""
         return partial(self.progress, doing) if self.progress else None
 
 
@@ -122,39 +124,45 @@ class Retriever:
 
     name: str
     summary: str
-    """One line."""
+    """Summary of one line."""
     example: str
-    """A spec that shows its parameters."""
+    """Spec that shows its parameters."""
     open: Callable[[Spec, SearchedCorpora], Searcher]
-    """Makes a searcher. What it needs on disk is built once and kept under ``home/indexes``. Raises a
-    :class:`~ragrounds.base.errors.UserError` for parameters that are wrong and libraries or weights that are
-    missing."""
+    """Function that makes a searcher.
+
+    Files that it needs on disk are built once and stored under ``home/indexes``. It raises a
+    :class:`~ragrounds.base.errors.UserError` for parameters that are wrong and for libraries or weights that are
+    missing.
+    """
     parameters: tuple[RetrieverParameter, ...] = ()
     index: str = ""
-    """What it builds over a corpus and keeps; empty: nothing."""
+    """Description of the index that it builds over a corpus; empty if it builds none."""
     cost: str = ""
-    """What a search takes."""
+    """Cost of a search in words."""
     extra: str = ""
-    """The extra of this package that it needs; empty: none."""
+    """Extra of this package that it needs; empty if none."""
     library: str = ""
-    """The module of that extra whose absence is noticed before anything is opened."""
+    """Module of that extra whose absence is reported before anything is opened."""
     further_names: Callable[[], Names[str]] = tuple
-    """More names that open it, such as those of cards."""
+    """Function that returns more names that open it, such as those of cards."""
     caution: str = ""
-    """What a user should know before it is relied on: ``not tried on a real server``."""
+    """Warning that a user should know before relying on it: ``not tried on a real server``."""
     own_corpus: bool = False
-    """It searches something of its own, such as the web: no --corpus is needed, and `corpora.names` may be empty."""
+    """True if it searches a source of its own, such as the web.
+
+    No --corpus is needed, and `corpora.names` may be empty.
+    """
 
     def check(self, spec: Spec) -> None:
         """Refuse parameters that the retriever does not have.
 
         Raises:
-            UserError: there is one; names the nearest.
+            UserError: a parameter is unknown. The message names the nearest.
         """
         check_known(spec, [parameter.name for parameter in self.parameters])
 
     def given(self, spec: Spec) -> dict[str, Any]:
-        """Every parameter with what a spec gives for it, or its default.
+        """Return every parameter with its value in a spec, or its default.
 
         Raises:
             UserError: as :meth:`check`, or a value of another kind, or out of range.
@@ -163,102 +171,106 @@ class Retriever:
         return {parameter.name: parameter.of(spec) for parameter in self.parameters}
 
     def missing(self) -> str:
-        """What has to be installed before it can be used; empty: nothing."""
+        """Return the library that has to be installed before it can be used; empty if nothing is missing."""
         if not self.library or importlib.util.find_spec(self.library):
             return ""
         return f"{self.library}: install ragrounds[{self.extra}]"
 
     def described(self) -> dict[str, object]:
-        """The retriever in words, for JSON."""
+        """Describe the retriever in words, for JSON."""
         parameters = [
             {
-                "name": one.name,
-                "words": one.words,
-                "default": str(one.default) if isinstance(one.default, Spec) else one.default,
+                "name": parameter.name,
+                "words": parameter.words,
+                "default": str(parameter.default) if isinstance(parameter.default, Spec) else parameter.default,
             }
-            for one in self.parameters
+            for parameter in self.parameters
         ]
         words = {key: getattr(self, key) for key in ("name", "summary", "example", "index", "cost", "extra", "caution")}
         return {**words, "missing": self.missing(), "package": self.package, "parameters": parameters}
 
     @property
     def package(self) -> str:
-        """The package, with its version, that adds it; empty: it ships, or the user named it by import path."""
+        """Return the package, with its version, that adds it; empty if it ships, or if the user named it by import
+        path.
+        """
         return RETRIEVERS.origin(self.name)
 
 
-def _lacks(made: Retriever) -> str:
-    if not all(isinstance(one, RetrieverParameter) for one in made.parameters):
+def _lacks(retriever: Retriever) -> str:
+    if not all(isinstance(parameter, RetrieverParameter) for parameter in retriever.parameters):
         return "its parameters are not all of the class RetrieverParameter."
     texts = ("summary", "example", "index", "cost", "extra", "library", "caution")
-    return fields_amiss(made, texts, functions=("open", "further_names"))
+    return fields_amiss(retriever, texts, functions=("open", "further_names"))
 
 
 RETRIEVERS: ExtensionPoint[Retriever] = ExtensionPoint(hooks.RETRIEVER, Retriever, _lacks)
-"""What ships, what installed packages add, and what users name by import path."""
+"""Retrievers that ship, that installed packages add, and that users name by import path."""
 
 
 def retrievers() -> dict[str, Retriever]:
-    """All retrievers by name: those of this package, and those that installed packages add."""
+    """Return all retrievers by name: those of this package, and those that installed packages add."""
     return RETRIEVERS.all()
 
 
 def find_retriever(name: str) -> Retriever:
-    """The retriever that the user names: by its name, a card's name, or an import path (``package.module:NAME``), which
-    runs that code.
+    """Return the retriever that the user names: by its name, a card's name, or an import path
+    (``package.module:NAME``), which runs that code.
 
     Raises:
-        UserError: there is none; names the nearest.
+        UserError: it does not exist. The message names the nearest.
     """
     if (ours := RETRIEVERS.ours(name)) is not None:
         return ours
     if is_import_path(name):
         return RETRIEVERS.imported(name)
     shipped = RETRIEVERS.shipped()
-    for one in shipped.values():
-        if name in one.further_names():
-            return one
-    found = RETRIEVERS.find(name)
-    if found is None:
-        names = [further for one in shipped.values() for further in one.further_names()]
+    for retriever in shipped.values():
+        if name in retriever.further_names():
+            return retriever
+    extension = RETRIEVERS.find(name)
+    if extension is None:
+        names = [further for retriever in shipped.values() for further in retriever.further_names()]
         raise unknown("retriever", name, [*retrievers(), *names], RETRIEVERS.hook.listing)
-    return found
+    return extension
 
 
 def needs_corpus(spec: Spec) -> bool:
-    """Whether a retriever needs a corpus to be named: not one that searches something of its own, nor one that is made
-    of such alone (``rrf[a=pubmed,b=web[provider=tavily]]``).
+    """Return True if a corpus must be named for a retriever.
+
+    A retriever that searches a source of its own needs none, nor does one that is made of such alone
+    (``rrf[a=pubmed,b=web[provider=tavily]]``).
 
     Raises:
-        UserError: an unknown retriever.
+        UserError: the retriever is unknown.
     """
     if find_retriever(spec.name).own_corpus:
         return False
-    named = [Spec(one) if isinstance(one, str) else one for one in spec.parameters.values()]
-    members = [one for one in named if isinstance(one, Spec) and RETRIEVERS.ours(one.name) is not None]
-    return not members or any(needs_corpus(one) for one in members)
+    specs = [Spec(parameter) if isinstance(parameter, str) else parameter for parameter in spec.parameters.values()]
+    members = [member for member in specs if isinstance(member, Spec) and RETRIEVERS.ours(member.name) is not None]
+    return not members or any(needs_corpus(member) for member in members)
 
 
 def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: Progress | None = None) -> Searcher:
-    """Open a retriever over a corpus; what it needs on disk is built once and kept under ``home/indexes``.
+    """Open a retriever over a corpus. Files that it needs on disk are built once and stored under ``home/indexes``.
 
     Args:
         retriever: A spec such as ``bm25``, ``bm25[k1=1.2,b=0.75,analyser=plain]`` or ``rrf[a=bm25,b=medcpt]``.
         corpus: ``sample``, a source to read such as ``beir:PATH``, or the name of an index built before; several are
             joined with ``+``; empty for a retriever that needs none (:func:`needs_corpus`).
-        home: Where ragrounds keeps its files.
-        progress: Called with how far the building is, where something has to be built.
+        home: Folder of ragrounds' files.
+        progress: Called with the progress of a build, if something has to be built.
 
     Raises:
-        UserError: an unknown retriever, parameter or corpus; input that cannot be read.
+        UserError: a retriever, parameter or corpus is unknown; input cannot be read.
         StopRun: the disk is full.
     """
     spec = parse(retriever) if isinstance(retriever, str) else retriever
-    found, corpora = find_retriever(spec.name), SearchedCorpora(corpus, home, progress)
-    with RETRIEVERS.used(found.name):
+    definition, corpora = find_retriever(spec.name), SearchedCorpora(corpus, home, progress)
+    with RETRIEVERS.used(definition.name):
         searcher = corpora.searcher(spec)
     called = parse(searcher.spec).name
-    if called != spec.name and ((RETRIEVERS.ours(called) or found) is not found):
+    if called != spec.name and ((RETRIEVERS.ours(called) or definition) is not definition):
         raise UserError(
             f"The retriever {spec.name!r} opened a searcher that calls itself {searcher.spec!r}, which is another "
             "retriever: give it `spec = str(spec)`, so that what it finds stands under its own name."
@@ -268,22 +280,27 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
 
 
 _codes: dict[int, tuple[object, dict[str, str], str]] = {}
-"""Identity of a searcher → a weak reference to it, its codes, their digest. A searcher that nobody uses any more is let
-go with its open files and weights; one of a class without weak references stays."""
+"""Weak reference to a searcher, its codes and their digest, by the searcher's identity.
+
+An unused searcher is released with its open files and weights. A searcher of a class without weak references stays.
+"""
 
 
 def searcher_codes(searcher: Searcher) -> dict[str, str]:
-    """Retriever → digest of its code, of a searcher that :func:`open_searcher` gave and of all that it is made of. Of
-    another searcher: of its class."""
-    return dict(_noted(searcher)[1])
+    """Return the digest of its code by retriever, for a searcher of :func:`open_searcher` and all its members.
+
+    For another searcher the code of its class counts.
+    """
+    return dict(_recorded_codes(searcher)[1])
 
 
 def searcher_code(searcher: Searcher) -> str:
-    """One digest of a searcher's code."""
-    return _noted(searcher)[2]
+    """Return a single digest of a searcher's code."""
+    return _recorded_codes(searcher)[2]
 
 
-def _noted(searcher: Searcher) -> tuple[object, dict[str, str], str]:
+def _recorded_codes(searcher: Searcher) -> tuple[object, dict[str, str], str]:
+    """Return a searcher's recorded codes. If nothing is recorded yet, record the code of its class."""
     if id(searcher) not in _codes:
         kind = type(searcher)
         _note_codes(searcher, {kind.__qualname__: _digest(kind.__module__)})
@@ -291,17 +308,18 @@ def _noted(searcher: Searcher) -> tuple[object, dict[str, str], str]:
 
 
 def _note_codes(searcher: Searcher, codes: dict[str, str]) -> None:
-    whole = text_digest(*(f"{name}={digest}" for name, digest in sorted(codes.items())))
+    """Record the codes of a searcher with their digest."""
+    combined = text_digest(*(f"{name}={digest}" for name, digest in sorted(codes.items())))
     number = id(searcher)
-    held: object = searcher
+    reference: object = searcher
     with suppress(TypeError):
-        held = weakref.ref(searcher, lambda _: _codes.pop(number, None))
-    _codes[number] = held, codes, whole
+        reference = weakref.ref(searcher, lambda _: _codes.pop(number, None))
+    _codes[number] = reference, codes, combined
 
 
 def _digest(module: str) -> str:
-    # This file finds retrievers and opens them; what they find does not come from it.
-    return code_digest(module, within=(_ROOM,), without=(__name__,))
+    # This file finds retrievers and opens them. Their results do not depend on it.
+    return code_digest(module, within=(_LAYER,), without=(__name__,))
 
 
 _MODELS = ("model", "document_model", "base_url", "provider", "filter", "options", "searched", "terms", "url")
@@ -309,34 +327,36 @@ _MODELS = ("model", "document_model", "base_url", "provider", "filter", "options
 
 
 def code_in(spec: Spec) -> list[str]:
-    """The import paths that a spec names: what opening it imports."""
-    found = [spec.name] if is_import_path(spec.name) else []
+    """Return the import paths that a spec names, which are imported when it is opened."""
+    paths = [spec.name] if is_import_path(spec.name) else []
     for key, value in spec.parameters.items():
         if isinstance(value, Spec):
-            found += code_in(value)
+            paths += code_in(value)
         elif isinstance(value, str) and (value.startswith("import:") or key not in _MODELS):
             path = value.removeprefix("import:")
-            found += [path] if is_import_path(path) else code_in(parse(value)) if "[" in value else []
-    return found
+            paths += [path] if is_import_path(path) else code_in(parse(value)) if "[" in value else []
+    return paths
 
 
 def spec_code(spec: Spec) -> str:
-    """The digest of a retriever's code, of the cards that its spec names, and of what its parameters import."""
+    """Return the digest of a retriever's code, of the cards that its spec names, and of the modules that its parameters
+    import.
+    """
     texts = [spec.name, *(str(value) for value in spec.parameters.values())]
-    named = [msgspec.json.encode(cards()[text]).decode() for text in texts if text in cards()]
+    card_texts = [msgspec.json.encode(cards()[text]).decode() for text in texts if text in cards()]
     digests = [_digest(home_of(find_retriever(spec.name))), code_digest(_MERGING)]
     for path in code_in(Spec("", spec.parameters)):
-        place = path.rpartition(":")[0]
-        if place.endswith(".py"):
-            digests.append(file_digest(Path(place).expanduser(), within=(_ROOM,), without=(__name__,)))
+        module = path.rpartition(":")[0]
+        if module.endswith(".py"):
+            digests.append(file_digest(Path(module).expanduser(), within=(_LAYER,), without=(__name__,)))
         else:
             with suppress(ModuleNotFoundError):
-                digests.append(_digest(place))
-    return text_digest(*digests, *named)
+                digests.append(_digest(module))
+    return text_digest(*digests, *card_texts)
 
 
 def member_spec(spec: Spec, default: str = "bm25") -> Spec:
-    """The retriever that ``of=…`` names in the spec of one that is made of another.
+    """Return the retriever that ``of=…`` names in the spec of a retriever that is made of another.
 
     Raises:
         UserError: it is a number or a truth value.
@@ -348,6 +368,6 @@ def member_spec(spec: Spec, default: str = "bm25") -> Spec:
 
 
 def value_of(searcher: Searcher) -> Value:
-    """A searcher's spec as the value of a parameter of another spec."""
+    """Return a searcher's spec as the value of a parameter of another spec."""
     spec = parse(searcher.spec)
     return spec if spec.parameters else spec.name

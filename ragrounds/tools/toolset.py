@@ -1,7 +1,8 @@
-"""What agents' tools answer with: a passage's neighbours in its document, pages.
+"""Answers of agents' tools: a passage's neighbours in its document, and pages.
 
-An answer is JSON: titles and texts of documents and pages stand inside strings, so that nothing in them — an end
-marker, a tag, a template — can be taken for a part of the answer's form."""
+An answer is JSON: titles and texts of documents and pages are inside strings, so that nothing in them — an end
+marker, a tag, a template — can be taken for a part of the answer's form.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from ragrounds.tools.web.pages import Fetcher
 
 PAGE = 20_000
-"""Characters of a page or a document that a tool gives at once."""
+"""Number of characters of a page or a document that a tool returns at once."""
 
 
 async def fetched_answer(fetcher: Fetcher, url: str, looking_for: str = "") -> ToolAnswer:
-    """A page's text, or the part of it around a snippet; a page that cannot be had is an answer that says why."""
+    """Return a page's text, or the part of it around a snippet.
+
+    If a page cannot be fetched, the answer states the reason.
+    """
     from ragrounds.tools.web.pages import FetchFailed, excerpt, extract
 
     try:
@@ -35,33 +39,40 @@ async def fetched_answer(fetcher: Fetcher, url: str, looking_for: str = "") -> T
 
 
 def read_answer(library: Library, passage: str, around: int, whole: bool, document: str = "") -> ToolAnswer:
-    """A passage's neighbours in its document, or the whole document; an answer says so where there is none. `document`
-    is the document's id, where it is known."""
-    found = _neighbours(library, passage, around, whole, document)
-    if not found:
+    """Return a passage's neighbours in its document, or the whole document.
+
+    If the passage does not exist, the answer says so. `document` is the document's id, if known.
+    """
+    passages = _neighbours(library, passage, around, whole, document)
+    if not passages:
         return ToolAnswer(_json({"error": f"There is no passage {passage!r} in the corpus."}))
-    # Rows until PAGE characters are full; the first is cut where it alone is longer, and what is left out is said.
+    # Rows until PAGE characters are full; the first is cut if it alone is longer. The number of
+    # rows left out is reported.
     rows: list[dict[str, object]] = []
     room = PAGE
-    for one in found:
-        if rows and len(one.text) > room:
-            rows.append({"left_out": len(found) - len(rows)})
+    for neighbour in passages:
+        if rows and len(neighbour.text) > room:
+            rows.append({"left_out": len(passages) - len(rows)})
             break
-        rows.append({**_row(one), "text": one.text[:room]})
-        room -= len(one.text)
-    return ToolAnswer(_json(rows), tuple(found))
+        rows.append({**_row(neighbour), "text": neighbour.text[:room]})
+        room -= len(neighbour.text)
+    return ToolAnswer(_json(rows), tuple(passages))
 
 
-def _neighbours(library: Library, identity: str, around: int, whole: bool, known: str) -> Sequence[Passage]:
-    """The passages around one; the document is the `known` one, what the id names before its last ``_NUMBER``, or the
-    id itself."""
-    for document in dict.fromkeys((known, identity, identity.rpartition("_")[0])):
+def _neighbours(
+    library: Library, identity: str, around: int, whole_document: bool, known_document: str
+) -> Sequence[Passage]:
+    """Return the passages around a passage.
+
+    The document is `known_document`, the part of the id before its last ``_NUMBER``, or the id itself.
+    """
+    for document in dict.fromkeys((known_document, identity, identity.rpartition("_")[0])):
         passages = library.document(document) if document else []
-        places = [place for place, passage in enumerate(passages) if passage.id == identity]
-        if places:
-            return passages if whole else passages[max(0, places[0] - around) : places[0] + around + 1]
+        indices = [index for index, passage in enumerate(passages) if passage.id == identity]
+        if indices:
+            return passages if whole_document else passages[max(0, indices[0] - around) : indices[0] + around + 1]
         if passages and document == identity:
-            return passages if whole else passages[: around + 1]
+            return passages if whole_document else passages[: around + 1]
     return []
 
 

@@ -1,10 +1,10 @@
 """Whole documents, put together again from the chunks that a collection stores.
 
-A collection holds chunks alone: with windows of 512 tokens, a new one every 128, each part of a text stands there four
-times. What two neighbours share is found by comparing their texts, so each part is given once. One document is in
-memory at a time.
+A collection holds chunks alone: with windows of 512 tokens, a new one every 128, each part of a text is stored four
+times. The shared part of two neighbours is found by comparing their texts, so each part is returned once. One document
+is in memory at a time.
 
-| chunker | what comes back |
+| chunker | result |
 |---|---|
 | ``none``, one passage | the text itself |
 | ``tokens`` | the text, letter by letter |
@@ -28,13 +28,13 @@ from ragrounds.tools.index.collection import Collection
 
 _HEADINGS = " -- "
 _SURE = 20
-"""Characters that two pieces have in common by more than chance."""
+"""Number of characters that two pieces have in common by more than chance."""
 
 
 def whole_document(id: str, collections: Sequence[Collection]) -> Passage | None:
-    """The document of that id from the first collection that has it; ``None``: none has it.
+    """Return the document of that id from the first collection that has it; ``None`` if none has it.
 
-    Its passage is called as the document is, and is unranked.
+    Its passage has the document's id, and is unranked.
     """
     for collection in collections:
         chunks = collection.document(id)
@@ -44,57 +44,57 @@ def whole_document(id: str, collections: Sequence[Collection]) -> Passage | None
 
 
 def joined_chunks(chunks: Sequence[Passage], chunker: str) -> Passage:
-    """One passage with the text of all chunks of a document, in their order, each part of it once."""
+    """Return one passage with the text of all chunks of a document, in their order, each part of it once."""
     spec = complete(chunker)
-    whole = replace(chunks[0], id=chunks[0].document)
+    document = replace(chunks[0], id=chunks[0].document)
     if len(chunks) == 1 and spec.name != "headings":
-        return whole
+        return document
     if spec.name == "headings":
-        return _under_headings(whole, chunks)
+        return _under_headings(document, chunks)
     text = chunks[0].text
     for before, after in pairwise(chunks):
         shared = shared_length(before.text, after.text, spec)
         text += ("\n\n" if shared is None else "") + after.text[shared or 0 :]
-    return replace(whole, text=text)
+    return replace(document, text=text)
 
 
 def shared_length(before: str, after: str, chunker: Spec) -> int | None:
-    """How many characters the beginning of a chunk has in common with the end of the one before it.
+    """Return how many characters the beginning of a chunk shares with the end of the previous chunk.
 
     Returns:
-        0: it begins where the other ends; ``None``: something (white space) may be missing between them.
+        0 if it begins where the other ends; ``None`` if something (white space) may be missing between them.
     """
     if chunker.name == "tokens":
         size, stride = (int(str(chunker.parameters[key])) for key in ("size", "stride"))
         if size == stride:
             return 0
-        found = list(_common(before, after))
-        if len(found) < 2:
-            return found[0] if found else 0  # windows touch, so nothing is missing between them
+        lengths = list(_common(before, after))
+        if len(lengths) < 2:
+            return lengths[0] if lengths else 0  # windows touch, so nothing is missing between them
         # A text that repeats itself fits in several places: the window's own step says which it is.
         expected = _last_tokens(before, size - stride, str(chunker.parameters["encoding"]))
-        return min(found, key=lambda length: abs(length - expected))
+        return min(lengths, key=lambda length: abs(length - expected))
     if chunker.name == "recursive":
-        most = int(str(chunker.parameters["overlap"]))
-        likely = (length for length in _common(before, after) if length <= most and _sure(before, after, length))
+        overlap = int(str(chunker.parameters["overlap"]))
+        likely = (length for length in _common(before, after) if length <= overlap and _sure(before, after, length))
         return max(likely, default=None)
     return None
 
 
 def _common(before: str, after: str) -> Iterator[int]:
-    """Every length for which the end of one text is the beginning of the other, longest first."""
-    place = before.find(after[:_SURE]) if len(after) >= _SURE else -1
-    while place != -1:
-        if after.startswith(before[place:]):
-            yield len(before) - place
-        place = before.find(after[:_SURE], place + 1)
+    """Yield every length for which the end of one text is the beginning of the other, longest first."""
+    position = before.find(after[:_SURE]) if len(after) >= _SURE else -1
+    while position != -1:
+        if after.startswith(before[position:]):
+            yield len(before) - position
+        position = before.find(after[:_SURE], position + 1)
     for length in range(min(len(before), len(after), _SURE - 1), 0, -1):
         if before.endswith(after[:length]):
             yield length
 
 
 def _sure(before: str, after: str, length: int) -> bool:
-    """Whether what is common is a piece of its own, and not the same letter by chance."""
+    """Return True if the common part is a piece of its own, and not the same letter by chance."""
     if length >= _SURE:
         return True
     begins = length == len(before) or before[-length - 1].isspace()
@@ -102,14 +102,14 @@ def _sure(before: str, after: str, length: int) -> bool:
 
 
 def _last_tokens(text: str, count: int, encoding: str) -> int:
-    """Characters of the last tokens of a text."""
+    """Return the number of characters of the last tokens of a text."""
     codec = encoding_of(encoding)
     starts = codec.decode_with_offsets(codec.encode_ordinary(text))[1]
     return len(text) - starts[max(0, len(starts) - count)] if starts else 0
 
 
-def _under_headings(whole: Passage, chunks: Sequence[Passage]) -> Passage:
-    """The paragraphs of an article; what all their titles begin with is its title."""
+def _under_headings(document: Passage, chunks: Sequence[Passage]) -> Passage:
+    """Return the paragraphs of an article. The common beginning of all their titles is its title."""
     paths = [chunk.title.split(_HEADINGS) for chunk in chunks]
     depth = min(map(len, paths))
     while depth > 1 and len({tuple(path[:depth]) for path in paths}) > 1:
@@ -121,4 +121,4 @@ def _under_headings(whole: Passage, chunks: Sequence[Passage]) -> Passage:
             parts.append(_HEADINGS.join(path[depth:]))
         last = path
         parts.append(chunk.text)
-    return replace(whole, title=_HEADINGS.join(paths[0][:depth]), text="\n\n".join(parts))
+    return replace(document, title=_HEADINGS.join(paths[0][:depth]), text="\n\n".join(parts))

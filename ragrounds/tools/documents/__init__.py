@@ -4,7 +4,7 @@ Each file is one document, given as a :class:`~ragrounds.base.records.Passage` w
 folder. Headings of HTML, Word and NXML become Markdown headings, so that the chunker ``headings`` finds them, and rows
 of their tables lines such as ``| cell | cell |``; nothing else is interpreted.
 
-What cannot be read is a fault with a reason, and what was left out of a document that was read is a remark:
+An unreadable document is a fault with a reason. A part left out of a document that was read is a remark.
 :mod:`ragrounds.tools.index.build_report` shows both. All kinds may be packed as ``.gz``."""
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from ragrounds.tools.documents.found import DocumentFault, DocumentReader, Docum
 from ragrounds.tools.index.build_report import storable
 
 _LONGEST = 256 * 2**20
-"""Bytes of a document that is taken into memory; of text the rest is cut off, of other kinds larger ones are errors. A
-corpus of such belongs into JSON Lines."""
+"""Bytes of a document that are read into memory at most. Longer text is cut, and larger files of other kinds are
+errors. A corpus of such documents belongs into JSON Lines."""
 _MOST_PACKED = 4
-"""How often a file may be packed in itself."""
+"""Number of times that a file may be packed in itself."""
 READINGS = ("full", "medrag")
-"""All that is in a document, or what MedRAG's program takes of NXML."""
+"""Parts of a document that are read: all, or the parts of NXML that MedRAG's program reads."""
 
 
 def is_document(path: Path) -> bool:
-    """Whether a file is of a kind that is read here."""
+    """Return True if a file is of a kind that is read here."""
     return _kind(path) in _readers()
 
 
 def kind_of(path: Path) -> str:
-    """A file's ending in words, for what is said of kinds that are not read."""
+    """Return a file's ending in words, for messages about kinds that are not read."""
     kind = _kind(path)
     return f"{kind} files" if kind else "files without an ending"
 
 
 def kinds() -> tuple[str, ...]:
-    """The endings of files that are read."""
+    """Return the endings of files that are read."""
     return tuple(_readers())
 
 
@@ -57,50 +57,51 @@ def read_document(path: Path, root: Path, reading: str = "full") -> tuple[Passag
         reading: one of :data:`READINGS`.
 
     Returns:
-        The document, and what is to be said of it.
+        The document, and remarks on it.
 
     Raises:
-        DocumentFault: it is empty, not of its kind, too large, or what reads it is not installed.
+        DocumentFault: it is empty, not of its kind, too large, or the library that reads it is not installed.
         OSError: it cannot be opened.
     """
     kind = _kind(path)
     reader = _readers().get(kind)
     if reader is None:
         raise DocumentFault(f"{kind_of(path)} are not read", outcome="unsupported")
-    data, remarks = _content(path, may_be_cut=reader.may_be_cut)
-    if not data.strip():
-        raise DocumentFault("nothing but white space" if data else "it has no byte", outcome="empty")
-    found = reader.read(data, reading, _LONGEST)
-    if not (found.title or found.text.strip()):
+    content, remarks = _content(path, may_be_cut=reader.may_be_cut)
+    if not content.strip():
+        raise DocumentFault("nothing but white space" if content else "it has no byte", outcome="empty")
+    parsed = reader.read(content, reading, _LONGEST)
+    if not (parsed.title or parsed.text.strip()):
         raise DocumentFault("nothing but white space", outcome="empty")
     name = path.relative_to(root).as_posix() if path != root else path.name
     id = storable(name)
     if id != name:
         remarks += (Remark("read", "its name is no UTF-8: other bytes stand as \\x… in its id"),)
-    title = found.title or storable(path.name.split(".")[0])
-    return Passage(id=id, document=id, title=title, text=found.text, corpus=""), (*remarks, *found.remarks)
+    title = parsed.title or storable(path.name.split(".")[0])
+    return Passage(id=id, document=id, title=title, text=parsed.text, corpus=""), (*remarks, *parsed.remarks)
 
 
 def read_whole(path: Path) -> bytes:
-    """A document's bytes, unpacked where it is packed.
+    """Read a document's bytes, unpacked if it is packed.
 
     Raises:
-        DocumentFault: it has, or unpacks to, more than is taken into memory.
+        DocumentFault: it has, or unpacks to, more bytes than the limit.
         OSError: it cannot be read.
     """
     return _content(path, may_be_cut=False)[0]
 
 
 def read_pdf(data: bytes) -> str:
-    """A PDF as text.
+    """Read a PDF as text.
 
     Raises:
-        DocumentFault: it is broken, encrypted, or has no text; or what reads it is not installed.
+        DocumentFault: it is broken, encrypted, or has no text; or the library that reads it is not installed.
     """
     return _readers()[".pdf"].read(data, READINGS[0], _LONGEST).text
 
 
 def _kind(path: Path) -> str:
+    """Return the ending of a file's name, without ``.gz``."""
     name = path.name.lower()
     while name.endswith(".gz"):
         name = name[:-3]
@@ -108,34 +109,35 @@ def _kind(path: Path) -> str:
 
 
 def _content(path: Path, *, may_be_cut: bool) -> tuple[bytes, tuple[Remark, ...]]:
+    """Read a file's bytes, unpacked. Bytes above the limit are cut off, or are a fault."""
     with path.open("rb") as file:
-        data = file.read(_LONGEST + 1)
+        content = file.read(_LONGEST + 1)
     if path.suffix.lower() == ".gz":
         for depth in range(_MOST_PACKED + 1):
-            if not data.startswith(b"\x1f\x8b"):
+            if not content.startswith(b"\x1f\x8b"):
                 break
             if depth == _MOST_PACKED:
                 raise DocumentFault(f"it is packed in itself more than {_MOST_PACKED} times")
             try:
-                with gzip.open(io.BytesIO(data), "rb") as packed:
-                    data = packed.read(_LONGEST + 1)
+                with gzip.open(io.BytesIO(content), "rb") as packed:
+                    content = packed.read(_LONGEST + 1)
             except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
                 raise DocumentFault("it cannot be unpacked", str(problem)) from None
-    if len(data) <= _LONGEST:
-        return data, ()
+    if len(content) <= _LONGEST:
+        return content, ()
     if not may_be_cut:
         raise DocumentFault(f"it has more than {_LONGEST >> 20} MiB")
-    end = data.rfind(b"\n", _LONGEST // 2, _LONGEST) + 1 or _LONGEST
-    return data[:end], (Remark("cut", f"it has more than {_LONGEST >> 20} MiB: the rest is left out"),)
+    end = content.rfind(b"\n", _LONGEST // 2, _LONGEST) + 1 or _LONGEST
+    return content[:end], (Remark("cut", f"it has more than {_LONGEST >> 20} MiB: the rest is left out"),)
 
 
-def _plain(data: bytes, reading: str, largest: int) -> DocumentText:
-    return DocumentText("", *decode(data))
+def _plain(content: bytes, reading: str, largest: int) -> DocumentText:
+    return DocumentText("", *decode(content))
 
 
-def _markdown(data: bytes, reading: str, largest: int) -> DocumentText:
-    """The first heading of the first level, where the text begins with one, is the title."""
-    text, remarks = decode(data)
+def _markdown(content: bytes, reading: str, largest: int) -> DocumentText:
+    """Read Markdown. The first heading of the first level, if the text begins with one, is the title."""
+    text, remarks = decode(content)
     text = text.lstrip()
     if not text.startswith("# "):
         return DocumentText("", text, remarks)
@@ -151,6 +153,6 @@ _TEXTS = (
 
 @cache
 def _readers() -> Mapping[str, DocumentReader]:
-    """Ending → what reads such files."""
-    found = (*_TEXTS, *discover(hooks.DOCUMENT, DocumentReader).values())
-    return {ending: one for one in found for ending in one.endings}
+    """Return the reader of each ending."""
+    readers = (*_TEXTS, *discover(hooks.DOCUMENT, DocumentReader).values())
+    return {ending: reader for reader in readers for ending in reader.endings}

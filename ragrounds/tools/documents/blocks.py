@@ -1,34 +1,37 @@
 """Paragraphs, headings and table rows, put together from the parts of a page as its tags open and close.
 
-HTML and JATS hand in the same few events, so that both are read alike: text inside a paragraph is joined as it stands
+HTML and JATS hand in the same few events, so that both are read alike: text inside a paragraph is joined as in the page
 (``H<sub>2</sub>O`` is one word), a paragraph ends where a block begins or ends, and a row of a table is one line,
-``| cell | cell |``. A row with one cell is no table but layout: its paragraphs stay what they are. Nothing recurses."""
+``| cell | cell |``. A row with one cell is layout and not a table: its paragraphs stay paragraphs. Nothing recurses."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 _DEEPEST = 20
-"""Tables in each other that are told apart; what stands deeper is read as paragraphs."""
+"""Depth of nested tables that is distinguished. Deeper tables are read as paragraphs."""
 _LARGEST = 1000
-"""Characters of rows that make one block: a long table is several, so that chunkers can cut it between rows."""
+"""Number of characters of rows that make one block.
+
+A long table is several blocks, so that chunkers can cut it between rows.
+"""
 
 
 class Block(NamedTuple):
-    """A paragraph, a heading or rows."""
+    """A paragraph, a heading or table rows."""
 
     text: str
     level: int = 0
-    """Of a heading, from 1; 0: a paragraph."""
+    """Level of a heading, from 1; 0 for a paragraph."""
     row: bool = False
 
     def markdown(self) -> str:
-        """As text; a paragraph that begins like a heading is marked, as Markdown marks it."""
+        """Return the block as text. A paragraph that begins like a heading is marked, as Markdown marks it."""
         return f"{'#' * self.level} {self.text}" if self.level else paragraph(self.text)
 
 
 def paragraph(text: str) -> str:
-    """A paragraph that begins like a heading is not one: it is marked as Markdown marks it."""
+    """Return a paragraph. If it begins like a heading, it is marked as Markdown marks it."""
     return f"\\{text}" if text.startswith("#") else text
 
 
@@ -43,7 +46,7 @@ class Opened:
 
 
 class Blocks:
-    """Takes the parts of a page in their order."""
+    """Collector of the parts of a page in their order."""
 
     def __init__(self) -> None:
         self._root = Opened("page")
@@ -52,19 +55,19 @@ class Blocks:
         self._label = False
 
     def add(self, text: str) -> None:
-        """Text as it stands in the page."""
+        """Add text of the page, unchanged."""
         self._held.append(text)
         if self._label and text.strip():
             self._label = False
 
     def label(self) -> None:
-        """What was added belongs to the next paragraph: a number of a list, ``Table 1``."""
+        """Mark the added text as a part of the next paragraph: a number of a list, ``Table 1``."""
         if "".join(self._held).strip():
             self._held.append(" ")
             self._label = True
 
     def end(self, level: int = 0) -> None:
-        """A paragraph ends here, if there is one; of a heading with its level."""
+        """End a paragraph, if there is one. For a heading its level is passed."""
         if self._label:
             return
         text = " ".join("".join(self._held).split())
@@ -73,12 +76,12 @@ class Blocks:
             self._emit(Block(text, level))
 
     def finish(self) -> None:
-        """A paragraph ends, be it a label alone: what it belongs to is over."""
+        """End a paragraph, even if it is a label alone, since the part that it belongs to is over."""
         self._label = False
         self.end()
 
     def table(self, kind: str) -> Opened | None:
-        """A ``table``, ``row`` or ``cell`` begins: hand what is returned to :meth:`close`. Missing ends are put in."""
+        """Begin a ``table``, ``row`` or ``cell``. The result is passed to :meth:`close`. Missing ends are added."""
         self.finish()
         if kind == "table":
             if len(self._open) > 3 * _DEEPEST:
@@ -94,13 +97,13 @@ class Blocks:
                 self._open.append(Opened("row", implied=True))
             if kind == "row" and len(self._open) > 3 * _DEEPEST:
                 return None
-        made = Opened(kind)
-        self._open.append(made)
-        return made
+        opened = Opened(kind)
+        self._open.append(opened)
+        return opened
 
     def close(self, opened: Opened | None) -> None:
-        """What :meth:`table` began ends, with all that is open inside."""
-        if opened is None or not any(one is opened for one in self._open):
+        """End the part that :meth:`table` began, with everything that is open inside."""
+        if opened is None or not any(part is opened for part in self._open):
             self.end()
             return
         self.finish()
@@ -108,7 +111,7 @@ class Blocks:
             pass
 
     def done(self) -> list[Block]:
-        """All blocks in their order; whatever is open ends."""
+        """Return all blocks in their order, after ending every open part."""
         self.finish()
         while len(self._open) > 1:
             self._close_last()
@@ -117,10 +120,11 @@ class Blocks:
     def _emit(self, block: Block) -> None:
         while self._open[-1].kind == "row" and self._open[-1].implied:
             self._close_last()
-        holder = next(one for one in reversed(self._open) if one.kind in ("cell", "table", "page"))
+        holder = next(part for part in reversed(self._open) if part.kind in ("cell", "table", "page"))
         holder.blocks.append(block)
 
     def _close_last(self) -> Opened:
+        """Close the innermost open part, and hand its content to the part around it."""
         last = self._open.pop()
         outer = self._open[-1]
         if last.kind == "cell":
@@ -133,6 +137,7 @@ class Blocks:
 
 
 def _row(row: Opened) -> list[Block]:
+    """Return a row as one block; its paragraphs unchanged if it has only one filled cell."""
     filled = [cell for cell in row.cells if cell]
     if len(filled) < 2:
         return [*row.blocks, *(block for cell in filled for block in cell)]
@@ -141,11 +146,11 @@ def _row(row: Opened) -> list[Block]:
 
 
 def _joined_rows(blocks: list[Block]) -> list[Block]:
-    """Rows that follow each other as blocks of some length."""
-    made: list[Block] = []
+    """Join consecutive rows to blocks of limited length."""
+    merged: list[Block] = []
     for block in blocks:
-        if block.row and made and made[-1].row and len(made[-1].text) + len(block.text) < _LARGEST:
-            made[-1] = Block(f"{made[-1].text}\n{block.text}", row=True)
+        if block.row and merged and merged[-1].row and len(merged[-1].text) + len(block.text) < _LARGEST:
+            merged[-1] = Block(f"{merged[-1].text}\n{block.text}", row=True)
         else:
-            made.append(block)
-    return made
+            merged.append(block)
+    return merged

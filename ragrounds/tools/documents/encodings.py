@@ -1,8 +1,9 @@
-"""Bytes to text: byte order marks, what the file declares, UTF-8, and else a guess, which is named.
+"""Bytes to text: byte order marks, the declared encoding, UTF-8, and else a guess, which is reported.
 
 The guess is chardet's among the encodings of the web. Of 400 abstracts with accents and signs, written in cp1252, it
 reads 399 as they were written, charset-normalizer 315; of 400 Chinese questions in GB 18030 they read 400 and 399.
-A wrong guess turns letters into others, so every guess stands in the build report."""
+A wrong guess turns letters into others, so every guess is in the build report.
+"""
 
 from __future__ import annotations
 
@@ -34,70 +35,73 @@ _OTHER_KINDS = (
 
 
 def decode(data: bytes, declared: str = "") -> tuple[str, tuple[Remark, ...]]:
-    """A file's text.
+    """Decode a file's text.
 
     Args:
         data: the file.
-        declared: the encoding that it says it has; a wrong one is passed over, and that is remarked.
+        declared: the encoding that it declares; a wrong declaration is ignored, and a remark reports that.
 
     Raises:
-        DocumentFault: it is no text, or in an encoding that nothing here can guess.
+        DocumentFault: it is not text, or its encoding cannot be guessed.
     """
     for mark, name in _MARKS:
         if data.startswith(mark):
-            return _marked(data, name)
+            return _decode_marked(data, name)
     for start, kind in _OTHER_KINDS:
         if data.startswith(start):
             raise DocumentFault("its content is of another kind than its ending says", kind)
-    if declared and (text := _declared(data, declared)) is not None:
+    if declared and (text := _decode_declared(data, declared)) is not None:
         return text, ()
     try:
         text = data.decode()
     except UnicodeDecodeError as problem:
-        return _undeclared(data, problem.start)
+        return _decode_undeclared(data, problem.start)
+    # UTF-16 without a mark can be valid UTF-8 with a zero in every other byte.
     if "\0" in text[:65_536]:
-        return _wide(data)
+        return _decode_wide(data)
     return text, (Remark("read", GUESSED, f"UTF-8, it says {declared}"),) if declared and not text.isascii() else ()
 
 
-def _marked(data: bytes, name: str) -> tuple[str, tuple[Remark, ...]]:
+def _decode_marked(content: bytes, name: str) -> tuple[str, tuple[Remark, ...]]:
+    """Decode text with a byte order mark."""
     try:
-        return data.decode(name), ()
+        return content.decode(name), ()
     except UnicodeDecodeError:
-        text = data.decode(name, "replace")
+        text = content.decode(name, "replace")
         return text, (Remark("cut", REPLACED, f"{text.count(chr(0xFFFD)):,} of them"),)
 
 
-def _declared(data: bytes, name: str) -> str | None:
+def _decode_declared(content: bytes, name: str) -> str | None:
+    """Decode text in the encoding that it declares; ``None`` if that fails."""
     try:
         codec = codecs.lookup(name).name
         if codec in ("iso8859-1", "ascii"):  # on the web these words mean Windows' encoding, which holds both
             codec = "cp1252"
         if codec.startswith(("utf-16", "utf-32")):  # it could not have been read so far: the page is in ASCII's bytes
             return None
-        return data.decode(codec)
+        return content.decode(codec)
     except (LookupError, UnicodeError, ValueError):
         return None
 
 
-def _wide(data: bytes) -> tuple[str, tuple[Remark, ...]]:
-    """UTF-16 without a mark: of letters as they stand in Western texts every other byte is 0."""
-    start = data[: 65_536 & ~1]
+def _decode_wide(content: bytes) -> tuple[str, tuple[Remark, ...]]:
+    """Decode UTF-16 without a mark. In Western texts every other byte is 0."""
+    start = content[: 65_536 & ~1]
     even, odd = start[::2].count(0), start[1::2].count(0)
     name = "utf-16-le" if odd > 10 * even else "utf-16-be" if even > 10 * odd else ""
     try:
         if name and 3 * max(even, odd) > len(start) / 2:
-            return data.decode(name), (Remark("read", GUESSED, name),)
+            return content.decode(name), (Remark("read", GUESSED, name),)
     except UnicodeDecodeError:
         pass
     raise DocumentFault("it is no text")
 
 
-def _undeclared(data: bytes, first: int) -> tuple[str, tuple[Remark, ...]]:
-    """Text that is not UTF-8: broken UTF-8, or another encoding."""
-    if b"\0" in data[:65_536]:
-        return _wide(data)
-    text = data.decode(errors="replace")
+def _decode_undeclared(content: bytes, first: int) -> tuple[str, tuple[Remark, ...]]:
+    """Decode text that is not UTF-8: broken UTF-8, or another encoding."""
+    if b"\0" in content[:65_536]:
+        return _decode_wide(content)
+    text = content.decode(errors="replace")
     broken = text.count("\ufffd")
     if sum(letter > "\x7f" for letter in text) > 5 * broken:  # mostly right: no other encoding looks like that
         return text, (Remark("cut", REPLACED, f"{broken:,} of them, the first at byte {first + 1:,}"),)
@@ -105,22 +109,22 @@ def _undeclared(data: bytes, first: int) -> tuple[str, tuple[Remark, ...]]:
         import chardet
     except ImportError:
         raise DocumentFault("it is not UTF-8: install ragrounds[files], which guesses its encoding") from None
-    found = chardet.detect(data, encoding_era=chardet.EncodingEra.MODERN_WEB, exclude_encodings=["utf-8", "ascii"])
-    name = codecs.lookup(found["encoding"] or "cp1252").name
+    guess = chardet.detect(content, encoding_era=chardet.EncodingEra.MODERN_WEB, exclude_encodings=["utf-8", "ascii"])
+    name = codecs.lookup(guess["encoding"] or "cp1252").name
     for codec in (name, "gb18030" if name == "gb2312" else name, "cp1252"):
         try:
-            text = data.decode(codec)
+            text = content.decode(codec)
         except UnicodeDecodeError:
             continue
         if _is_text(text):
             return text, (Remark("read", GUESSED, codec),)
-    text = data.decode("latin-1")  # takes any byte: what is no letter shows as a control character
+    text = content.decode("latin-1")  # takes any byte: bytes that are not letters become control characters
     if not _is_text(text):
         raise DocumentFault("it is no text")
     return text, (Remark("read", GUESSED, "latin-1"),)
 
 
 def _is_text(text: str) -> bool:
-    """Whether there is hardly a control character in it."""
+    """Return True if the text has hardly any control characters."""
     start = text[:65_536]
     return sum(letter < " " and letter not in "\t\n\r\f" for letter in start) <= len(start) / 200

@@ -1,4 +1,4 @@
-"""What the reading of one document gives: a title, a text, and what is to be said of it; or a fault."""
+"""Result of reading one document: a title, a text and remarks, or a fault."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ragrounds.tools.index.build_report import Outcome
 
 
 class Remark(NamedTuple):
-    """Something that a reader of the build report wants to know of a document that was read."""
+    """A remark for the build report on a document that was read."""
 
     outcome: Outcome
     reason: str
-    """The same words for every document of which it is true."""
+    """Reason, in the same words for every document of which it is true."""
     detail: str = ""
 
 
@@ -26,24 +26,27 @@ class DocumentText(NamedTuple):
 
 
 class DocumentReader(NamedTuple):
-    """What reads files of some endings."""
+    """Reader of files with some endings."""
 
     name: str
     endings: tuple[str, ...]
-    """Such as ``.pdf``, in small letters."""
+    """Endings such as ``.pdf``, in lower case."""
     read: Callable[[bytes, str, int], DocumentText]
-    """From the bytes, one of :data:`~ragrounds.tools.documents.READINGS`, and how many bytes may be unpacked."""
+    """Function that reads the bytes.
+
+    It also gets one of :data:`~ragrounds.tools.documents.READINGS`, and how many bytes may be unpacked.
+    """
     may_be_cut: bool = False
-    """The beginning of a file that is too large is read, and said to be that."""
+    """True if the beginning of a file that is too large is read, and the cut is reported."""
 
 
 class DocumentFault(ValueError):
-    """Why a document could not be read.
+    """Reason why a document could not be read.
 
     Args:
-        reason: the same words for every document with this fault.
-        detail: what is true of this one alone.
-        outcome: what the build report calls it.
+        reason: the reason, in the same words for every document with this fault.
+        detail: detail of this document alone.
+        outcome: outcome in the build report.
     """
 
     def __init__(self, reason: str, detail: str = "", outcome: Outcome = "skipped") -> None:

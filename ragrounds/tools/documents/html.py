@@ -1,7 +1,7 @@
 """HTML as text, by Beautiful Soup with Python's own parser, which reads tags of any depth.
 
-All text is read, whatever it stands in, but that of scripts, styles, templates, navigation and footers. Tables are
-rows of cells, captions of figures are paragraphs, and what stands for pictures (``alt``) is left out."""
+All text is read, in any tag, except that of scripts, styles, templates, navigation and footers. Tables are
+rows of cells, captions of figures are paragraphs, and the texts of pictures (``alt``) are left out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLOCKS = frozenset(
 """Tags that begin a paragraph, and end one."""
 _TABLES = {"table": "table", "tr": "row", "td": "cell", "th": "cell"}
 _SPACED = frozenset("br button img input label select svg textarea".split())
-"""Tags that stand in a paragraph, and apart from the words around them."""
+"""Tags inside a paragraph that are separated from the words around them."""
 _UNSEEN = frozenset(("head", "script", "style", "noscript", "template", "nav", "footer"))
 
 
@@ -33,7 +33,7 @@ def read_html(data: bytes) -> DocumentText:
     """Read a page.
 
     Raises:
-        DocumentFault: it is no text, or holds none; or Beautiful Soup is not installed.
+        DocumentFault: it is not text, or holds none; or Beautiful Soup is not installed.
     """
     try:
         from bs4.dammit import EncodingDetector
@@ -48,7 +48,7 @@ def read_html(data: bytes) -> DocumentText:
 
 
 def parse_html(page: str) -> tuple[str, list[Block]]:
-    """A page's title, and its paragraphs, headings and rows."""
+    """Return a page's title, and its paragraphs, headings and rows."""
     from bs4 import BeautifulSoup  # the parser under LlamaIndex's HTMLTagReader
 
     soup = BeautifulSoup(page, "html.parser")
@@ -57,7 +57,7 @@ def parse_html(page: str) -> tuple[str, list[Block]]:
 
 
 def _blocks(root: Tag) -> list[Block]:
-    """No recursion, since tags may stand in each other as deeply as can be."""
+    """Return the blocks of a page without recursion, since tags may be nested to any depth."""
     from bs4 import Tag
     from bs4.element import CData, NavigableString
 
@@ -90,4 +90,4 @@ def _blocks(root: Tag) -> list[Block]:
     return blocks.done()
 
 
-HTML = DocumentReader("html", (".html", ".htm"), lambda data, reading, largest: read_html(data))
+HTML = DocumentReader("html", (".html", ".htm"), lambda content, reading, largest: read_html(content))

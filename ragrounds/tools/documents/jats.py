@@ -8,10 +8,10 @@ fetch are errors.
 | captions of figures, with their number | yes | no |
 | boxes, quotes, definitions, formulas in lines of their own | yes | no |
 | ``(Table 1)``, ``(Figure 2)`` and other references inside the article | yes | no |
-| appendices, glossaries, figures and tables that stand at the end | yes | no |
+| appendices, glossaries, figures and tables at the end | yes | no |
 | references and their numbers, thanks, conflicts, supplements, texts for pictures, translations | no | no |
 
-``medrag`` is what the MedRAG toolkit reads of StatPearls (Xiong et al. 2024), for corpora that are to be theirs."""
+``medrag`` reads the same parts of StatPearls as the MedRAG toolkit (Xiong et al. 2024), for corpora equal to theirs."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from ragrounds.tools.documents.found import DocumentFault, DocumentReader, Docum
 
 
 class JatsArticle(Struct, frozen=True, kw_only=True):
-    """An article. What it does not say is empty, or ``None``."""
+    """An article. Fields that it does not state are empty, or ``None``."""
 
     title: str
     text: str
-    """Abstract and body; headings as Markdown headings."""
+    """Text of abstract and body, with headings as Markdown headings."""
     pmc: str = ""
-    """Its PMC id, as ``PMC10641966``."""
+    """PMC id, such as ``PMC10641966``."""
     year: int | None = None
-    """Of its first publication."""
+    """Year of its first publication."""
     type: str = ""
     """JATS's ``article-type``: ``case-report``, ``research-article``, …"""
     subject: str = ""
-    """The first of its subjects."""
+    """First of its subjects."""
     remarks: tuple[Remark, ...] = ()
-    """What the build report says of it."""
+    """Remarks for the build report."""
 
 
 def read_article(data: bytes, *, published: bool = False) -> JatsArticle:
@@ -50,12 +50,12 @@ def read_article(data: bytes, *, published: bool = False) -> JatsArticle:
 
     Args:
         data: the file.
-        published: as MedRAG's program reads StatPearls, without tables, figures and boxes.
+        published: True to read as MedRAG's program reads StatPearls, without tables, figures and boxes.
 
     Raises:
         ValueError: it is not XML that can be read, or has neither abstract nor body.
     """
-    root, remarks = _parsed(data)
+    root, remarks = _parse_root(data)
     parts = [*root.iterfind(".//abstract"), *root.iterfind(".//body")]
     if published:
         texts: list[str] = []
@@ -83,19 +83,19 @@ _DECLARED = re.compile(rb"""\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]{0,300}\?>")
 
 
-def _parsed(data: bytes) -> tuple[Element, tuple[Remark, ...]]:
-    """The root. Names such as ``&nbsp;``, which a DTD would say, are those of HTML."""
+def _parse_root(content: bytes) -> tuple[Element, tuple[Remark, ...]]:
+    """Parse the root. Entity names such as ``&nbsp;``, which a DTD would declare, are those of HTML."""
 
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
-    declared = _DECLARED.match(data)
-    text, remarks = decode(data, declared[1].decode() if declared else "")
+    declared = _DECLARED.match(content)
+    text, remarks = decode(content, declared[1].decode() if declared else "")
     parser = DefusedXMLParser(target=TreeBuilder(), forbid_dtd=False, encoding="utf-8")
     parser.entity.update({name.rstrip(";"): value for name, value in html5.items()})
     text = _PROLOGUE.sub("", text)
     try:
-        if "<!DOCTYPE" not in text[:10_000]:  # without one expat takes no names but its own five
+        if "<!DOCTYPE" not in text[:10_000]:  # without a DTD expat accepts only its own five names
             parser.feed(b'<!DOCTYPE article SYSTEM "none">')
             text = text.lstrip()
         parser.feed(text.encode("utf-8", "replace"))
@@ -120,7 +120,7 @@ def _year(root: Element) -> int | None:
 
 
 def _outermost(parts: list[Element]) -> Iterator[Element]:
-    """The parts that stand in no other one, in the order given; an appendix in an appendix is read once."""
+    """Yield the parts that are in no other part, in their order. An appendix in an appendix is read once."""
     seen: set[Element] = set()
     for part in parts:
         if part not in seen:
@@ -133,23 +133,25 @@ _INLINE = frozenset(
     "milestone-start monospace named-content overline roman rb rt ruby sans-serif sc strike styled-content sub sup "
     "target tex-math underline uri xref a b em i small span strong u".split()
 )
-"""Tags that stand in a paragraph, HTML's among them, as tables have them; all others begin one and end one. MathML's
-have a namespace, and are inline too."""
+"""Tags inside a paragraph, including HTML's, as tables have them.
+
+All others begin and end a paragraph. MathML's tags have a namespace, and are inline too.
+"""
 _TABLES = {"table": "table", "tgroup": "table", "tr": "row", "row": "row", "td": "cell", "th": "cell", "entry": "cell"}
 _SECTIONS = frozenset(("abstract", "app", "body", "glossary", "sec"))
-"""Where a title is a heading, and a label a number that is no text."""
+"""Tags in which a title is a heading, and a label is a number that is not text."""
 _LABELLED = frozenset(("boxed-text", "def-item", "disp-formula", "fig", "fn", "list-item", "statement", "table-wrap"))
-"""What a label is part of; it has no words beyond this."""
+"""Tags that a label is part of."""
 _LEFT_OUT = frozenset(
     "alt-text attrib graphic inline-graphic inline-supplementary-material long-desc media object-id permissions "
     "ref-list sec-meta supplementary-material".split()
 )
 _INSIDE = frozenset(("app", "boxed-text", "disp-formula", "fig", "list", "scheme", "sec", "statement", "table"))
-"""References to parts of the article; all others are numbers of its reference list and of its notes."""
+"""Types of references to parts of the article. All others are numbers of its reference list and of its notes."""
 
 
 def _blocks(part: Element) -> list[Block]:
-    """No recursion: sections may stand in each other as deeply as can be."""
+    """Return the blocks of a part without recursion, since sections may be nested to any depth."""
     blocks = Blocks()
     entered: list[tuple[Iterator[Element], Element, str, int, Opened | None]] = [(iter(part), part, "", 0, None)]
     while entered:
@@ -163,21 +165,22 @@ def _blocks(part: Element) -> list[Block]:
         elif _is_left_out(child, element.tag):
             blocks.add(child.tail or "")
         else:
-            begun = None
+            table = None
             if child.tag in _TABLES:
-                begun = blocks.table(_TABLES[child.tag])
+                table = blocks.table(_TABLES[child.tag])
             elif child.tag == "break":
                 blocks.add(" ")
             elif not _is_inline(child.tag) and child.tag not in ("alternatives", "label"):
                 blocks.end()
             blocks.add(_tex(child.text or "") if child.tag == "tex-math" else child.text or "")
             inner = level + (child.tag == "sec")
-            among = _best(child) if child.tag == "alternatives" else child
-            entered.append((iter(among), child, element.tag, inner, begun))
+            content = _best(child) if child.tag == "alternatives" else child
+            entered.append((iter(content), child, element.tag, inner, table))
     return blocks.done()
 
 
 def _end(blocks: Blocks, tag: str, parent: str, level: int, opened: Opened | None) -> None:
+    """Report the end of an element to the blocks."""
     if tag in _TABLES:
         blocks.close(opened)
     elif tag in ("label", "term"):
@@ -195,6 +198,7 @@ def _is_inline(tag: str) -> bool:
 
 
 def _is_left_out(element: Element, parent: str) -> bool:
+    """Return True if an element's content is not read."""
     tag = element.tag
     if tag == "xref":
         return element.get("ref-type") not in _INSIDE
@@ -202,18 +206,18 @@ def _is_left_out(element: Element, parent: str) -> bool:
 
 
 def _best(alternatives: Element) -> list[Element]:
-    """One of several forms of the same thing: the one with the most text in it, mathematics before its TeX."""
+    """Return one of several forms of the same content: the form with the most text, mathematics before its TeX."""
     forms = [form for form in alternatives if form.tag not in _LEFT_OUT]
     return sorted(forms, key=lambda form: form.tag in ("tex-math", "textual-form"))[:1]
 
 
 def _tex(text: str) -> str:
-    """What stands in a formula; PMC puts a whole TeX document around it."""
+    """Return the content of a formula. PMC puts a whole TeX document around it."""
     return text.partition(r"\begin{document}")[2].partition(r"\end{document}")[0] or text
 
 
 def _section(element: Element, level: int, blocks: list[str]) -> None:
-    """As published: headings, paragraphs and lists alone."""
+    """Add the parts that MedRAG's program reads: headings, paragraphs and lists."""
     open_sections = [(iter(element), level)]
     while open_sections:
         children, level = open_sections[-1]
@@ -226,8 +230,8 @@ def _section(element: Element, level: int, blocks: list[str]) -> None:
         elif child.tag == "sec":
             open_sections.append((iter(child), level + 1))
         elif child.tag in ("p", "list"):
-            for item in child.iter("list-item") if child.tag == "list" else (child,):
-                if text := plain_text(item):
+            for entry in child.iter("list-item") if child.tag == "list" else (child,):
+                if text := plain_text(entry):
                     blocks.append(paragraph(text))
 
 
@@ -235,7 +239,7 @@ _SKIPPED = {"table-wrap", "fig", "xref", "disp-formula", "graphic", "media"}
 
 
 def plain_text(element: Element | None) -> str:
-    """All text inside but that of tables, figures, references and displayed formulas, blanks collapsed."""
+    """Return all text except that of tables, figures, references and displayed formulas, with blanks collapsed."""
     if element is None:
         return ""
     parts = [element.text or ""]
@@ -254,8 +258,8 @@ def plain_text(element: Element | None) -> str:
     return " ".join("".join(parts).split())
 
 
-def _read(data: bytes, reading: str, largest: int) -> DocumentText:
-    article = read_article(data, published=reading == "medrag")
+def _read(content: bytes, reading: str, largest: int) -> DocumentText:
+    article = read_article(content, published=reading == "medrag")
     return DocumentText(article.title, article.text, article.remarks)
 
 

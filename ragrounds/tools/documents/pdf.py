@@ -1,5 +1,8 @@
-"""PDF as text, page by page, by pypdf, which is also what LlamaIndex's reader asks; asked directly it says which pages
-have no text, and why a file cannot be read. Pictures are not read: a scanned document is named as such."""
+"""PDF as text, page by page, by pypdf, which LlamaIndex's reader uses too.
+
+Used directly it reports which pages have no text, and why a file cannot be read. Pictures are not read: a scanned
+document is reported as such.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def read_pdf(data: bytes) -> DocumentText:
         from pypdf.errors import DependencyError
     except ImportError:
         raise DocumentFault("reading PDF needs pypdf: install ragrounds[files]") from None
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it tells of every oddity of a file on stderr
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it reports every oddity of a file on stderr
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -37,18 +40,19 @@ def read_pdf(data: bytes) -> DocumentText:
         raise
     except DependencyError:
         raise DocumentFault("it is encrypted; reading it needs cryptography: install ragrounds[files]") from None
-    except Exception as problem:  # pypdf has dozens of kinds for what a broken file can do
-        raise DocumentFault("it is not a PDF that can be read", _said(problem)) from None
+    except Exception as problem:  # pypdf raises dozens of types of errors for broken files
+        raise DocumentFault("it is not a PDF that can be read", _message(problem)) from None
 
 
 def _text_of(reader: PdfReader) -> DocumentText:
+    """Return the text of all pages, with remarks on pages that are pictures or cannot be read."""
     texts: list[str] = []
     pictures, broken = 0, list[str]()
     for page in reader.pages:
         try:
             text = page.extract_text()
-        except Exception as problem:  # one page; the others may be whole
-            broken.append(_said(problem))
+        except Exception as problem:  # only this page; the others may be readable
+            broken.append(_message(problem))
             continue
         texts.append(text)
         pictures += not text.strip() and _has_picture(page)
@@ -71,12 +75,12 @@ def _text_of(reader: PdfReader) -> DocumentText:
 def _has_picture(page: PageObject) -> bool:
     try:
         return bool(list(page.images.keys()))
-    except Exception:  # a broken page: that it has no text is known
+    except Exception:  # a broken page, which is already known to have no text
         return False
 
 
-def _said(problem: Exception) -> str:
+def _message(problem: Exception) -> str:
     return " ".join(str(problem).split())[:200] or type(problem).__name__
 
 
-PDF = DocumentReader("pdf", (".pdf",), lambda data, reading, largest: read_pdf(data))
+PDF = DocumentReader("pdf", (".pdf",), lambda content, reading, largest: read_pdf(content))

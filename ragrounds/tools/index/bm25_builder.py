@@ -29,27 +29,27 @@ _PROCESSES = 16
 
 @dataclass(frozen=True)
 class MergedPostings:
-    """What a build has counted: terms of all passages together, different terms, and passages that do not count."""
+    """Counts of a build: terms of all passages together, different terms, and passages that do not count."""
 
     tokens: int
     terms: int
     empty: int
 
 
-class _Counting(msgspec.Struct, frozen=True):
-    """What the runs in a folder are of."""
+class _CountSettings(msgspec.Struct, frozen=True):
+    """Analyser and corpus version of the runs in a folder."""
 
     analyser: str
     version: str
 
 
 def mean_length(tokens: int, passages: int) -> float:
-    """The mean length of the passages that count; 1 where there are no terms at all."""
+    """Return the mean length of the passages that count; 1 if there are no terms at all."""
     return tokens / passages if tokens else 1.0
 
 
 def remove_runs(folder: Path) -> None:
-    """Remove what only a build needs."""
+    """Remove the files that only a build needs."""
     for path in [*folder.glob("run-*"), *folder.glob("part-*")]:
         shutil.rmtree(path, ignore_errors=True)
     (folder / "counting.json").unlink(missing_ok=True)
@@ -67,24 +67,25 @@ def build_index(
     shard: int = RUN_PASSAGES,
     progress: Callable[[int], None] | None = None,
 ) -> MergedPostings:
-    """Write an index, all but its ``engine.json``.
+    """Write an index, except its ``engine.json``.
 
     Args:
         store: The passages.
         folder: Where the index is written; runs of an earlier build of the same are used.
         analyser: Name of the analyser.
-        k1: BM25's.
-        b: BM25's.
+        k1: Parameter of BM25.
+        b: Parameter of BM25.
         in_one_byte: Lengths are kept as Lucene keeps them, and passages without terms do not count.
-        version: Of the collection.
+        version: Version of the collection.
         shard: The most passages of a run.
         progress: Called now and then with how many passages are counted.
 
     Raises:
         OSError: something could not be written.
     """
-    note = msgspec.json.encode(_Counting(analyser, version))
+    note = msgspec.json.encode(_CountSettings(analyser, version))
     noted = folder / "counting.json"
+    # Runs of another analyser or corpus version cannot be used.
     if not noted.is_file() or noted.read_bytes() != note:
         remove_runs(folder)
         write_whole(noted, note)
@@ -104,11 +105,13 @@ def build_index(
 
 
 _FREE = 24
-"""How many of a byte's 256 values a float with four bits leaves free: so many lengths stay as they are."""
+"""Number of a byte's 256 values that a float with four bits leaves free: so many lengths stay as they are."""
 
 
 def one_byte(lengths: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Lengths as one byte keeps them: what exceeds 24 is cut to its four leading bits, so that up to 40 all are exact.
+    """Round lengths as one byte keeps them.
+
+    The excess over 24 is cut to its four leading bits, so that lengths up to 40 are exact.
 
     Source: the documented form of Lucene's ``SmallFloat.intToByte4``.
     """

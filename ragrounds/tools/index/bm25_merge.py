@@ -21,16 +21,16 @@ from ragrounds.tools.index.postings_layout import DENSE, FULL, LEVELS, WINDOW, W
 Longs = npt.NDArray[np.int64]
 
 CHUNK = 8_000_000
-"""So many postings are merged at a time, or those of one term where it has more: it takes about 60 bytes for each."""
+"""Number of postings that are merged at a time, or those of one term if it has more. Each takes about 60 bytes."""
 
 
 class _Run:
-    """A run as it is merged."""
+    """A run with its arrays, while runs are merged."""
 
     def __init__(self, folder: Path, first: int, hashes: npt.NDArray[np.uint64]) -> None:
         self.first = first
-        own = map_array(folder / "hashes.u64", np.uint64)
-        self.places: npt.NDArray[np.int32] = np.searchsorted(hashes, own).astype(np.int32)  # among all terms
+        run_hashes = map_array(folder / "hashes.u64", np.uint64)
+        self.places: npt.NDArray[np.int32] = np.searchsorted(hashes, run_hashes).astype(np.int32)  # among all terms
         self.sizes = map_array(folder / "sizes.u32", np.uint32)
         self.starts: Longs = np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)]).astype(np.int64)
         self.passages = map_array(folder / "passages.u32", np.uint32)
@@ -42,7 +42,7 @@ class _Chunk:
     """The postings of some neighbouring terms."""
 
     held: Longs
-    """How many passages hold each term."""
+    """Number of passages that hold each term."""
     passages: npt.NDArray[np.uint32]
     counts: npt.NDArray[np.int32]
 
@@ -59,8 +59,8 @@ def merge_runs(
     Args:
         parts: First passage and folder of each run, ascending.
         folder: Where the index is written.
-        norms: What a passage's length does to its weights.
-        passages: How many there are.
+        norms: Effect of a passage's length on its weights.
+        passages: Number of passages.
         progress: Called now and then with the share that is done.
 
     Returns:
@@ -70,11 +70,11 @@ def merge_runs(
     hashes = np.unique(np.concatenate(lists)) if lists else np.zeros(0, dtype=np.uint64)
     del lists
     vocabulary = VocabularyWriter(folder, hashes)
-    held = np.zeros(len(hashes), dtype=np.int64)
+    holders = np.zeros(len(hashes), dtype=np.int64)
     runs: list[_Run] = []
     for first, path in parts:
         run = _Run(path, first, hashes)
-        held[run.places] += run.sizes
+        holders[run.places] += run.sizes
         vocabulary.add(
             run.places.astype(np.int64),
             map_array(path / "terms.bin", np.uint8),
@@ -82,48 +82,48 @@ def merge_runs(
         )
         runs.append(run)
     del hashes
-    common = held >= common_from(passages)
-    numbers = np.empty(len(held), dtype=np.uint32)
+    common = holders >= common_from(passages)
+    numbers = np.empty(len(holders), dtype=np.uint32)
     numbers[common] = np.arange(int(common.sum()), dtype=np.uint32)
-    numbers[~common] = np.arange(int(common.sum()), len(held), dtype=np.uint32)
+    numbers[~common] = np.arange(int(common.sum()), len(holders), dtype=np.uint32)
     vocabulary.close(numbers)
     ordered = np.argsort(numbers)
-    held[ordered].astype(np.uint32).tofile(folder / "holders.u32")
-    most = np.zeros(len(held), dtype=np.float32)
-    behind = np.cumsum(held)
+    holders[ordered].astype(np.uint32).tofile(folder / "holders.u32")
+    greatest = np.zeros(len(holders), dtype=np.float32)
+    ends = np.cumsum(holders)
     with _Writer(folder, norms, passages) as writer:
         low = 0
-        while low < len(held):
-            start = int(behind[low - 1]) if low else 0
-            high = max(low + 1, int(np.searchsorted(behind, start + CHUNK, side="right")))
-            chunk = _gather(runs, low, high, held)
-            most[low:high] = writer.write(chunk, numbers[low:high], common[low:high])
+        while low < len(holders):
+            start = int(ends[low - 1]) if low else 0
+            high = max(low + 1, int(np.searchsorted(ends, start + CHUNK, side="right")))
+            chunk = _gather(runs, low, high, holders)
+            greatest[low:high] = writer.write(chunk, numbers[low:high], common[low:high])
             low = high
             if progress:
-                progress(float(behind[high - 1]) / float(behind[-1]))
-    most[ordered].tofile(folder / "most.f32")
-    return len(held)
+                progress(float(ends[high - 1]) / float(ends[-1]))
+    greatest[ordered].tofile(folder / "most.f32")
+    return len(holders)
 
 
-def _gather(runs: list[_Run], low: int, high: int, held: Longs) -> _Chunk:
-    """The postings of the terms from `low` to before `high`, by term and then by passage."""
-    sizes = held[low:high]
+def _gather(runs: list[_Run], low: int, high: int, holders: Longs) -> _Chunk:
+    """Return the postings of the terms from `low` to before `high`, by term and then by passage."""
+    sizes = holders[low:high]
     total = int(sizes.sum())
     passages = np.empty(total, dtype=np.uint32)
     counts = np.empty(total, dtype=np.int32)
     filled = np.cumsum(sizes) - sizes
     for run in runs:
-        first, last = (int(at) for at in np.searchsorted(run.places, [low, high]))
+        first, last = (int(index) for index in np.searchsorted(run.places, [low, high]))
         if first == last:
             continue
         start, end = int(run.starts[first]), int(run.starts[last])
         terms = run.places[first:last] - low
-        own = run.sizes[first:last].astype(np.int64)
-        to = np.repeat(filled[terms] - (run.starts[first:last] - start), own)
-        to += np.arange(end - start)
-        passages[to] = run.passages[start:end] + np.uint32(run.first)
-        counts[to] = run.counts[start:end]
-        filled[terms] += own
+        run_sizes = run.sizes[first:last].astype(np.int64)
+        targets = np.repeat(filled[terms] - (run.starts[first:last] - start), run_sizes)
+        targets += np.arange(end - start)
+        passages[targets] = run.passages[start:end] + np.uint32(run.first)
+        counts[targets] = run.counts[start:end]
+        filled[terms] += run_sizes
     return _Chunk(sizes, passages, counts)
 
 
@@ -140,7 +140,7 @@ _FILES = (
 
 
 class _Writer(ExitStack):
-    """Writes chunk after chunk."""
+    """Writer of the index files, chunk after chunk."""
 
     def __init__(self, folder: Path, norms: Norms, passages: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class _Writer(ExitStack):
         for name in ("common", "rare"):
             (folder / name).mkdir(exist_ok=True)
         self._files = {name: self.enter_context((folder / name).open("wb")) for name in _FILES}
-        self._held: dict[str, list[Longs]] = {"common": [], "rare": []}
+        self._holder_counts: dict[str, list[Longs]] = {"common": [], "rare": []}
         self._rows: list[npt.NDArray[np.int32]] = []
         self._many = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32))]
         self._dense = 0
@@ -160,11 +160,11 @@ class _Writer(ExitStack):
     def write(
         self, chunk: _Chunk, numbers: npt.NDArray[np.uint32], common: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.float32]:
-        """Write a chunk; gives back the greatest weight of each term."""
+        """Write a chunk and return the greatest weight of each term."""
         starts = np.cumsum(chunk.held) - chunk.held
         weights = self._norms.weights(chunk.counts, chunk.passages)
-        most: npt.NDArray[np.float32] = np.maximum.reduceat(weights, starts)
-        scale = LEVELS / np.maximum(most.astype(np.float64), np.finfo(np.float64).tiny)
+        greatest: npt.NDArray[np.float32] = np.maximum.reduceat(weights, starts)
+        scale = LEVELS / np.maximum(greatest.astype(np.float64), np.finfo(np.float64).tiny)
         codes = np.minimum(np.ceil(weights * np.repeat(scale, chunk.held)), LEVELS).astype(np.uint8)
         del weights
         counts = np.minimum(chunk.counts, FULL).astype(np.uint8)
@@ -173,46 +173,46 @@ class _Writer(ExitStack):
             terms = numbers[np.searchsorted(starts, many, side="right") - 1].astype(np.int64)
             self._many.append(((terms << 32) | chunk.passages[many], chunk.counts[many]))
         inside = np.repeat(common, chunk.held)
-        for name, chosen in (("common", inside), ("rare", ~inside)):
-            self._put(f"{name}/codes.u8", codes[chosen])
-            self._put(f"{name}/counts.u8", counts[chosen])
-        self._held["common"].append(chunk.held[common])
-        self._held["rare"].append(chunk.held[~common])
-        self._put("rare/passages.u32", chunk.passages[~inside])
+        for name, mask in (("common", inside), ("rare", ~inside)):
+            self._append(f"{name}/codes.u8", codes[mask])
+            self._append(f"{name}/counts.u8", counts[mask])
+        self._holder_counts["common"].append(chunk.held[common])
+        self._holder_counts["rare"].append(chunk.held[~common])
+        self._append("rare/passages.u32", chunk.passages[~inside])
         passages = chunk.passages[inside]
-        self._put("common/low.u16", (passages & (WINDOW - 1)).astype(np.uint16))
-        self._directory(chunk.held[common], passages >> WINDOW_BITS)
-        self._dense_rows(chunk.held[common], passages, codes[inside])
-        return most
+        self._append("common/low.u16", (passages & (WINDOW - 1)).astype(np.uint16))
+        self._write_directory(chunk.held[common], passages >> WINDOW_BITS)
+        self._write_dense_rows(chunk.held[common], passages, codes[inside])
+        return greatest
 
-    def _directory(self, held: Longs, windows: npt.NDArray[np.integer]) -> None:
-        """Where, in a common term's list, each window of passages begins."""
-        keys = np.repeat(np.arange(len(held)) * self._windows, held)
+    def _write_directory(self, holders: Longs, windows: npt.NDArray[np.integer]) -> None:
+        """Write where each window of passages begins in a common term's list."""
+        keys = np.repeat(np.arange(len(holders)) * self._windows, holders)
         keys += windows
-        table = np.bincount(keys, minlength=len(held) * self._windows).reshape(len(held), self._windows)
-        ends = np.zeros((len(held), self._windows + 1), dtype=np.uint32)
+        table = np.bincount(keys, minlength=len(holders) * self._windows).reshape(len(holders), self._windows)
+        ends = np.zeros((len(holders), self._windows + 1), dtype=np.uint32)
         np.cumsum(table, axis=1, out=ends[:, 1:])
-        self._put("windows.u32", ends)
+        self._append("windows.u32", ends)
 
-    def _dense_rows(self, held: Longs, passages: npt.NDArray[np.uint32], codes: npt.NDArray[np.uint8]) -> None:
-        """One byte for each passage, for the terms that a good part of them holds."""
-        rows = np.full(len(held), -1, dtype=np.int32)
-        starts = np.cumsum(held) - held
-        for term in np.flatnonzero(held * DENSE >= self._passages).tolist():
+    def _write_dense_rows(self, holders: Longs, passages: npt.NDArray[np.uint32], codes: npt.NDArray[np.uint8]) -> None:
+        """Write one byte for each passage, for the terms that many passages hold."""
+        rows = np.full(len(holders), -1, dtype=np.int32)
+        starts = np.cumsum(holders) - holders
+        for term in np.flatnonzero(holders * DENSE >= self._passages).tolist():
             row = np.zeros(self._windows * WINDOW, dtype=np.uint8)
-            span = slice(int(starts[term]), int(starts[term] + held[term]))
+            span = slice(int(starts[term]), int(starts[term] + holders[term]))
             row[passages[span]] = codes[span]
-            self._put("dense.u8", row)
+            self._append("dense.u8", row)
             rows[term] = self._dense
             self._dense += 1
         self._rows.append(rows)
 
-    def _put(self, name: str, values: npt.NDArray[np.generic]) -> None:
+    def _append(self, name: str, values: npt.NDArray[np.generic]) -> None:
         values.tofile(self._files[name])
 
     def _close(self) -> None:
-        for name, held in self._held.items():
-            ends = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *held]))
+        for name, holder_counts in self._holder_counts.items():
+            ends = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *holder_counts]))
             ends.astype(np.int64).tofile(self._folder / name / "starts.i64")
         np.concatenate([np.zeros(0, dtype=np.int32), *self._rows]).tofile(self._folder / "rows.i32")
         keys = np.concatenate([keys for keys, _ in self._many])

@@ -20,14 +20,14 @@ from ragrounds.tools.index.weights import weights_are_here
 
 
 class RetrieverCard(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed to run one retriever or reranker as the papers did."""
+    """Everything that is needed to run one retriever or reranker as the papers did."""
 
     name: str
     title: str
     kind: Literal["dense", "api", "foreign", "reranker", "late"]
     encoding: Encoding
     size: str = ""
-    """How many parameters the weights have."""
+    """Number of the weights' parameters."""
     used_in: tuple[str, ...] = ()
     """Papers and their tables."""
     note: str = ""
@@ -35,24 +35,24 @@ class RetrieverCard(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def cards() -> dict[str, RetrieverCard]:
-    """All cards by name."""
+    """Return all cards by name."""
     text = (resources.files("ragrounds.tools") / "retrievers.toml").read_text(encoding="utf-8")
-    own = set(RetrieverCard.__struct_fields__) - {"encoding"}
-    found: dict[str, RetrieverCard] = {}
+    card_fields = set(RetrieverCard.__struct_fields__) - {"encoding"}
+    cards_by_name: dict[str, RetrieverCard] = {}
     for row in tomllib.loads(text)["retriever"]:
-        encoding = {key: value for key, value in row.items() if key not in own}
-        rest = {key: value for key, value in row.items() if key in own}
-        found[row["name"]] = msgspec.convert({**rest, "encoding": encoding}, RetrieverCard)
-    return found
+        encoding = {key: value for key, value in row.items() if key not in card_fields}
+        rest = {key: value for key, value in row.items() if key in card_fields}
+        cards_by_name[row["name"]] = msgspec.convert({**rest, "encoding": encoding}, RetrieverCard)
+    return cards_by_name
 
 
 def card_names(*kinds: str) -> list[str]:
-    """Names of the cards of some kinds."""
+    """Return the names of the cards of some kinds."""
     return [card.name for card in cards().values() if card.kind in kinds]
 
 
 def missing(card: RetrieverCard) -> str:
-    """What is missing to use a card now; empty: nothing."""
+    """Return what is missing to use a card now; empty if nothing is missing."""
     if card.kind == "foreign":
         return card.note
     if card.kind == "api":
@@ -65,7 +65,7 @@ def missing(card: RetrieverCard) -> str:
 
 
 def card_encoding(spec: Spec) -> Encoding:
-    """The encoding of the card that a spec names.
+    """Return the encoding of the card that a spec names.
 
     Raises:
         UserError: the card is of a retriever that is not used this way.
@@ -79,11 +79,11 @@ def card_encoding(spec: Spec) -> Encoding:
 
 
 def unfolded(spec: Spec) -> Spec:
-    """An embedder's spec with what its model says in brackets, as chat models have it, among its own parameters:
-    ``dense[model=openai:X[base_url=…]]`` is ``dense[base_url=…,model=openai:X]``.
+    """Return an embedder's spec with the parameters in its model's brackets, as chat models have them, among its own:
+    ``dense[model=openai:X[base_url=…]]`` becomes ``dense[base_url=…,model=openai:X]``.
 
     Raises:
-        UserError: a parameter stands in both places.
+        UserError: a parameter is given both inside and outside the brackets.
     """
     model = spec.parameters.get("model")
     if spec.name != "dense" and spec.name not in cards():
@@ -98,30 +98,30 @@ def unfolded(spec: Spec) -> Spec:
 
 
 def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Value]:
-    """Read a ``dense[…]`` spec, or a card's with changes: the encoding and the store.
+    """Read the encoding and the store of a ``dense[…]`` spec, or of a card's spec with changes.
 
     Raises:
         UserError: an unknown parameter, a wrong value, or no model.
     """
     spec = unfolded(spec)
-    given = dict(spec.parameters)
-    store = given.pop("store", "faiss")
+    parameters = dict(spec.parameters)
+    store = parameters.pop("store", "faiss")
     check_known(spec, ("store", *Encoding.__struct_fields__))
-    if card is not None and "model" in given and "document_model" not in given and card.document_model:
+    if card is not None and "model" in parameters and "document_model" not in parameters and card.document_model:
         raise UserError(f"{spec.name} has two encoders: give document_model=… together with model=….")
     base = {} if card is None else msgspec.structs.asdict(card)
-    if not {"model"} & (base | given).keys():
+    if not {"model"} & (base | parameters).keys():
         raise UserError(
             f"{str(spec)!r} names no model: dense[model=PATH_OR_ID], say, or a card of `ragrounds list retrievers`."
         )
     try:
-        encoding = msgspec.convert({**base, **given}, Encoding)
+        encoding = msgspec.convert({**base, **parameters}, Encoding)
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
     if (store.name if isinstance(store, Spec) else store) != "faiss":
-        named = check_address(str(store), "name no server here")
+        address = check_address(str(store), "name no server here")
         raise UserError(
-            f"Unknown store {named!r}: expected faiss or faiss[index=…]. Vectors in Chroma are searched by the "
+            f"Unknown store {address!r}: expected faiss or faiss[index=…]. Vectors in Chroma are searched by the "
             "retriever chroma[…]."
         )
     return encoding, store
@@ -136,7 +136,7 @@ class NamedEmbedder(msgspec.Struct, frozen=True):
 
     @property
     def remote(self) -> str:
-        """The provider's name of a model that is asked over the network; empty: it runs in this process."""
+        """Return the provider's name of a model that is called over the network; empty if it runs in this process."""
         return self.encoding.model if self.encoding.model.startswith("openai:") else ""
 
 
@@ -144,7 +144,7 @@ def named_embedder(text: str) -> NamedEmbedder:
     """Open the embedder of ``dense[model=…]`` or of a card.
 
     Raises:
-        UserError: it names no embedder, or one that cannot be had.
+        UserError: the text names no embedder, or one that is not available.
     """
     spec = parse(text)
     if spec.name != "dense" and spec.name not in cards():

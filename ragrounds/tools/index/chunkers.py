@@ -1,6 +1,6 @@
 """Chunkers: they cut a document into passages. Each passage knows its document, and is called ``DOCUMENT_NUMBER``.
 
-| spec | what it does | used by |
+| spec | method | used by |
 |---|---|---|
 | ``none`` | leaves documents whole | PubMed abstracts |
 | ``recursive[size=1000,overlap=200]`` | LangChain's recursive splitter, in characters | MedRAG's textbooks, Wikipedia |
@@ -34,56 +34,57 @@ NAMES = tuple(_DEFAULTS)
 
 
 def complete(spec: Spec | str) -> Spec:
-    """The canonical spec of a chunker, with every parameter given.
+    """Return the canonical spec of a chunker, with every parameter set.
 
     Raises:
-        UserError: no such chunker or parameter, or a size that makes no sense.
+        UserError: the chunker or a parameter is unknown, or a size makes no sense.
     """
-    given = parse(spec) if isinstance(spec, str) else spec
-    if given.name not in _DEFAULTS:
-        raise unknown("chunker", given.name, NAMES, "ragrounds index build --help")
-    defaults = _DEFAULTS[given.name]
-    for key, value in given.parameters.items():
+    parsed = parse(spec) if isinstance(spec, str) else spec
+    if parsed.name not in _DEFAULTS:
+        raise unknown("chunker", parsed.name, NAMES, "ragrounds index build --help")
+    defaults = _DEFAULTS[parsed.name]
+    for key, value in parsed.parameters.items():
         if key not in defaults:
-            raise UserError(f"The chunker {given.name!r} has no parameter {key!r}.{nearest(key, defaults)}")
+            raise UserError(f"The chunker {parsed.name!r} has no parameter {key!r}.{nearest(key, defaults)}")
         if type(value) is not type(defaults[key]):
             raise UserError(f"The chunker's {key} is {value!r}: expected a value like {defaults[key]!r}.")
-    made = {**defaults, **given.parameters}
-    sizes = {key: value for key, value in made.items() if isinstance(value, int)}
+    parameters = {**defaults, **parsed.parameters}
+    sizes = {key: value for key, value in parameters.items() if isinstance(value, int)}
     size = sizes.get("size", 2)
     if size < 1 or not 0 <= sizes.get("overlap", 0) < size or not 1 <= sizes.get("stride", 1) <= size:
         raise UserError(
-            f"Cannot cut with {str(given)!r}: expected size above 0, an overlap below it, a stride from 1 to the size."
+            f"Cannot cut with {str(parsed)!r}: expected size above 0, an overlap below it, a stride from 1 to the size."
         )
-    return Spec(given.name, made)
+    return Spec(parsed.name, parameters)
 
 
 def chunker(spec: Spec | str) -> Chunker | None:
-    """Make a chunker; ``None`` for ``none``."""
-    chosen = complete(spec)
-    if chosen.name == "none":
+    """Return the chunker of a spec; ``None`` for ``none``."""
+    full_spec = complete(spec)
+    if full_spec.name == "none":
         return None
-    if chosen.name == "headings":
-        short, most = (int(str(chosen.parameters[key])) for key in ("short", "most"))
-        return lambda document: _numbered(document, paragraphs(document.title, document.text, short, most))
-    split = splitter(chosen)
-    return lambda document: _numbered(document, ((document.title, text) for text in split(document.text)))
+    if full_spec.name == "headings":
+        short, most = (int(str(full_spec.parameters[key])) for key in ("short", "most"))
+        return lambda document: _number_passages(document, paragraphs(document.title, document.text, short, most))
+    split = splitter(full_spec)
+    return lambda document: _number_passages(document, ((document.title, text) for text in split(document.text)))
 
 
 def splitter(spec: Spec | str) -> Splitter:
-    """Make a function that cuts plain text, for the chunkers that need no headings; queries are cut with it too."""
-    chosen = complete(spec)
-    values = chosen.parameters
-    if chosen.name == "recursive":
-        return _recursive(int(str(values["size"])), int(str(values["overlap"])))
-    if chosen.name == "tokens":
-        return _windows(int(str(values["size"])), int(str(values["stride"])), str(values["encoding"]))
-    if chosen.name == "none":
+    """Return a function that cuts plain text, for the chunkers that need no headings. Queries are cut with it too."""
+    full_spec = complete(spec)
+    values = full_spec.parameters
+    if full_spec.name == "recursive":
+        return _recursive_splitter(int(str(values["size"])), int(str(values["overlap"])))
+    if full_spec.name == "tokens":
+        return _window_splitter(int(str(values["size"])), int(str(values["stride"])), str(values["encoding"]))
+    if full_spec.name == "none":
         return lambda text: [text]
-    raise UserError(f"The chunker {chosen.name!r} cannot cut a text without headings: take 'recursive' or 'tokens'.")
+    raise UserError(f"The chunker {full_spec.name!r} cannot cut a text without headings: take 'recursive' or 'tokens'.")
 
 
-def _numbered(document: Passage, parts: Iterable[tuple[str, str]]) -> list[Passage]:
+def _number_passages(document: Passage, parts: Iterable[tuple[str, str]]) -> list[Passage]:
+    """Return the parts of a document as passages that are called ``DOCUMENT_NUMBER``."""
     return [
         Passage(
             id=f"{document.id}_{number}", document=document.document, title=title, text=text, corpus=document.corpus
@@ -92,16 +93,17 @@ def _numbered(document: Passage, parts: Iterable[tuple[str, str]]) -> list[Passa
     ]
 
 
-def _recursive(size: int, overlap: int) -> Splitter:
+def _recursive_splitter(size: int, overlap: int) -> Splitter:
+    """Return LangChain's recursive splitter, in characters."""
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-    made = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap)
+    text_splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap)
     # A document of blanks alone gives no piece: it stays one empty passage, so that no document is lost.
-    return lambda text: made.split_text(text) or [""]
+    return lambda text: text_splitter.split_text(text) or [""]
 
 
-def _windows(size: int, stride: int, encoding: str) -> Splitter:
-
+def _window_splitter(size: int, stride: int, encoding: str) -> Splitter:
+    """Return a splitter into windows of tokens, whose cuts are at beginnings of tokens."""
     codec = encoding_of(encoding)
 
     def _split(text: str) -> list[str]:
@@ -125,14 +127,14 @@ _BLANK = re.compile(r"\n\s*\n")
 
 
 def paragraphs(title: str, text: str, short: int, most: int) -> Iterator[tuple[str, str]]:
-    """Titles and texts of a Markdown document's paragraphs.
+    """Yield the titles and texts of a Markdown document's paragraphs.
 
     A title is ``article -- section -- subtitle``; paragraphs below `short` characters are joined to the next of their
     section while the result stays below `most` (MedRAG's StatPearls, Xiong et al. 2024).
     """
     levels: dict[int, str] = {}
-    held = ""
-    gave = False
+    paragraph = ""
+    has_yielded = False
 
     def _full_title() -> str:
         return " -- ".join(part for part in (title, *(levels[level] for level in sorted(levels))) if part)
@@ -141,25 +143,25 @@ def paragraphs(title: str, text: str, short: int, most: int) -> Iterator[tuple[s
         for part in _parts(block):
             heading = _HEADING.fullmatch(part)
             if heading:
-                if held:
-                    yield _full_title(), held
-                    gave, held = True, ""
+                if paragraph:
+                    yield _full_title(), paragraph
+                    has_yielded, paragraph = True, ""
                 level = len(heading.group(1))
                 levels = {other: name for other, name in levels.items() if other < level}
                 levels[level] = heading.group(2).strip()
-            elif held and (len(held) < short or len(part) < short) and len(held) + 1 + len(part) < most:
-                held = f"{held} {part}"
+            elif paragraph and (len(paragraph) < short or len(part) < short) and len(paragraph) + 1 + len(part) < most:
+                paragraph = f"{paragraph} {part}"
             else:
-                if held:
-                    yield _full_title(), held
-                    gave = True
-                held = part
-    if held or not gave:
-        yield _full_title(), held
+                if paragraph:
+                    yield _full_title(), paragraph
+                    has_yielded = True
+                paragraph = part
+    if paragraph or not has_yielded:
+        yield _full_title(), paragraph
 
 
 def _parts(block: str) -> Iterator[str]:
-    """The headings of a block, and its other lines joined to paragraphs."""
+    """Yield the headings of a block, and its other lines joined to paragraphs."""
     lines: list[str] = []
     for line in block.splitlines():
         stripped = line.strip()

@@ -1,8 +1,8 @@
 """A collection: the passages of one corpus, stored and versioned, with the search engines built over them.
 
 ``home/indexes/NAME/VERSION/`` is one version of an index that was built by name (``ragrounds index build NAME``): the
-one that was built last is searched under the name alone. What was stored of a source that is searched without naming it
-(``sample``, ``beir:PATH``) is ``home/indexes/NAME@VERSION/``. Each folder holds
+one that was built last is searched under the name alone. The passages of a source that is searched without naming it
+(``sample``, ``beir:PATH``) are in ``home/indexes/NAME@VERSION/``. Each folder holds
 
 * ``passages.bin`` — the records one after another, MessagePack ``[id, document, title, text]``;
 * ``offsets.u64`` — where each record ends, native 64-bit;
@@ -39,16 +39,19 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[str, str, str, str]).decode
 
 START = b"\0" * 16
-"""The chain's value before the first passage."""
+"""Value of the hash chain before the first passage."""
 
 
 def id_hash(identity: str) -> int:
-    """64-bit hash of an id. Among 54 million ids the chance of any collision is 8e-5; a look-up compares the id."""
+    """Return the 64-bit hash of an id.
+
+    Among 54 million ids the chance of any collision is 8e-5. A look-up compares the id too.
+    """
     return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "little")
 
 
 class PassageWriter:
-    """Appends passages to a folder, from a position known to be good."""
+    """Writer that appends passages to a folder, from a position known to be good."""
 
     def __init__(self, folder: Path, *, count: int = 0, size: int = 0, chain: bytes = START) -> None:
         self.count = count
@@ -58,7 +61,7 @@ class PassageWriter:
         self._offsets = open_at(folder / "offsets.u64", count * 8)
 
     def add(self, passage: Passage) -> None:
-        """Append a passage, its end and its part of the content hash; on the disk after :meth:`flush`."""
+        """Append a passage, its end and its part of the content hash. They are on the disk after :meth:`flush`."""
         record = _encode((passage.id, passage.document, passage.title, passage.text))
         self._records.write(record)
         self.size += len(record)
@@ -69,12 +72,12 @@ class PassageWriter:
         self.chain = hashlib.blake2b(record, digest_size=16, key=self.chain).digest()
 
     def flush(self) -> None:
-        """Everything added so far is on the disk when this returns."""
+        """Write everything added so far to the disk."""
         for file in (self._records, self._offsets):
             sync(file)
 
     def close(self) -> None:
-        """Close the files; what was not flushed may be lost."""
+        """Close the files. Unflushed passages may be lost."""
         self._records.close()
         self._offsets.close()
 
@@ -86,30 +89,32 @@ def sync(file: BinaryIO) -> None:
 
 
 def open_at(path: Path, size: int) -> BinaryIO:
-    """Open a file to append after its first `size` bytes; what follows them is cut off."""
+    """Open a file to append after its first `size` bytes. The rest is cut off."""
     path.touch()
     file = path.open("r+b")
-    file.truncate(size)  # what an interrupted build left after the last good position is written again
+    file.truncate(size)  # the rest of an interrupted build after the last good position is written again
     file.seek(size)
     return file
 
 
 class PassageStore:
-    """Reads the passages of a finished collection. Safe for many threads at once."""
+    """Passages of a finished collection, for reading. Safe for many threads at once."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self.folder = folder
         self.count = count
         ends, path = folder / "offsets.u64", folder / "passages.bin"
-        if missing := [one.name for one in (ends, path) if not one.is_file()]:
-            raise UserError(f"The passages in {str(folder)!r} are not whole: {missing[0]} is missing. {_anew(folder)}")
-        held, odd = divmod(ends.stat().st_size, 8)
+        if missing := [file.name for file in (ends, path) if not file.is_file()]:
+            raise UserError(
+                f"The passages in {str(folder)!r} are not whole: {missing[0]} is missing. {_rebuild_hint(folder)}"
+            )
+        stored, odd = divmod(ends.stat().st_size, 8)
         self._ends: npt.NDArray[np.uint64] = np.zeros(0, np.uint64) if odd else map_array(ends, np.uint64)
         size = int(self._ends[-1]) if len(self._ends) else 0
-        if held != count or odd or path.stat().st_size != size:
+        if stored != count or odd or path.stat().st_size != size:
             raise UserError(
                 f"The passages in {str(folder)!r} are not whole: expected {count} passages and {size} bytes, "
-                f"found {held} and {path.stat().st_size}. {_anew(folder)}"
+                f"found {stored} and {path.stat().st_size}. {_rebuild_hint(folder)}"
             )
         self._records: mmap.mmap | bytes = b""
         if size:
@@ -120,41 +125,44 @@ class PassageStore:
         return self.count
 
     def raw(self, position: int) -> tuple[str, str, str, str]:
-        """Id, document id, title and text of the passage at a position (from 0)."""
+        """Return the id, document id, title and text of the passage at a position (from 0)."""
         return _decode(self.record(position))
 
     def record(self, position: int) -> bytes:
-        """The passage at a position as it is stored."""
+        """Return the passage at a position as it is stored."""
         start = int(self._ends[position - 1]) if position else 0
         return self._records[start : int(self._ends[position])]
 
     def passage(self, position: int, corpus: str) -> Passage:
-        """The passage at a position, unranked."""
+        """Return the passage at a position, unranked."""
         identity, document, title, text = self.raw(position)
         return Passage(id=identity, document=document, title=title, text=text, corpus=corpus)
 
     def each(self) -> Iterator[tuple[str, str, str, str]]:
-        """Every passage, in order."""
+        """Iterate over all passages, in order."""
         return map(self.raw, range(self.count))
 
     def find(self, identity: str) -> int | None:
-        """The position of a passage id; ``None``: there is no such passage."""
-        return next((place for place in self._at("ids", identity) if self.raw(place)[0] == identity), None)
+        """Return the position of a passage id; ``None`` if no passage has it."""
+        return next(
+            (position for position in self._at("ids", identity) if self.raw(position)[0] == identity),
+            None,
+        )
 
     def of_document(self, identity: str) -> list[int]:
-        """Positions of a document's passages, in order; empty: there is no such document."""
-        return [place for place in self._at("documents", identity) if self.raw(place)[1] == identity]
+        """Return the positions of a document's passages, in order; empty if the document does not exist."""
+        return [position for position in self._at("documents", identity) if self.raw(position)[1] == identity]
 
     def _at(self, kind: str, identity: str) -> list[int]:
-        """Positions whose hash is that of an id."""
+        """Return the positions whose hash is that of an id."""
         hashes = map_array(self.folder / f"{kind}.u64", np.uint64)
-        wanted = np.uint64(id_hash(identity))
-        first, last = (int(np.searchsorted(hashes, wanted, side=side)) for side in ("left", "right"))
+        target = np.uint64(id_hash(identity))
+        first, last = (int(np.searchsorted(hashes, target, side=side)) for side in ("left", "right"))
         return sorted(map_array(self.folder / f"{kind}.u32", np.uint32)[first:last].tolist())
 
 
 def map_array(path: Path, kind: type[G]) -> npt.NDArray[G]:
-    """A raw array file, memory-mapped for reading; an empty file is an empty array."""
+    """Map a raw array file into memory for reading. An empty file gives an empty array."""
     if path.stat().st_size == 0:
         return np.zeros(0, dtype=kind)
     return np.asarray(np.memmap(path, dtype=kind, mode="r"))  # a plain view: slicing a memmap object takes 5 µs
@@ -165,7 +173,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole collection says of itself."""
+    """Description of a complete collection, ``manifest.json``."""
 
     format: int = FORMAT
     name: str
@@ -176,7 +184,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     chunker: str
     source: str
     skipped: int = 0
-    """Lines of the source that could not be read and were passed over at the user's wish."""
+    """Number of lines of the source that could not be read and were skipped at the user's wish."""
     size: int = 0
     """Bytes of the passages."""
     built: float = 0.0
@@ -184,12 +192,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     code: str = ""
     """Digest of the code that read and cut the documents."""
     stamp: str = ""
-    """Digest of the source's files with their sizes and times: a source of the same stamp gives the same. Empty: a file
-    was changed too shortly before to tell."""
+    """Digest of the source's files with their sizes and times.
+
+    A source with the same stamp gives the same collection. It is empty if a file was changed so shortly before that a
+    further change could go unnoticed.
+    """
 
 
 class Collection:
-    """A whole collection, open for reading."""
+    """A complete collection, open for reading."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -198,38 +209,38 @@ class Collection:
         self.store = PassageStore(folder, self.manifest.passages)
 
     def earlier(self) -> list[Collection]:
-        """The other versions of the same index, newest first: what was made for their passages can be taken over."""
+        """Return the other versions of the same index, newest first. Vectors made for their passages can be reused."""
         if self.folder.parent.parent.name != "indexes":
             return []
-        with suppress(UserError):  # what is damaged has nothing to give
-            return [Collection(one) for one in reversed(versions(self.folder.parent)) if one != self.folder]
+        with suppress(UserError):  # a damaged version cannot be reused
+            return [Collection(folder) for folder in reversed(versions(self.folder.parent)) if folder != self.folder]
         return []
 
     def passages(self, hits: Sequence[tuple[int, float]], retriever: str) -> list[Passage]:
-        """The passages that a retriever found, given as positions and scores, best first; ranks from 1."""
-        found = []
+        """Return the passages of hits, given as positions and scores, best first. Ranks count from 1."""
+        passages = []
         for rank, (position, score) in enumerate(hits, 1):
             identity, document, title, text = self.store.raw(position)
-            found.append(
+            passages.append(
                 Passage(
                     id=identity, document=document, title=title, text=text, corpus=self.corpus, score=score, rank=rank,
                     retriever=retriever,
                 )
             )  # fmt: skip
-        return found
+        return passages
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, in its own order; empty where there is no such document."""
+        """Return the passages of a document, in its own order; empty if the document does not exist."""
         return [self.store.passage(position, self.corpus) for position in self.store.of_document(id)]
 
 
 def indexes(home: Path) -> Path:
-    """The folder of all collections."""
+    """Return the folder of all collections."""
     return home / "indexes"
 
 
 def folder_of(name: str, home: Path) -> Path:
-    """The folder of a collection that the user names.
+    """Return the folder of a collection that the user names.
 
     Raises:
         UserError: the text cannot be a name. Names become folders, so nothing but letters, digits and ``._-`` is taken.
@@ -243,7 +254,7 @@ def folder_of(name: str, home: Path) -> Path:
 
 
 def collection_names(home: Path) -> list[str]:
-    """Names of all collections, whole or not, in alphabetical order."""
+    """Return the names of all collections, complete or not, in alphabetical order."""
     root = indexes(home)
     if not root.is_dir():
         return []
@@ -251,66 +262,67 @@ def collection_names(home: Path) -> list[str]:
 
 
 def collection_sizes(home: Path) -> dict[str, int]:
-    """``NAME@VERSION``, as passages and runs carry it → passages, of every whole collection."""
-    found: dict[str, int] = {}
+    """Return the number of passages of every complete collection, by ``NAME@VERSION`` as passages and runs carry it."""
+    sizes: dict[str, int] = {}
     for name in collection_names(home):
         with suppress(UserError):
             for manifest in map(read_manifest, versions(indexes(home) / name)):
-                found[f"{manifest.name}@{manifest.version}"] = manifest.passages
-    return found
+                sizes[f"{manifest.name}@{manifest.version}"] = manifest.passages
+    return sizes
 
 
 def open_named(name: str, home: Path) -> Collection:
-    """Open the collection of that name: of an index the version that was built last, with ``NAME@VERSION`` that one.
+    """Open the collection of that name: the version that was built last, or the named one with ``NAME@VERSION``.
 
     Raises:
-        UserError: there is none, its building was interrupted, or it is damaged.
+        UserError: the collection does not exist, its building was interrupted, or it is damaged.
     """
     folder = find_named(name, home)
-    if not (found := versions(folder)):
+    if not (complete := versions(folder)):
         raise UserError(
             f"The index {name!r} is half-built: its building was interrupted. Give the same `ragrounds index "
             f"build {quote(name)} …` again to resume, or `ragrounds index rm {quote(name)}`."
         )
-    return Collection(found[-1])
+    return Collection(complete[-1])
 
 
 def find_named(name: str, home: Path) -> Path:
-    """The folder of an index, or with ``NAME@VERSION`` of a version of it.
+    """Return the folder of an index, or with ``NAME@VERSION`` the folder of a version.
 
     Raises:
-        UserError: there is none; names the nearest.
+        UserError: the index or version does not exist. The message names the nearest.
     """
-    stem, at, version = name.rpartition("@")
-    known = collection_names(home)
-    if at and stem in known:
-        held = sorted(path.parent.name for path in (indexes(home) / stem).glob("[!.]*/manifest.json"))
-        if version not in held:
+    stem, separator, version = name.rpartition("@")
+    names = collection_names(home)
+    if separator and stem in names:
+        known_versions = sorted(path.parent.name for path in (indexes(home) / stem).glob("[!.]*/manifest.json"))
+        if version not in known_versions:
             raise UserError(
-                f"The index {stem!r} has no version {version!r}.{nearest(version, held)} "
-                f"It has {', '.join(held) or 'none'}: `ragrounds index show {quote(stem)}`."
+                f"The index {stem!r} has no version {version!r}.{nearest(version, known_versions)} "
+                f"It has {', '.join(known_versions) or 'none'}: `ragrounds index show {quote(stem)}`."
             )
         return indexes(home) / stem / version
-    if name not in known:
-        raise unknown("index", name, [*known, "sample"], "ragrounds index ls")
+    if name not in names:
+        raise unknown("index", name, [*names, "sample"], "ragrounds index ls")
     return indexes(home) / name
 
 
 def versions(root: Path) -> list[Path]:
-    """The whole versions in the folder of an index, the one that was built last at the end. The folder itself may be
-    the only one.
+    """Return the folders of an index's complete versions, the one that was built last at the end.
+
+    The folder itself may be the only one.
 
     Raises:
-        UserError: what one of them says of itself cannot be read.
+        UserError: a manifest cannot be read.
     """
     if (root / "manifest.json").is_file():
         return [root]
-    whole = (path.parent for path in root.glob("[!.]*/manifest.json"))
-    return sorted(whole, key=lambda folder: read_manifest(folder).built)
+    complete = (path.parent for path in root.glob("[!.]*/manifest.json"))
+    return sorted(complete, key=lambda folder: read_manifest(folder).built)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read what a whole collection says of itself.
+    """Read the manifest of a complete collection.
 
     Raises:
         UserError: it cannot be read, or was written by another version of this package.
@@ -319,27 +331,29 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except (msgspec.MsgspecError, RecursionError) as problem:
-        raise UserError(f"Cannot read {str(path)!r}: {problem}. {_anew(folder)}") from None
+        raise UserError(f"Cannot read {str(path)!r}: {problem}. {_rebuild_hint(folder)}") from None
     if manifest.format != FORMAT:
-        raise UserError(f"{str(folder)!r} has the format {manifest.format}, expected {FORMAT}. {_anew(folder)}")
+        raise UserError(f"{str(folder)!r} has the format {manifest.format}, expected {FORMAT}. {_rebuild_hint(folder)}")
     return manifest
 
 
-def _anew(folder: Path) -> str:
-    """What helps where a collection cannot be read."""
+def _rebuild_hint(folder: Path) -> str:
+    """Return advice for a collection that cannot be read."""
     version = folder.parent.parent.name == "indexes"
     name = f"{folder.parent.name}@{folder.name}" if version else folder.name
     return f"Remove it with `ragrounds index rm {quote(name)}` and build it again."
 
 
 def collection_damage(root: Path) -> str:
-    """Why an index cannot be read, and what helps; empty: it can, or nothing is whole yet. Of its passages only the
-    lengths are compared."""
+    """Return why an index cannot be read, and what helps.
+
+    The text is empty if it can be read, or if nothing is complete yet. Only the lengths of the passages are compared.
+    """
     try:
         for folder in versions(root)[-1:]:
             PassageStore(folder, read_manifest(folder).passages)
     except OSError as problem:
-        return f"Cannot read {str(problem.filename)!r}: {problem.strerror}. {_anew(root)}"
+        return f"Cannot read {str(problem.filename)!r}: {problem.strerror}. {_rebuild_hint(root)}"
     except UserError as problem:
         return str(problem)
     return ""
@@ -347,19 +361,20 @@ def collection_damage(root: Path) -> str:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a small file so that it is either there in full or not there at all."""
-    beside = path.with_name(path.name + ".part")
-    with beside.open("wb") as file:
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as file:
         file.write(content)
         sync(file)
-    os.replace(beside, path)  # noqa: PTH105 - Path.replace does the same; this names the guarantee
+    # The name appears only when the content is on the disk, so that an interrupted write leaves no half file.
+    os.replace(temporary, path)  # noqa: PTH105 - Path.replace does the same; this names the guarantee
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """What was renamed in a folder is so on the disk, too, where the file system lets folders be flushed."""
+    """Flush a folder's renames to the disk, if the file system lets folders be flushed."""
     with suppress(OSError):
-        held = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(held)
+            os.fsync(descriptor)
         finally:
-            os.close(held)
+            os.close(descriptor)

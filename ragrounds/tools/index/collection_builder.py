@@ -1,8 +1,9 @@
-"""Builds a collection from a stream of passages. A build that was killed resumes, and memory does not grow with the
-corpus's text.
+"""Builds a collection from a stream of passages.
+
+A build that was killed resumes, and memory does not grow with the corpus's text.
 
 Every :data:`STRIDE` documents the position is written down. Of each document only a 64-bit hash of its id stays in
-memory, to find ids given twice (54 million: 430 MB).
+memory, to find duplicate ids (54 million: 430 MB).
 """
 
 from __future__ import annotations
@@ -63,55 +64,57 @@ from ragrounds.tools.index.engine_files import (
 
 _LOG = logging.getLogger(__name__)
 STRIDE = 20_000
-_TOLD = 512
-"""Documents after which progress is told."""
+_PROGRESS_DOCUMENTS = 512
+"""Number of documents after which progress is reported."""
 _RACE = 2
-"""Seconds."""
+"""Seconds within which a changed file may change again and keep its time."""
 _LINES = "ragrounds.tools.corpora"
 _READERS = "ragrounds.tools.documents"
 _CHUNKERS = "ragrounds.tools.index.chunkers"
 
 Count = Callable[[int], None]
-"""Called now and then with how many passages are done."""
+"""Callback that is called now and then with the number of passages done."""
 Progress = Callable[[str, int], None]
-"""Called now and then with what is being done and how many passages are done."""
+"""Callback that is called now and then with the current activity and the number of passages done."""
 
 
 def reading_code() -> str:
-    """The digest of the code that reads the files of a corpus, documents too."""
+    """Return the digest of the code that reads the files of a corpus, including documents."""
     return code_digest(_LINES, within=(_READERS,))
 
 
 def building_code(chunker: str, reading: str = "full") -> str:
-    """The digest of the code that reads documents, in one of its ways, and, unless `chunker` is ``none``, cuts them."""
+    """Return the digest of the code that reads documents in one of its ways and, unless `chunker` is ``none``, cuts
+    them.
+    """
     how = [] if reading == "full" else [reading]
     return text_digest(reading_code(), *([] if chunker == "none" else [code_digest(_CHUNKERS)]), *how)
 
 
 def open_collection(corpus: str, home: Path, *, progress: Progress | None = None) -> Collection:
-    """Open the passages of a corpus; those of a source are stored first where they are not yet.
+    """Open the passages of a corpus. The passages of a source are stored first if they are not stored yet.
 
     A source whose files have the paths, sizes and times of an earlier reading is taken to be unchanged.
     """
     if not is_source(corpus):
         return open_named(corpus, home)
     origin = corpus_source(corpus)
-    # What reads the files decides the passages, too.
+    # The code that reads the files affects the passages, too.
     reading = code_digest(_LINES)
     if origin.root is not None:
         reading += code_digest(_READERS, within=(_READERS,))
     stamp = hashlib.blake2b((origin.stamp() + reading).encode(), digest_size=8).hexdigest()
-    known = indexes(home) / ".stamps" / stamp
-    folder = indexes(home) / known.read_text() if known.is_file() else None
+    name_file = indexes(home) / ".stamps" / stamp
+    folder = indexes(home) / name_file.read_text() if name_file.is_file() else None
     if folder is None or not versions(folder):
         folder = _store(corpus, origin, stamp, home, progress)
-        known.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(known, folder.name.encode())
+        name_file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(name_file, folder.name.encode())
     return Collection(folder)
 
 
 def _store(corpus: str, origin: CorpusSource, stamp: str, home: Path, progress: Progress | None) -> Path:
-    """Store a source's passages in a folder that carries their version; equal passages share one."""
+    """Store a source's passages in a folder that carries their version. Equal passages share a folder."""
     building = indexes(home) / f".building-{stamp}"
     count = partial(progress, "reading") if progress else None
     manifest = build_collection(building, origin, name=origin.name, progress=count)
@@ -133,8 +136,8 @@ def _store(corpus: str, origin: CorpusSource, stamp: str, home: Path, progress: 
     return folder
 
 
-class _Place(msgspec.Struct, frozen=True):
-    """Where a build stood when it was last written down."""
+class _Progress(msgspec.Struct, frozen=True):
+    """Position of a build when its progress was last written."""
 
     stamp: str
     chunker: str
@@ -160,23 +163,23 @@ def build_collection(
     """Build the collection `name` in `folder`, or resume a build that was interrupted.
 
     Args:
-        folder: Where the collection is kept; made if it does not exist.
+        folder: Folder of the collection; created if it does not exist.
         source: The corpus.
-        name: What the collection calls itself.
-        chunker: Canonical text of the chunker; a build begun with another one is begun anew.
-        chunk: Cuts one passage into several; ``None``: as they are.
+        name: Name of the collection.
+        chunker: Canonical text of the chunker; a build begun with another chunker starts again.
+        chunk: Cuts one passage into several; ``None`` keeps passages whole.
         bad: As for :func:`ragrounds.tools.corpora.passages`.
         progress: Called now and then with how many passages are stored.
 
     Raises:
-        Unreadable: a line or a document, and there is no list of `bad` ones.
+        Unreadable: a line or a document cannot be read, and `bad` is not given.
         UserError: other bad input; an empty corpus; another process is building the same.
         StopRun: the disk is full. What is built is kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_build(folder):
         try:
-            return _Collecting(folder, source, chunker, chunk, bad, progress).collected(name)
+            return _CollectionBuild(folder, source, chunker, chunk, bad, progress).collected(name)
         except OSError as problem:
             raise disk_error(folder, problem) from None
 
@@ -184,8 +187,9 @@ def build_collection(
 def build_version(
     root: Path, source: CorpusSource, chunker: str, *, bad: list[BadLine] | None = None, progress: Count | None = None
 ) -> tuple[Path, bool]:
-    """Build a version of the named index in `root`, beside those that are there. An interrupted build is resumed; a
-    source that is as it was is not read again.
+    """Build a version of the named index in `root`, next to the existing versions.
+
+    An interrupted build is resumed. An unchanged source is not read again.
 
     Args:
         root: The folder of the index.
@@ -195,43 +199,43 @@ def build_version(
         progress: Called now and then with how many passages are stored.
 
     Returns:
-        The version's folder, and whether another version is searched than before.
+        The version's folder, and whether a different version is searched than before.
 
     Raises:
-        UserError: as for :func:`build_collection`; a version that is there is damaged.
+        UserError: as for :func:`build_collection`; an existing version is damaged.
         StopRun: the disk is full. What is built is kept.
     """
     root.mkdir(parents=True, exist_ok=True)
     with exclusive_build(root):
         if wrong := collection_damage(root):
             raise UserError(wrong)
-        held = versions(root)
-        if held:
-            last = read_manifest(held[-1])
+        known_versions = versions(root)
+        if known_versions:
+            last = read_manifest(known_versions[-1])
             same = (chunker, listed(source), building_code(chunker, source.reading), settled_stamp(source))
             if last.stamp and same == (last.chunker, last.source, last.code, last.stamp):
-                return held[-1], False
+                return known_versions[-1], False
         building = root / ".building"
-        made = build_collection(
+        manifest = build_collection(
             building, source, name=root.name, chunker=chunker, chunk=make_chunker(chunker), bad=bad, progress=progress
         )
-        place = root / made.version
+        version_folder = root / manifest.version
         try:
-            if place.is_dir():  # the same passages were there before: what is built over them stays
-                PassageStore(place, made.passages)
+            if version_folder.is_dir():  # the same passages existed before: indexes over them stay
+                PassageStore(version_folder, manifest.passages)
                 for name in ("report.json", "manifest.json"):
-                    os.replace(building / name, place / name)  # noqa: PTH105 - at once, as in write_whole
+                    os.replace(building / name, version_folder / name)  # noqa: PTH105 - at once, as in write_whole
                 shutil.rmtree(building)
             else:
-                building.rename(place)
+                building.rename(version_folder)
             sync_folder(root)
         except OSError as problem:
             raise disk_error(root, problem) from None
-    return place, not held or held[-1] != place
+    return version_folder, not known_versions or known_versions[-1] != version_folder
 
 
-class _Collecting:
-    """One build: it reads files and stores passages, from where an interrupted one stood."""
+class _CollectionBuild:
+    """One build, which reads files and stores passages, from the position of an interrupted build."""
 
     def __init__(
         self,
@@ -242,39 +246,43 @@ class _Collecting:
         bad: list[BadLine] | None,
         progress: Count | None,
     ) -> None:
+        # A collection without a manifest counts as incomplete while it is built.
         (folder / "manifest.json").unlink(missing_ok=True)
         self._folder, self._source, self._chunker, self._chunk = folder, source, chunker, chunk
         self._code = building_code(chunker, source.reading)
-        self._place = place = _resume(folder, source.stamp() + self._code, chunker)
+        self._resume_point = resume_point = _resume(folder, source.stamp() + self._code, chunker)
         self._bad: list[BadLine] = [] if bad is None else bad
         self._strict, self._bad_before = bad is None, len(self._bad)
         self._progress = progress
-        self._noted = place.documents
-        self._report = place.report
+        self._saved_documents = resume_point.documents
+        self._report = resume_point.report
         self._stamp = settled_stamp(source)
-        self._passages = PassageWriter(folder, count=place.count, size=place.size, chain=place.chain)
-        self._ids = _GivenIds(folder / "given.u64", place.documents)
+        self._passages = PassageWriter(
+            folder, count=resume_point.count, size=resume_point.size, chain=resume_point.chain
+        )
+        self._ids = _GivenIds(folder / "given.u64", resume_point.documents)
 
     @property
     def _skipped(self) -> int:
-        return self._place.skipped + len(self._bad) - self._bad_before
+        """Return the number of lines that were skipped, including those before an interruption."""
+        return self._resume_point.skipped + len(self._bad) - self._bad_before
 
     def collected(self, name: str) -> Manifest:
-        """Read what is left, and make the collection whole."""
+        """Read the remaining files, and complete the collection."""
         source = self._source
-        if self._place.at == (0, 0):
+        if self._resume_point.at == (0, 0):
             self._report.add_entries(source.found)
         try:
             for number, file in enumerate(source.files):
-                if number >= self._place.at[0]:
-                    self._file(number, file)
+                if number >= self._resume_point.at[0]:
+                    self._read_file(number, file)
             self._flush()
         finally:
             self._passages.close()
             self._ids.file.close()
         if self._passages.count == 0:
             raise UserError(f"The corpus {source.name!r} is empty: no passage was found in {listed(source)}.")
-        made = Manifest(
+        manifest = Manifest(
             name=name, version=self._passages.chain.hex()[:12], passages=self._passages.count,
             documents=len(self._ids), chunker=self._chunker, source=listed(source), skipped=self._skipped,
             code=self._code, stamp=self._stamp if self._stamp == settled_stamp(source) else "",
@@ -282,55 +290,59 @@ class _Collecting:
         )  # fmt: skip
         write_whole(self._folder / "report.json", msgspec.json.encode(self._report))
         _index_ids(self._folder)
-        write_whole(self._folder / "manifest.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
+        write_whole(self._folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=2))
         for name in ("progress.json", "given.u64"):
             (self._folder / name).unlink(missing_ok=True)
         if self._progress:
             self._progress(self._passages.count)
-        return made
+        return manifest
 
-    def _file(self, number: int, path: Path) -> None:
-        """Read a file, from the line on where an interrupted build stood."""
-        start = self._place.at[1] if number == self._place.at[0] else 0
-        # Read by itself: its place in the corpus is this one's matter.
-        alone = replace(self._source, files=(path,), found=())
+    def _read_file(self, number: int, path: Path) -> None:
+        """Read a file, starting at the line where an interrupted build stopped."""
+        start = self._resume_point.at[1] if number == self._resume_point.at[0] else 0
+        # The file is read as a corpus by itself. This method keeps its position in the real corpus.
+        single_file = replace(self._source, files=(path,), found=())
         refused = None if self._strict else self._bad
-        for passage, (_, line) in passages(alone, bad=refused, report=self._report, start=(0, start)):
-            self._document(passage, path, line)
+        for passage, (_, line) in passages(single_file, bad=refused, report=self._report, start=(0, start)):
+            self._store_document(passage, path, line)
             if line and len(self._ids) % STRIDE == 0:
-                self._note(number, line)
-        if len(self._ids) - self._noted >= STRIDE:
-            self._note(number + 1, 0)
+                self._save_progress(number, line)
+        if len(self._ids) - self._saved_documents >= STRIDE:
+            self._save_progress(number + 1, 0)
         elif self._progress:
             self._progress(self._passages.count)
 
-    def _name(self, path: Path) -> str:
-        """A file as the report calls it."""
+    def _report_name(self, path: Path) -> str:
+        """Return a file's name as the report shows it."""
         root = self._source.root
         return str(path) if root is None else str(path.relative_to(root)) if path != root else path.name
 
-    def _document(self, passage: Passage, path: Path, line: int) -> None:
+    def _store_document(self, passage: Passage, path: Path, line: int) -> None:
+        """Store a document's pieces, or reject it if its id was seen before."""
         value = id_hash(passage.id)
         if value in self._ids:
             wrong = BadLine(str(path), line, f"the id {passage.id!r} was given before")
             if self._strict:
                 raise UnreadableLine(f"Cannot read {wrong}. Ids must differ.")
             self._bad.append(wrong)
+            # `passages` has already counted this document as read.
             (self._report.rows if line else self._report.files)["read"] -= 1
-            self._report.add(self._name(path), "skipped", "its id was given before", detail=repr(passage.id), row=line)
+            self._report.add(
+                self._report_name(path), "skipped", "its id was given before", detail=repr(passage.id), row=line
+            )
             return
         for piece in self._chunk(passage) if self._chunk else (passage,):
             self._passages.add(piece)
         self._ids.add(value)
-        if self._progress and len(self._ids) % _TOLD == 0:
+        if self._progress and len(self._ids) % _PROGRESS_DOCUMENTS == 0:
             self._progress(self._passages.count)
 
-    def _note(self, number: int, line: int) -> None:
-        """Write down where the build stands: the next file, and how many of its lines are done."""
-        self._noted = len(self._ids)
+    def _save_progress(self, number: int, line: int) -> None:
+        """Write down the position of the build: the next file, and how many of its lines are done."""
+        self._saved_documents = len(self._ids)
         self._flush()
-        here = msgspec.structs.replace(
-            self._place,
+        progress = msgspec.structs.replace(
+            self._resume_point,
             at=(number, line),
             count=self._passages.count,
             documents=len(self._ids),
@@ -339,7 +351,7 @@ class _Collecting:
             skipped=self._skipped,
             report=self._report,
         )
-        write_whole(self._folder / "progress.json", msgspec.json.encode(here))
+        write_whole(self._folder / "progress.json", msgspec.json.encode(progress))
         if self._progress:
             self._progress(self._passages.count)
 
@@ -349,8 +361,11 @@ class _Collecting:
 
 
 class _GivenIds:
-    """Hashes of the ids that were given while a collection is built, 64 bits each: a sorted array, with the newest in a
-    set beside it until they are many. The file says which they were where a build is resumed."""
+    """Hashes of the ids that were seen while a collection is built, 64 bits each.
+
+    They are a sorted array, with the newest in a set until they are many. The file stores them so that a build can be
+    resumed.
+    """
 
     def __init__(self, path: Path, count: int) -> None:
         self.file = open_at(path, count * 8)
@@ -361,11 +376,11 @@ class _GivenIds:
         return len(self._old) + len(self._new)
 
     def __contains__(self, value: int) -> bool:
-        at = int(np.searchsorted(self._old, np.uint64(value)))
-        return value in self._new or (at < len(self._old) and int(self._old[at]) == value)
+        position = int(np.searchsorted(self._old, np.uint64(value)))
+        return value in self._new or (position < len(self._old) and int(self._old[position]) == value)
 
     def add(self, value: int) -> None:
-        """Note an id by its hash."""
+        """Add an id by its hash."""
         self.file.write(value.to_bytes(8, "little"))
         self._new.add(value)
         if len(self._new) > max(STRIDE, len(self._old) // 4):
@@ -375,48 +390,55 @@ class _GivenIds:
 
 
 def settled_stamp(source: CorpusSource) -> str:
-    """A digest of a source's stamp; empty where one of its files was changed a moment ago: it may change again and keep
-    its time."""
-    newest = max((max(held.st_mtime, held.st_ctime) for held in (file.stat() for file in source.files)), default=0.0)
+    """Return a digest of a source's stamp.
+
+    It is empty if one of the files was changed a moment ago, since the file may change again and keep its time.
+    """
+    newest = max(
+        (max(status.st_mtime, status.st_ctime) for status in (file.stat() for file in source.files)), default=0.0
+    )
     return text_digest(source.stamp()) if newest < time.time() - _RACE else ""
 
 
-def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
-    """Where to resume; the beginning, where nothing usable was written down or the source is another one."""
+def _resume(folder: Path, stamp: str, chunker: str) -> _Progress:
+    """Return the position to resume at.
+
+    It is the beginning if no usable progress was written or the source has changed.
+    """
     path = folder / "progress.json"
     with suppress(FileNotFoundError, msgspec.MsgspecError):
-        place = msgspec.json.decode(path.read_bytes(), type=_Place)
-        if (place.stamp, place.chunker) == (stamp, chunker):
-            return place
-    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0, BuildReport())
+        progress = msgspec.json.decode(path.read_bytes(), type=_Progress)
+        if (progress.stamp, progress.chunker) == (stamp, chunker):
+            return progress
+    return _Progress(stamp, chunker, (0, 0), 0, 0, 0, START, 0, BuildReport())
 
 
 def read_report(folder: Path) -> BuildReport | None:
-    """What became of the files that a collection was made of; ``None``: nothing says."""
+    """Return the report on the files of a collection; ``None`` if it cannot be read."""
     with suppress(FileNotFoundError, msgspec.MsgspecError):
         return msgspec.json.decode((folder / "report.json").read_bytes(), type=BuildReport)
     return None
 
 
 def _index_ids(folder: Path) -> None:
-    """Sort the hashes of the passages' and the documents' ids, so that they are found by id."""
+    """Sort the hashes of the passages' and the documents' ids, for look-up by id."""
     count = (folder / "offsets.u64").stat().st_size // 8
     store = PassageStore(folder, count)
     ids, documents = array("Q"), array("Q")
     for identity, document, _, _ in store.each():
         ids.append(id_hash(identity))
         documents.append(ids[-1] if document == identity else id_hash(document))
-    for kind, held in (("ids", ids), ("documents", documents)):
-        values = np.frombuffer(held, dtype=np.uint64)
+    for kind, hashes in (("ids", ids), ("documents", documents)):
+        values = np.frombuffer(hashes, dtype=np.uint64)
         order = np.argsort(values, kind="stable").astype(np.uint32)
         values[order].tofile(folder / f"{kind}.u64")
         order.tofile(folder / f"{kind}.u32")
 
 
 def listed(source: CorpusSource) -> str:
-    """The files of a source, the first ones by name."""
-    shown = ", ".join(storable(str(file)) for file in source.files[:3])
-    return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
+    """Return the files of a source as text, the first ones by name."""
+    names = ", ".join(storable(str(file)) for file in source.files[:3])
+    return names if len(source.files) <= 3 else f"{names} and {len(source.files) - 3} more"
 
 
 M = TypeVar("M", bound=IndexManifest)
@@ -431,15 +453,15 @@ def whole_index(
     *,
     resumes: bool = False,
 ) -> M:
-    """Read what an index says of itself, after building it where it is not whole, or is damaged.
+    """Read the manifest of an index, after building the index if it is incomplete or damaged.
 
     Args:
-        collection: What it is an index of.
-        folder: Where it is kept.
+        collection: Collection that the index belongs to.
+        folder: Folder of the index.
         kind: The form of its ``engine.json``.
-        expected: The format and the index that are asked for.
-        build: Builds it, or resumes a build that was interrupted, and gives what it says of itself.
-        resumes: Of a damaged index, what is there of its files is kept: `build` goes on after it.
+        expected: The format and the index that are required.
+        build: Builds it, or resumes an interrupted build, and returns its manifest.
+        resumes: True if the files of a damaged index are kept and `build` continues after them.
 
     Raises:
         UserError: an index that does not fit the collection, or is damaged and cannot be built again; another process
@@ -453,23 +475,23 @@ def whole_index(
             with exclusive_build(folder):
                 manifest, wrong = _read_engine(folder, kind)  # another process may have built it by now
                 if wrong:
-                    _clear(folder, wrong, resumes)
+                    _clear_index(folder, wrong, resumes)
                     wrong = ""
                 if manifest is None:
                     write_manifest(folder, manifest := build())
         except OSError as problem:
             raise unreadable(folder, problem, wrong) if wrong else disk_error(folder, problem) from None
-    found, wanted = (manifest.format, manifest.index, manifest.version), (*expected, collection.manifest.version)
-    if found != wanted:
+    actual, needed = (manifest.format, manifest.index, manifest.version), (*expected, collection.manifest.version)
+    if actual != needed:
         raise UserError(
-            f"The index in {str(folder)!r} does not fit: it is {found}, expected {wanted} (format, retriever, corpus "
+            f"The index in {str(folder)!r} does not fit: it is {actual}, expected {needed} (format, retriever, corpus "
             "version). Remove that folder, and it is built again."
         )
     return manifest
 
 
 def _read_engine(folder: Path, kind: type[M]) -> tuple[M | None, str]:
-    """What a whole index says of itself, or what is wrong with it; neither: it is not there."""
+    """Return the manifest of a complete index, or its damage in words. Both are empty if the index does not exist."""
     path = folder / MANIFEST
     try:
         if not path.exists():
@@ -483,8 +505,8 @@ def _read_engine(folder: Path, kind: type[M]) -> tuple[M | None, str]:
     return None, wrong or f"{MANIFEST} cannot be read"
 
 
-def _clear(folder: Path, wrong: str, resumes: bool) -> None:
-    """Make room for a damaged index to be built again, and say so."""
+def _clear_index(folder: Path, wrong: str, resumes: bool) -> None:
+    """Remove a damaged index so that it is built again, and log a warning."""
     if was_given(folder):
         raise UserError(
             f"The vectors in {str(folder)!r} are damaged: {safe(wrong)}. They were taken from files: give `ragrounds "
@@ -496,7 +518,10 @@ def _clear(folder: Path, wrong: str, resumes: bool) -> None:
 
 @contextmanager
 def exclusive_build(folder: Path) -> Iterator[None]:
-    """Hold a folder against other processes that would build in it; the system lets go when this process dies."""
+    """Lock a folder against other processes that would build in it.
+
+    The system releases the lock if this process dies.
+    """
     with (folder / "building.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -508,7 +533,7 @@ def exclusive_build(folder: Path) -> Iterator[None]:
 
 
 def disk_error(folder: Path, problem: OSError) -> StopRun:
-    """What to say when the system refuses to write."""
+    """Return the error to raise if the system refuses to write."""
     return StopRun(
         f"Cannot write the index in {str(folder)!r}: {problem.strerror or problem}. What is built is kept; make room "
         "and give the same command again to resume."

@@ -55,7 +55,7 @@ Computed = Literal["", "float32", "float16", "bfloat16"]
 
 
 class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How texts become vectors; with the model's revision this is an embedder's identity."""
+    """Settings by which texts become vectors. Together with the model's revision this is an embedder's identity."""
 
     model: Annotated[str, "the encoder of queries, and of documents where they have none of their own"]
     document_model: Annotated[str, "the encoder of documents"] = ""
@@ -68,20 +68,21 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     query_length: Annotated[int, "tokens of a query; 0: the model's limit"] = 0
     document_length: Annotated[int, "tokens of a document; 0: the model's limit"] = 0
     join: Annotated[Join, "title and text as pair, sentence, sep or line"] = "sentence"
-    """A document's title and text: as a pair of inputs, as ``title. text`` (MedRAG), with ``[SEP]`` between, or on two
-    lines."""
+    """Form of a document's title and text: as a pair of inputs, as ``title. text`` (MedRAG), with ``[SEP]`` between, or
+    on two lines.
+    """
     dimensions: Annotated[int, "first numbers of a vector that are kept; 0: all"] = 0
-    """Matryoshka; those that are kept are normalised anew."""
+    """The first dimensions of Matryoshka embeddings. They are normalised again after the cut."""
     kept: Annotated[Literal["", "float32", "float16"], "numbers of the stored vectors as float32 or float16"] = ""
-    """float16 takes half the disk. Empty: float32."""
+    """Type of the stored numbers; float16 takes half the disk. Empty means float32."""
     dtype: Annotated[Computed, "what local weights compute in: float32, float16 or bfloat16; empty: as they are"] = ""
     device: Annotated[str, "where local weights compute, as cuda:0; several, joined with +, share the work"] = ""
-    """As torch names it. Empty: torch chooses."""
+    """Device as torch names it. If it is empty, torch chooses."""
     batch: Annotated[int, "texts at once; 0: 32"] = 0
     base_url: Annotated[str, "a server with OpenAI's API"] = ""
     alias: Annotated[str, "a name for that server, which may then move"] = ""
     fingerprint: Annotated[str, "which of the servers met at that address it is; set by ragrounds"] = ""
-    """Empty: the first."""
+    """Fingerprint of the server; empty means the first server."""
 
     def __post_init__(self) -> None:
         if self.batch < 0:
@@ -93,13 +94,13 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors, one row a text, float32."""
+    """Model that turns texts into vectors, a float32 row for each text."""
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of queries, float32, shape (texts, dimensions)."""
+        """Return the vectors of queries, float32, shape (texts, dimensions)."""
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
-        """Vectors of documents given as (title, text), float32, shape (documents, dimensions)."""
+        """Return the vectors of documents given as (title, text), float32, shape (documents, dimensions)."""
 
 
 @runtime_checkable
@@ -107,11 +108,11 @@ class MeteredEmbedder(Protocol):
     """An embedder whose provider counts tokens."""
 
     def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
-        """The vectors of `texts` as queries, and the provider's count of tokens; ``None``: it gave none."""
+        """Return the vectors of `texts` as queries, and the provider's count of tokens; ``None`` if not reported."""
 
 
 def joined(title: str, text: str, how: str) -> str:
-    """A document as one text."""
+    """Return a document as a single text."""
     if not title:
         return text
     if how == "sep":
@@ -122,32 +123,33 @@ def joined(title: str, text: str, how: str) -> str:
 
 
 def finish_vectors(vectors: npt.ArrayLike, encoding: Encoding) -> Vectors:
-    """Vectors as float32, cut to their first dimensions and normalised, where the encoding says so.
+    """Return vectors as float32, cut to their first dimensions and normalised if the encoding requires it.
 
     Raises:
-        UserError: they have fewer dimensions than asked for, or are not numbers.
+        UserError: the vectors have fewer dimensions than required, or are not numbers.
     """
-    made: Vectors = np.ascontiguousarray(np.atleast_2d(np.asarray(vectors, dtype=np.float32)))
+    finished: Vectors = np.ascontiguousarray(np.atleast_2d(np.asarray(vectors, dtype=np.float32)))
     if encoding.dimensions:
-        if made.shape[1] < encoding.dimensions:
+        if finished.shape[1] < encoding.dimensions:
             raise UserError(
-                f"{encoding.model!r} gives {made.shape[1]} dimensions: cannot keep {encoding.dimensions} of them."
+                f"{encoding.model!r} gives {finished.shape[1]} dimensions: cannot keep {encoding.dimensions} of them."
             )
-        made = np.ascontiguousarray(made[:, : encoding.dimensions])
-    if not np.isfinite(made).all():
+        finished = np.ascontiguousarray(finished[:, : encoding.dimensions])
+    if not np.isfinite(finished).all():
         raise UserError(f"{encoding.model!r} gave vectors with values that are not finite numbers.")
     if encoding.normalise or encoding.metric == "cosine":
-        norms = np.linalg.norm(made, axis=1, keepdims=True)
-        made /= np.where(norms > 0, norms, 1)
-    return made
+        norms = np.linalg.norm(finished, axis=1, keepdims=True)
+        finished /= np.where(norms > 0, norms, 1)
+    return finished
 
 
 def check_embedder(encoding: Encoding) -> None:
-    """Return at once where the weights of a local model are here or can be had: before a corpus is read for it, and
-    before the library is loaded, which takes many seconds.
+    """Check that the weights of a local model are here or can be downloaded.
+
+    This is done before a corpus is read for it, and before the library is loaded, which takes many seconds.
 
     Raises:
-        UserError: they cannot be had, or sentence-transformers is not installed.
+        UserError: the weights are not available, or sentence-transformers is not installed.
     """
     if encoding.model.startswith(("openai:", "import:")):
         return
@@ -157,10 +159,10 @@ def check_embedder(encoding: Encoding) -> None:
 
 @lru_cache(maxsize=2)
 def open_embedder(encoding: Encoding) -> Embedder:
-    """Load what an encoding names; the last two stay loaded, for retrievers that share a model.
+    """Load the embedder of an encoding. The last two stay loaded, for retrievers that share a model.
 
     Raises:
-        UserError: what it needs is not installed, or the weights cannot be had.
+        UserError: a library that it needs is not installed, or the weights are not available.
     """
     check_embedder(encoding)
     if encoding.model.startswith("openai:"):
@@ -172,7 +174,10 @@ def open_embedder(encoding: Encoding) -> Embedder:
 
 
 USED = EventCollector[Used]("ragrounds_used")
-"""Embedders on servers report here what a search has used; whoever began the search collects it."""
+"""Collector to which embedders on servers report the usage of a search.
+
+The caller that began the search collects it.
+"""
 
 
 _POOLING_MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
@@ -180,50 +185,55 @@ _BATCH = 32
 
 
 class LocalEmbedder:
-    """One encoder, or one for queries and one for documents."""
+    """A single encoder, or an encoder for queries and another for documents."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
-        one = not encoding.document_model or encoding.document_model == encoding.model
-        same = one and encoding.query_length == encoding.document_length
+        single_model = not encoding.document_model or encoding.document_model == encoding.model
+        same = single_model and encoding.query_length == encoding.document_length
         self._batch = encoding.batch or _BATCH
         self._devices = encoding.device.split("+") if "+" in encoding.device else []
-        """Several share the documents; queries are few, and stay on the first."""
-        where = (self._devices[0] if self._devices else encoding.device, encoding.dtype)
-        self._queries = load_encoder(encoding.model, encoding.pooling, encoding.query_length, *where)
+        """Devices that share the documents. Queries are few, and stay on the first device."""
+        placement = (self._devices[0] if self._devices else encoding.device, encoding.dtype)
+        self._queries = load_encoder(encoding.model, encoding.pooling, encoding.query_length, *placement)
         self._documents = (
             self._queries
             if same
             else load_encoder(
-                encoding.document_model or encoding.model, encoding.pooling, encoding.document_length, *where
+                encoding.document_model or encoding.model, encoding.pooling, encoding.document_length, *placement
             )
         )
         self._pool: dict[str, object] | None = None
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of queries, each after the encoding's prefix."""
+        """Return the vectors of queries, after the encoding's prefix was put before each."""
         return self._vectors(self._queries, [self._encoding.query_prefix + text for text in texts])
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
-        """Vectors of documents, their titles and texts put together as the encoding says."""
+        """Return the vectors of documents, their titles and texts joined as the encoding requires."""
         prefix = self._encoding.document_prefix
         how = self._encoding.join
         texts: list[str | list[str]] = [
             [prefix + title, text] if how == "pair" else prefix + joined(title, text, how) for title, text in documents
         ]
         if self._devices and len(texts) > len(self._devices):
-            return self._shared(texts)
+            return self._vectors_by_pool(texts)
         return self._vectors(self._documents, texts)
 
-    def _shared(self, texts: Sequence[str | list[str]]) -> Vectors:
-        """Vectors of documents by one process a device, which stay until this embedder is given up."""
+    def _vectors_by_pool(self, texts: Sequence[str | list[str]]) -> Vectors:
+        """Return the vectors of documents, computed by a process on each device.
+
+        The processes end with this embedder.
+        """
         model = self._documents
         if self._pool is None:
             self._pool = model.start_multi_process_pool(self._devices)
             weakref.finalize(self, model.stop_multi_process_pool, self._pool)
         share = -(-len(texts) // len(self._devices))
-        made = model.encode(texts, pool=self._pool, batch_size=self._batch, chunk_size=share, show_progress_bar=False)
-        return finish_vectors(made, self._encoding)
+        vectors = model.encode(
+            texts, pool=self._pool, batch_size=self._batch, chunk_size=share, show_progress_bar=False
+        )
+        return finish_vectors(vectors, self._encoding)
 
     def _vectors(self, model: SentenceTransformer, texts: Sequence[str | list[str]]) -> Vectors:
         vectors = model.encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True)
@@ -231,19 +241,21 @@ class LocalEmbedder:
 
 
 def load_encoder(model: str, pooling: str, length: int, device: str = "", dtype: str = "") -> SentenceTransformer:
-    """Load weights by id or from a folder, to a device, in a type of numbers; empty: as torch and the weights have it.
+    """Load weights by id or from a folder, to a device, in a type of numbers.
+
+    If these are empty, torch and the weights decide.
 
     Raises:
-        UserError: sentence-transformers is not installed, or the weights are neither here nor to be had.
+        UserError: sentence-transformers is not installed, or the weights are neither here nor available.
     """
     numbers = {"dtype": dtype} if dtype else {}
     if pooling == "model":
-        made: SentenceTransformer = load_weights(
+        encoder: SentenceTransformer = load_weights(
             "SentenceTransformer", model, device=device or None, model_kwargs=numbers
         )
         if length:
-            made.max_seq_length = length
-        return made
+            encoder.max_seq_length = length
+        return encoder
     need_library(model)
     check_weights(model)
     from sentence_transformers import SentenceTransformer
@@ -261,7 +273,7 @@ _TEXTS_AT_ONCE = 128
 
 
 class _TextEmbedder:
-    """An embedder that takes one text a document: title and text are joined, the prefix put before them."""
+    """An embedder that takes a single text for each document: title and text are joined, the prefix put before them."""
 
     def __init__(self, encoding: Encoding) -> None:
         if encoding.join == "pair" or encoding.pooling != "model" or encoding.document_model:
@@ -271,7 +283,7 @@ class _TextEmbedder:
             )
         self._encoding = encoding
 
-    def _prefixed(self, documents: Sequence[tuple[str, str]]) -> list[str]:
+    def _document_texts(self, documents: Sequence[tuple[str, str]]) -> list[str]:
         how = self._encoding.join
         return [self._encoding.document_prefix + joined(title, text, how) for title, text in documents]
 
@@ -281,10 +293,10 @@ class _TextEmbedder:
 
 OPENAI = "https://api.openai.com/v1"
 VECTORS = ReplyLimits(size=32 << 20, values=2_000_000)
-"""128 vectors of 8,192 dimensions, as text."""
+"""Limits of a reply: 128 vectors of 8,192 dimensions, as text."""
 TRIES = 6
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
-"""Seconds before the second try, twice as long before each further one."""
+"""Seconds before the second try, and the longest wait. The wait doubles before each further try."""
 
 
 class _Row(msgspec.Struct):
@@ -292,8 +304,8 @@ class _Row(msgspec.Struct):
     index: int | None = None
 
 
-class _Passing(Exception):
-    """An answer after which is tried again; `wait`: seconds that the server asked for."""
+class _TransientFault(Exception):
+    """An answer after which the request is tried again. `wait` is the number of seconds that the server requires."""
 
     def __init__(self, kind: str, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
@@ -302,7 +314,7 @@ class _Passing(Exception):
 
 
 class OpenAIEmbedder(_TextEmbedder):
-    """OpenAI's embeddings API, and servers that speak it. `seconds` is for one answer."""
+    """OpenAI's embeddings API, and servers that implement it. `seconds` is the time allowed for an answer."""
 
     def __init__(self, encoding: Encoding, seconds: float = 600.0, tries: int = TRIES) -> None:
         super().__init__(encoding)
@@ -318,22 +330,27 @@ class OpenAIEmbedder(_TextEmbedder):
         self._hosted = not encoding.base_url
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of queries, each after the encoding's prefix; the tokens used are
-        reported to :data:`USED`."""
+        """Return the vectors of queries, after the encoding's prefix was put before each.
+
+        The tokens used are reported to :data:`USED`.
+        """
         vectors, tokens = self.metered(texts)
         USED.report(Used(f"openai:{self._model}", tokens, self._hosted))
         return vectors
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
-        """Vectors of documents, their titles and texts put together as the encoding says."""
-        return self._vectors(self._prefixed(documents))[0]
+        """Return the vectors of documents, their titles and texts joined as the encoding requires."""
+        return self._vectors(self._document_texts(documents))[0]
 
     def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
-        """Vectors of queries, and the tokens that the server counted; ``None`` where it counts none, or what cannot be
-        true."""
+        """Return the vectors of queries, and the tokens that the server counted.
+
+        The count is ``None`` if the server reports none, or one that cannot be true.
+        """
         return self._vectors(self._asked(texts))
 
     def _vectors(self, texts: list[str]) -> tuple[Vectors, int | None]:
+        """Request the vectors of texts in batches. The token count is ``None`` if any reply reports none."""
         import aiohttp
 
         rows: list[Vectors] = []
@@ -342,20 +359,20 @@ class OpenAIEmbedder(_TextEmbedder):
             # An empty text is refused by the API; a blank has a vector.
             batch = [text or " " for text in texts[start : start + _TEXTS_AT_ONCE]]
             try:
-                found, counted = in_background(self._asked_again(batch))
-            except (BadReply, _Passing, aiohttp.ClientError, OSError) as problem:
-                said = str(problem) if isinstance(problem, BadReply | _Passing) else root_cause(problem)
-                said = self._redact(safe(said).replace("\n", " "))[:500]
+                batch_vectors, counted = in_background(self._request_vectors(batch))
+            except (BadReply, _TransientFault, aiohttp.ClientError, OSError) as problem:
+                message = str(problem) if isinstance(problem, BadReply | _TransientFault) else root_cause(problem)
+                message = self._redact(safe(message).replace("\n", " "))[:500]
                 kind = getattr(problem, "kind", "connection")
-                raise GaveUp(kind, f"The embedding model {self._model!r} gave no vectors: {said}.") from None
-            rows += found
+                raise GaveUp(kind, f"The embedding model {self._model!r} gave no vectors: {message}.") from None
+            rows += batch_vectors
             tokens = None if tokens is None or counted is None else tokens + counted
         if len({np.shape(row) for row in rows}) > 1:
             raise GaveUp("malformed", f"{self._encoding.model!r} gave vectors of different lengths.")
         return finish_vectors(np.array(rows), self._encoding), tokens
 
-    async def _asked_again(self, batch: list[str]) -> tuple[list[Vectors], int | None]:
-        """Ask, and again after what may pass."""
+    async def _request_vectors(self, batch: list[str]) -> tuple[list[Vectors], int | None]:
+        """Request the vectors of a batch, and try again after errors that may pass."""
         import aiohttp
 
         body = msgspec.json.encode({"model": self._model, "input": batch, "encoding_format": "float"})
@@ -363,54 +380,59 @@ class OpenAIEmbedder(_TextEmbedder):
             try:
                 return self._read(await self._client.send("POST", "/embeddings", body, limits=VECTORS), len(batch))
             except TimeoutError:
-                problem: Exception = _Passing("timeout", f"no complete answer within {self._seconds:g} s")
-            except (_Passing, aiohttp.ClientError, OSError) as error:
+                problem: Exception = _TransientFault("timeout", f"no complete answer within {self._seconds:g} s")
+            except (_TransientFault, aiohttp.ClientError, OSError) as error:
                 problem = error
             if number == self._tries:
                 raise problem
-            wished = problem.wait if isinstance(problem, _Passing) else None
-            await asyncio.sleep(min(LONGEST_WAIT, FIRST_WAIT * 2 ** (number - 1) if wished is None else wished))
+            requested_wait = problem.wait if isinstance(problem, _TransientFault) else None
+            await asyncio.sleep(
+                min(LONGEST_WAIT, FIRST_WAIT * 2 ** (number - 1) if requested_wait is None else requested_wait)
+            )
         raise AssertionError("unreachable")
 
     def _read(self, answer: HttpAnswer, count: int) -> tuple[list[Vectors], int | None]:
-        """The vectors of an answer in the order of the texts, and its count of tokens."""
+        """Return the vectors of an answer in the order of the texts, and its count of tokens."""
         status = answer.status
         if status >= 400:
-            said = f"{status}: {' '.join(text_of(answer.body[:4096], '').split())}"
+            message = f"{status}: {' '.join(text_of(answer.body[:4096], '').split())}"
             if status in (408, 409, 429) or status >= 500:
                 kind = "rate_limit" if status == 429 else "server"
-                raise _Passing(kind, said, retry_after(answer.headers))
+                raise _TransientFault(kind, message, retry_after(answer.headers))
             if status in (401, 403, 404):
-                plain = self._redact(safe(said).replace("\n", " "))[:500]
+                plain = self._redact(safe(message).replace("\n", " "))[:500]
                 raise StopRun(f"{self._client.place}: {plain}. Check the key, the model's name and the address.")
-            raise BadReply("bad_request", said)
+            raise BadReply("bad_request", message)
         try:
-            given = read_json(answer.body)
-            rows = msgspec.convert(given.get("data") if isinstance(given, dict) else None, list[_Row])
+            reply = read_json(answer.body)
+            rows = msgspec.convert(reply.get("data") if isinstance(reply, dict) else None, list[_Row])
         except ValueError as error:
             start = text_of(answer.body[:4096], "")
-            raise _Passing("malformed", f"not a list of vectors ({error}): {self._redact(start)[:120]!r}") from None
-        places = [row.index for row in rows]
-        if not any(place is not None for place in places):
-            places = list(range(len(rows)))
-        if sorted(place for place in places if place is not None) != list(range(count)):
+            raise _TransientFault(
+                "malformed", f"not a list of vectors ({error}): {self._redact(start)[:120]!r}"
+            ) from None
+        indices = [row.index for row in rows]
+        if not any(index is not None for index in indices):
+            indices = list(range(len(rows)))
+        if sorted(index for index in indices if index is not None) != list(range(count)):
             raise BadReply("malformed", f"{len(rows):,} vectors for {count:,} texts, or not one for each")
         vectors: list[Vectors] = [
-            _numbers(row.embedding) for _, row in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0] or 0)
+            _unpack_vector(row.embedding)
+            for _, row in sorted(zip(indices, rows, strict=True), key=lambda pair: pair[0] or 0)
         ]
-        usage = given.get("usage") if isinstance(given, dict) else None
+        usage = reply.get("usage") if isinstance(reply, dict) else None
         if not isinstance(usage, dict):
             return vectors, None
         tokens, total = believed_count(usage.get("prompt_tokens")), believed_count(usage.get("total_tokens"))
         return vectors, None if tokens is not None and total is not None and total < tokens else tokens
 
 
-def _numbers(given: list[float] | str) -> Vectors:
-    """A vector, which some servers send packed."""
-    if not isinstance(given, str):
-        return np.asarray(given, dtype=np.float32)
+def _unpack_vector(embedding: list[float] | str) -> Vectors:
+    """Return a vector as an array. Some servers send it packed."""
+    if not isinstance(embedding, str):
+        return np.asarray(embedding, dtype=np.float32)
     try:
-        return np.frombuffer(base64.b64decode(given, validate=True), dtype="<f4").astype(np.float32)
+        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
     except ValueError:
         raise BadReply("malformed", "a vector that is a text") from None
 
@@ -426,9 +448,9 @@ class ImportedEmbedder(_TextEmbedder):
         self._embeddings: Embeddings = imported(path, Embeddings, "a LangChain Embeddings")
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of queries, each after the encoding's prefix."""
+        """Return the vectors of queries, after the encoding's prefix was put before each."""
         return finish_vectors([self._embeddings.embed_query(text) for text in self._asked(texts)], self._encoding)
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
-        """Vectors of documents, their titles and texts put together as the encoding says."""
-        return finish_vectors(self._embeddings.embed_documents(self._prefixed(documents)), self._encoding)
+        """Return the vectors of documents, their titles and texts joined as the encoding requires."""
+        return finish_vectors(self._embeddings.embed_documents(self._document_texts(documents)), self._encoding)

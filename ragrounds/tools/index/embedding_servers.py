@@ -1,4 +1,4 @@
-"""The servers that embedders in a retriever's spec ask, wherever in it they stand."""
+"""Servers of the embedders in a retriever's spec, at any depth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SERVER = ("base_url", "alias")
 
 
 def embedding_models(spec: Spec) -> Iterator[str]:
-    """The embedders on servers with an address, as texts of models: ``openai:NAME[base_url=…]``.
+    """Yield the embedders on servers with an address, as texts of models: ``openai:NAME[base_url=…]``.
 
     Raises:
         UserError: several addresses for one embedder.
@@ -26,47 +26,47 @@ def embedding_models(spec: Spec) -> Iterator[str]:
 
 
 def with_fingerprints(spec: Spec, served: Mapping[str, str]) -> Spec:
-    """The spec with the fingerprints of its embedders' servers.
+    """Return the spec with the fingerprints of its embedders' servers.
 
     Args:
         spec: a retriever's.
-        served: a model's text of :func:`embedding_models` → the text with its server's fingerprint, where it has one.
+        served: a model's text of :func:`embedding_models` → the text with its server's fingerprint, if any.
     """
     spec = unfolded(spec)
-    made: dict[str, Value] = {
+    parameters: dict[str, Value] = {
         key: with_fingerprints(value, served) if isinstance(value, Spec) else value
         for key, value in spec.parameters.items()
     }
-    mark = parse(served.get(_model(spec), "none")).parameters.get("fingerprint")
-    return Spec(spec.name, made if mark is None else {**made, "fingerprint": mark})
+    fingerprint = parse(served.get(_model(spec), "none")).parameters.get("fingerprint")
+    return Spec(spec.name, parameters if fingerprint is None else {**parameters, "fingerprint": fingerprint})
 
 
 def fingerprints_in(spec: Spec) -> dict[str, str]:
-    """Of the embedders on servers: model and server, as
-    :attr:`ragrounds.models.options.ModelOptions.server` has them, → the fingerprint in the spec, empty where there is
-    none."""
-    spec, found = unfolded(spec), dict[str, str]()
-    name, place = _name(spec), spec.parameters.get("alias") or spec.parameters.get("base_url")
-    if name and place:
-        found[str(Spec(name, {"server": str(place).rstrip("/")}))] = str(spec.parameters.get("fingerprint", ""))
+    """Return the fingerprints in the spec by model and server of its embedders, written as in
+    :attr:`ragrounds.models.options.ModelOptions.server`. A fingerprint is empty if it is not set.
+    """
+    spec, fingerprints = unfolded(spec), dict[str, str]()
+    name, server = _name(spec), spec.parameters.get("alias") or spec.parameters.get("base_url")
+    if name and server:
+        fingerprints[str(Spec(name, {"server": str(server).rstrip("/")}))] = str(spec.parameters.get("fingerprint", ""))
     for value in spec.parameters.values():
         if isinstance(value, Spec):
-            found |= fingerprints_in(value)
-    return found
+            fingerprints |= fingerprints_in(value)
+    return fingerprints
 
 
 def _name(spec: Spec) -> str:
-    """The embedder's model, where it is one of a server."""
+    """Return the embedder's model; empty if it is not on a server."""
     card = cards().get(spec.name)
     model = str(spec.parameters.get("model", card.encoding.model if card else ""))
     return model if model.startswith("openai:") else ""
 
 
 def _model(spec: Spec) -> str:
-    """The text of the embedder's model; empty: none that is behind an address."""
-    name, place = _name(spec), str(spec.parameters.get("base_url", ""))
-    if not name or not place:
+    """Return the text of the embedder's model; empty if it is not behind an address."""
+    name, base_url = _name(spec), str(spec.parameters.get("base_url", ""))
+    if not name or not base_url:
         return ""
-    if "," in place:
-        raise UserError(f"{str(spec)!r}: an embedder asks one server; base_url={place!r} names several.")
+    if "," in base_url:
+        raise UserError(f"{str(spec)!r}: an embedder asks one server; base_url={base_url!r} names several.")
     return str(Spec(name, {key: spec.parameters[key] for key in _SERVER if key in spec.parameters}))

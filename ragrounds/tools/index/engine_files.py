@@ -1,8 +1,9 @@
-"""The files of a whole index: ``engine.json``, which is written last, says their sizes, and they are looked at when it
-is opened.
+"""The files of a complete index.
 
-A file that a full disk, a copy or a person cut short would otherwise give wrong results without a word: a search that
-finds nothing. Only sizes are compared: a look at each file, and no reading.
+``engine.json``, which is written last, holds their sizes, and they are compared when the index is opened.
+
+A file that a full disk, a copy or a person cut short would otherwise give wrong results without a message: a search
+that finds nothing. Only sizes are compared, so that no file is read.
 """
 
 from __future__ import annotations
@@ -19,86 +20,86 @@ from ragrounds.base.text import safe
 from ragrounds.tools.index.collection import write_whole
 
 MANIFEST = "engine.json"
-_PASSING = ("building.lock", MANIFEST, "counting.json")
-"""Files that say how a build goes, or are read whole in any case."""
-_PASSING_FOLDERS = ("run-*", "part-*")
-"""What only a build needs."""
+_EXCLUDED = ("building.lock", MANIFEST, "counting.json")
+"""Files of the build's state, or that are read whole in any case."""
+_EXCLUDED_FOLDERS = ("run-*", "part-*")
+"""Patterns of folders that only a build needs."""
 
 
 class IndexManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole index says of itself: ``engine.json``, which a build writes last."""
+    """Description of a complete index: ``engine.json``, which a build writes last."""
 
     format: int
     index: str
-    """What the index depends on beside the corpus."""
+    """Settings that the index depends on, besides the corpus."""
     version: str
     """Version of the corpus it was built over."""
     passages: int
     files: dict[str, int] = {}
-    """Path inside the folder → bytes."""
+    """Size in bytes by path inside the folder."""
     given: bool = False
-    """Its files were made of files of others, and cannot be built again without them."""
+    """True if the files were made from a user's files, and cannot be built again without them."""
 
 
-class _Files(msgspec.Struct, frozen=True):
-    """What of any index' manifest is read to look at its files."""
+class _RecordedFiles(msgspec.Struct, frozen=True):
+    """The part of any index's manifest that is needed to compare its files."""
 
     files: dict[str, int]
     given: bool
 
 
 def write_manifest(folder: Path, manifest: IndexManifest) -> None:
-    """Say of an index that it is whole, with the sizes of all its files.
+    """Write an index's manifest with the sizes of all its files, which marks the index as complete.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the manifest cannot be written.
     """
-    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in _files(folder)}
-    whole = msgspec.structs.replace(manifest, files=sizes)
-    write_whole(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(whole), indent=2))
+    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in _index_files(folder)}
+    complete = msgspec.structs.replace(manifest, files=sizes)
+    write_whole(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(complete), indent=2))
 
 
 def damage(folder: Path) -> str | None:
-    """What is wrong with an index that has its ``engine.json``, in a few words; ``None``: nothing that can be seen.
+    """Return the damage of an index that has its ``engine.json``, in a few words; ``None`` if none is visible.
 
     Raises:
-        OSError: the system refuses a look at it, which says nothing of what is there.
+        OSError: the system refuses access, which does not show whether the index is damaged.
     """
-    noted = _noted(folder)
-    if noted is None:
+    recorded = _read_sizes(folder)
+    if recorded is None:
         return f"{MANIFEST} cannot be read"
-    for name, size in noted.files.items():
+    for name, size in recorded.files.items():
         try:
-            found = (folder / name).stat().st_size
+            actual_size = (folder / name).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return f"{name} is missing"
-        if found != size:
-            return f"{name} has {found:,} bytes, expected {size:,}"
+        if actual_size != size:
+            return f"{name} has {actual_size:,} bytes, expected {size:,}"
     return None
 
 
 def was_given(folder: Path) -> bool:
-    """Whether an index was made of files of others."""
-    noted = _noted(folder)
-    return noted is not None and noted.given
+    """Return True if an index was made from a user's files."""
+    recorded = _read_sizes(folder)
+    return recorded is not None and recorded.given
 
 
 def clear_damaged(folder: Path, *, resumes: bool) -> None:
     """Remove a damaged index, so that it is built again.
 
     Args:
-        folder: where it is; the caller holds it.
-        resumes: Its build goes on after what the files hold: those that are not longer than they were stay.
+        folder: folder of the index; the caller has locked it.
+        resumes: True if its build continues after the files' contents. Files that are not longer than recorded stay.
 
     Raises:
         OSError: something cannot be removed.
     """
-    noted = _noted(folder)
-    sizes = noted.files if noted is not None else {}
-    # Removed, not written over: a process that has them open goes on with what it has.
-    for path in list(_files(folder)):
-        held = path.stat().st_size
-        if not resumes or held > sizes.get(str(path.relative_to(folder)), held):
+    recorded = _read_sizes(folder)
+    sizes = recorded.files if recorded is not None else {}
+    # Removed, not overwritten: a process that has the files open continues with its own view of them.
+    for path in list(_index_files(folder)):
+        actual_size = path.stat().st_size
+        if not resumes or actual_size > sizes.get(str(path.relative_to(folder)), actual_size):
             path.unlink()
     path = folder / MANIFEST
     if path.is_dir():
@@ -108,27 +109,33 @@ def clear_damaged(folder: Path, *, resumes: bool) -> None:
 
 
 def unreadable(folder: Path, problem: Exception, wrong: str = "") -> UserError:
-    """What to say of an index that cannot be opened, nor built again by itself; `wrong` as :func:`damage` says it."""
-    why = f"is damaged ({safe(wrong)}) and cannot be removed" if wrong else "cannot be read"
-    said = (isinstance(problem, OSError) and problem.strerror) or str(problem)
+    """Return the error for an index that cannot be opened, nor built again by itself.
+
+    `wrong` is the text of :func:`damage`.
+    """
+    flaw = f"is damaged ({safe(wrong)}) and cannot be removed" if wrong else "cannot be read"
+    message = (isinstance(problem, OSError) and problem.strerror) or str(problem)
     return UserError(
-        f"The index in {str(folder)!r} {why}: {safe(said)}. Remove it with `rm -r {shlex.quote(str(folder))}`, and "
+        f"The index in {str(folder)!r} {flaw}: {safe(message)}. Remove it with `rm -r {shlex.quote(str(folder))}`, and "
         "give the same command again: it is built anew."
     )
 
 
-def _noted(folder: Path) -> _Files | None:
-    """What an index says of its files; ``None``: nothing that can be read."""
+def _read_sizes(folder: Path) -> _RecordedFiles | None:
+    """Return the file sizes in an index's manifest; ``None`` if it cannot be read."""
     try:
-        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Files)
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_RecordedFiles)
     except (FileNotFoundError, IsADirectoryError, msgspec.MsgspecError, RecursionError):
         return None
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _index_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of an index, without those of a build."""
     for path in sorted(folder.rglob("*")):
-        within = path.relative_to(folder)
-        passing = len(within.parts) == 1 and (within.name in _PASSING or within.suffix == ".part")
-        building = len(within.parts) > 1 and any(Path(within.parts[0]).match(one) for one in _PASSING_FOLDERS)
-        if path.is_file() and not passing and not building:
+        relative = path.relative_to(folder)
+        excluded = len(relative.parts) == 1 and (relative.name in _EXCLUDED or relative.suffix == ".part")
+        building = len(relative.parts) > 1 and any(
+            Path(relative.parts[0]).match(pattern) for pattern in _EXCLUDED_FOLDERS
+        )
+        if path.is_file() and not excluded and not building:
             yield path

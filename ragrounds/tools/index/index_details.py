@@ -1,4 +1,4 @@
-"""What is told of indexes: what they hold, which engines and versions they have."""
+"""Details of indexes for display: their contents, engines and versions."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from ragrounds.tools.index.collection import Manifest
 
 
 class IndexDetails(Struct, frozen=True, kw_only=True):
-    """An index, whole, half-built or damaged."""
+    """Details of an index: complete, half-built or damaged."""
 
     name: str
     manifest: Manifest | None
-    """What it was made from, and how; ``None``: it is half-built or damaged."""
+    """Description of the collection; ``None`` if it is half-built or damaged."""
     engines: tuple[EngineSize, ...]
     bytes: int
-    """All that it takes on the disk."""
+    """Bytes that the index takes on the disk in all."""
     versions: tuple[IndexVersion, ...] = ()
-    """All that are kept; the last is searched."""
+    """All stored versions. The last is searched."""
     report: BuildReport | None = None
-    """What became of every file and row; ``None``: it is half-built or damaged."""
+    """Outcomes of every file and row; ``None`` if the index is half-built or damaged."""
     damage: str = ""
-    """Why it cannot be read, and what helps; empty: it can."""
+    """Reason why the index cannot be read, and what helps; empty if it can be read."""
 
     def fields(self) -> dict[str, Any]:
-        """As one flat object for ``--json``; `passages` is ``None`` where it is half-built or damaged."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
-        return {"passages": None} | (told.pop("manifest") or {}) | told
+        """Return the details as a flat object for ``--json``.
+
+        `passages` is ``None`` if the index is half-built or damaged.
+        """
+        columns: dict[str, Any] = msgspec.to_builtins(self)
+        return {"passages": None} | (columns.pop("manifest") or {}) | columns
 
 
 class EngineSize(Struct, frozen=True):
@@ -41,14 +44,14 @@ class EngineSize(Struct, frozen=True):
 
 
 class IndexVersion(Struct, frozen=True, kw_only=True):
-    """What an index held at some time."""
+    """A version of an index."""
 
     version: str
-    """Of the corpus: a run over it names ``NAME@VERSION``."""
+    """Version of the corpus. A run over it names ``NAME@VERSION``."""
     documents: int
     passages: int
     built: float
     """Seconds since the epoch."""
     bytes: int
     runs: tuple[str, ...] = ()
-    """The stored runs that searched it."""
+    """Stored runs that searched this version."""

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
 _COMPILED_TERMS = 8_000
-"""Queries of more terms than this are answered by the plain sum: bounds in 16 bits would say nothing."""
+"""Number of query terms above which the plain sum is used, since bounds in 16 bits would be too coarse."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Weighted:
 
 
 class Postings:
-    """Reads the postings of one index. Safe for many threads at once."""
+    """Postings of an index, for reading. Safe for many threads at once."""
 
     def __init__(self, folder: Path, passages: int, k1: float, b: float, mean: float) -> None:
         self.passages = passages
@@ -56,7 +56,7 @@ class Postings:
             array.flags.writeable = False  # as mapped ones are; numba would compile all again for an empty one
 
     def column(self, term: int) -> tuple[npt.NDArray[np.int64], Floats]:
-        """The passages that hold a term, ascending, and its exact weight in each."""
+        """Return the passages that hold a term, ascending, and its exact weight in each."""
         lists = self.lists
         common = len(lists.common_starts) - 1
         if term < common:
@@ -75,14 +75,14 @@ class Postings:
         return passages, self.norms.weights(counts, passages)
 
     def best(self, query: Sequence[Weighted], k: int) -> tuple[npt.NDArray[np.int64], Floats]:
-        """The `k` best passages with a score above 0, best first; ties go to the earlier passage.
+        """Return the `k` best passages with a score above 0, best first. Ties go to the earlier passage.
 
-        All postings of the query are added, which needs nothing but numpy and is what :meth:`compiled` is held
-        against.
+        All postings of the query are added, which needs nothing but numpy and is the reference for
+        :meth:`compiled`.
 
         Args:
             query: Terms, the most important first. Scores are 32-bit sums in this order.
-            k: How many, at least 1.
+            k: Number of passages, at least 1.
         """
         scores = np.zeros(self.passages, dtype=np.float32)
         for term in query:
@@ -91,7 +91,7 @@ class Postings:
         return top(scores, k)
 
     def compiled(self, query: Sequence[Weighted], k: int) -> tuple[npt.NDArray[np.int64], Floats]:
-        """:meth:`best`, compiled by numba, with the same result to the last bit.
+        """Return the result of :meth:`best` to the last bit, compiled by numba.
 
         Raises:
             ImportError: numba is not installed.
@@ -101,7 +101,7 @@ class Postings:
         if len(query) > _COMPILED_TERMS:
             return self.best(query, k)
         norms = self.norms
-        kept = postings_numba.search(
+        best_keys = postings_numba.search(
             self.lists,
             norms.lengths,
             (float(norms.k1), float(norms.b), float(norms.mean)),
@@ -110,22 +110,27 @@ class Postings:
             np.array([term.most for term in query], dtype=np.float64),
             min(k, self.passages),
         )
-        kept = np.sort(kept[kept > 0])[::-1]
-        return postings_numba.LAST - (kept & postings_numba.LAST), (kept >> 32).astype(np.int32).view(np.float32)
+        best_keys = np.sort(best_keys[best_keys > 0])[::-1]
+        return postings_numba.LAST - (best_keys & postings_numba.LAST), (best_keys >> 32).astype(np.int32).view(
+            np.float32
+        )
 
     def summed(self, query: Sequence[Weighted], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The scores of some passages (positions, ascending), summed in 64 bits."""
+        """Return the scores of some passages (positions, ascending), summed in 64 bits."""
         scores = np.zeros(len(positions))
         for term in query:
             passages, weights = self.column(term.term)
-            at = np.minimum(np.searchsorted(passages, positions), len(passages) - 1)
-            held = passages[at] == positions
-            scores[held] += weights[at[held]] * np.float32(term.weight)
+            indices = np.minimum(np.searchsorted(passages, positions), len(passages) - 1)
+            is_held = passages[indices] == positions
+            scores[is_held] += weights[indices[is_held]] * np.float32(term.weight)
         return scores
 
 
 def top(scores: Floats, k: int) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The positions of the `k` best scores above 0, best first, ties to the earlier one."""
+    """Return the positions of the `k` best scores above 0, best first, and the scores.
+
+    Ties go to the earlier position.
+    """
     positions = np.flatnonzero(scores > 0)
     values = scores[positions]
     if len(values) > k:

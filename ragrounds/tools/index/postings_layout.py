@@ -1,14 +1,15 @@
-"""Postings of a lexical index: which passages hold a term, how often, and a bound of what it adds to their scores.
+"""Postings of a lexical index: which passages hold a term, how often, and a bound of its share of their scores.
 
-Terms are numbered, the common ones first. The passages are cut into windows of 65,536. In the folder of an index stand,
+Terms are numbered, the common ones first. The passages are cut into windows of 65,536. The folder of an index holds,
 as raw arrays that are memory-mapped:
 
-* ``common/`` — the terms of :func:`common_from` passages and more: ``low.u16``, a passage's place in its window;
-  ``starts.i64``, where the list of each term begins. ``windows.u32`` says where, in that list, each window begins;
+* ``common/`` — the terms of :func:`common_from` passages and more: ``low.u16``, a passage's index in its window;
+  ``starts.i64``, the start of each term's list. ``windows.u32`` holds the index in that list at which each window
+  begins;
 * ``rare/`` — the others: ``passages.u32`` and ``starts.i64``;
-* both with ``counts.u8``, how often the term stands in the passage, 255 for that and more (then ``many_keys.i64``,
-  ascending, and ``many_counts.i32`` know), and with ``codes.u8``, the weight in 255ths of the term's greatest,
-  rounded up;
+* both with ``counts.u8``, how often the term is in the passage, 255 for that and more (then ``many_keys.i64``,
+  ascending, and ``many_counts.i32`` hold the count), and with ``codes.u8``, the weight in 255ths of the term's
+  greatest, rounded up;
 * ``dense.u8`` — a row of codes of all passages for each term that one in :data:`DENSE` holds; ``rows.i32`` its number;
 * ``lengths.u32`` — each passage's number of terms; ``most.f32`` and ``holders.u32`` — each term's greatest weight and
   number of passages.
@@ -28,26 +29,28 @@ import numpy.typing as npt
 
 WINDOW_BITS = 16
 WINDOW = 1 << WINDOW_BITS
-"""Passages of a window: their bounds are summed in 16 bits, in 128 kB, which the processor's cache holds."""
+"""Number of passages in a window. Their bounds are summed in 16 bits, in 128 kB, which the processor's cache holds."""
 LEVELS = 255
-"""The code of a term's greatest weight; 0 stands for a passage without the term."""
+"""Code of a term's greatest weight. Code 0 means a passage without the term."""
 FULL = 255
-"""From this count on the exact one stands in a table beside the postings."""
+"""Count from which the exact count is in a table next to the postings."""
 DENSE = 16
 """A term has a dense row if at least one passage in so many holds it."""
 _RARE = 64
 
 
 def common_from(passages: int) -> int:
-    """How many passages hold a common term: at least four to a window, so that the windows' table stays small."""
+    """Return how many passages hold a common term: at least four for each window, so that the windows' table stays
+    small.
+    """
     return max(_RARE, 4 * -(-passages // WINDOW))
 
 
 @dataclass(frozen=True)
 class Norms:
-    """What a passage's length does to the weights of its terms: ``count / (count + k1 * (1 - b + b * length / mean))``.
+    """Effect of a passage's length on the weights of its terms: ``count / (count + k1 * (1 - b + b * length / mean))``.
 
-    `lengths` are those of all passages, `mean` is theirs.
+    `lengths` are the lengths of all passages, `mean` is their mean.
     """
 
     lengths: npt.NDArray[np.uint32]
@@ -56,7 +59,7 @@ class Norms:
     mean: float
 
     def weights(self, counts: npt.NDArray[np.int32], passages: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
-        """The weights of some postings, rounded to 32 bits as the last step."""
+        """Return the weights of some postings, rounded to 32 bits as the last step."""
         lengths = self.lengths[passages].astype(np.float64)
         norms = self.k1 * (1 - self.b + self.b * lengths / self.mean)
         wide = counts.astype(np.float64)
@@ -65,7 +68,7 @@ class Norms:
 
 
 class RawLists(NamedTuple):
-    """The arrays of an index; the module tells what is in each."""
+    """Arrays of an index, as the module describes them."""
 
     low: npt.NDArray[np.uint16]
     common_codes: npt.NDArray[np.uint8]

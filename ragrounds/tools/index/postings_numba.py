@@ -3,7 +3,7 @@
 
 Window by window, bounds of scores are summed in 16 bits from the postings' codes. Terms that together cannot lift a
 passage among the best need not be added: they are looked up for the passages that are still in reach (MaxScore, Turtle
-and Flood 1995). Which they are is decided anew for each window, and how many passages are in reach is sampled, so that
+and Flood 1995). These terms are chosen again for each window, and the number of passages in reach is sampled, so that
 short queries are answered by look-ups and long ones by sums. The passages in reach are scored exactly, those with the
 highest bounds first, so that few others remain in reach.
 """
@@ -25,17 +25,20 @@ Shape = tuple[float, float, float]
 
 _WINDOW = 65536
 _BLOCK = 64
-"""The sums of so many passages are compared with what is needed at once."""
+"""Number of passages whose sums are compared at once with the required bound."""
 _TOUCHED = 30
-"""A window with fewer postings than one for so many passages is gone through posting by posting."""
+"""Divisor of a window's passages. A window with fewer postings than the quotient is scanned posting by posting."""
 _SAMPLED = 16
-"""One passage of so many is looked at to know how many are in reach."""
+"""Sampling step: every so many passages are checked to estimate how many are in reach."""
 _LOOK_UP = 28
-"""Finding one passage in a list costs about as much as adding this many entries of the list."""
+"""Cost of finding one passage in a list, in entries of the list that could be added in the same time."""
 _UNITS = 65000.0
-"""What the bounds of all terms together come to, so that they and their rounding fit 16 bits."""
+"""Sum of the bounds of all terms, so that they and their rounding fit 16 bits."""
 LAST = 0xFFFFFFFF
-"""A result is kept as one number: the bits of its score, then this less its passage. The better one is the greater."""
+"""Mask of a result's lower half.
+
+A result is one number: the bits of its score, then this less its passage. The better result is the greater number.
+"""
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
@@ -48,14 +51,14 @@ def search(
     bounds: npt.NDArray[np.float64],
     k: int,
 ) -> Longs:
-    """The `k` best results, each as one number (see :data:`LAST`), in no order; 0: there is none.
+    """Return the `k` best results, each as one number (see :data:`LAST`), in no order. A 0 means no result.
 
     Args:
         lists: The postings.
-        lengths: Of all passages.
+        lengths: Lengths of all passages.
         shape: k1, b and the mean length.
         terms: Numbers of the query's terms, the most important first.
-        factors: Their weights in the query.
+        factors: The terms' weights in the query.
         bounds: The most that each adds to a score.
         k: At most the number of passages.
     """
@@ -66,63 +69,69 @@ def search(
     froms, tos = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     sums = np.zeros(_WINDOW, dtype=np.uint16)
     near, reach = np.empty(_WINDOW, dtype=np.int32), np.empty(_WINDOW, dtype=np.int32)
-    places, tops = np.empty(_WINDOW, dtype=np.int64), np.empty(_WINDOW // _BLOCK, dtype=np.uint16)
+    positions, tops = np.empty(_WINDOW, dtype=np.int64), np.empty(_WINDOW // _BLOCK, dtype=np.uint16)
     heap, last = np.zeros(k, dtype=np.int64), np.zeros(1, dtype=np.int32)
-    bar = 1  # what the bound of a passage must reach
+    bar = 1  # the bound that a passage must reach
     for window in range((passages + _WINDOW - 1) // _WINDOW):
         base = window * _WINDOW
         end = min(base + _WINDOW, passages)
         added = count
         while added > 0 and rest[added - 1] < bar:
             added -= 1
-        _cut(lists, terms, window, end, cursors, froms, tos)
+        _cut_window(lists, terms, window, end, cursors, froms, tos)
         entries = (tos[:added] - froms[:added]).sum()
         if entries == 0:
             continue
         for term in range(added):
-            _add(lists, terms[term], tables[term], base, froms[term], tos[term], sums)
+            _add_postings(lists, terms[term], tables[term], base, froms[term], tos[term], sums)
         if entries * _TOUCHED < end - base:
-            found = _touched(lists, terms, added, base, froms, tos, sums, bar - rest[added], near, reach)
+            reachable = _gather_touched(lists, terms, added, base, froms, tos, sums, bar - rest[added], near, reach)
         else:
             left = (tos[added:] - froms[added:]).sum()
-            while added < count and _in_reach(sums, bar - rest[added]) * _LOOK_UP > left:
+            while added < count and _estimate_reachable(sums, bar - rest[added]) * _LOOK_UP > left:
                 half = left // 2
                 while added < count and left > half:
-                    _add(lists, terms[added], tables[added], base, froms[added], tos[added], sums)
+                    _add_postings(lists, terms[added], tables[added], base, froms[added], tos[added], sums)
                     left -= tos[added] - froms[added]
                     added += 1
             need = bar - rest[added]
-            _tops(sums, tops)
+            _block_maxima(sums, tops)
             if heap[0] == 0:
-                need = max(need, _least(tops if 2 * k < len(tops) else sums, k) - slack)
-            found = _gather(sums, tops, need, near, reach)
+                need = max(need, _kth_greatest(tops if 2 * k < len(tops) else sums, k) - slack)
+            reachable = _gather_reachable(sums, tops, need, near, reach)
         for term in range(added, count):
-            if found == 0:
+            if reachable == 0:
                 break
-            _follow(lists, terms[term], tables[term], base, froms[term], tos[term], sums, near, reach, found, places)
-            found = _kept(near, reach, found, bar - rest[term + 1])
+            _add_by_look_up(
+                lists, terms[term], tables[term], base, froms[term], tos[term], sums, near, reach, reachable, positions
+            )
+            reachable = _partition_reachable(near, reach, reachable, bar - rest[term + 1])
         done = 0
-        for first in (_least(reach[:found], k), 0):  # the likely ones: few others are in reach after them
-            chosen = near[done : done + _kept(near[done:], reach[done:], found - done, max(first, bar - 1))]
-            scores = _exact(lists, lengths, shape, terms, factors, base, froms, tos, chosen, places)
+        # The likely passages come first: few others are in reach after them.
+        for first in (_kth_greatest(reach[:reachable], k), 0):
+            candidates = near[
+                done : done + _partition_reachable(near[done:], reach[done:], reachable - done, max(first, bar - 1))
+            ]
+            scores = _exact_scores(lists, lengths, shape, terms, factors, base, froms, tos, candidates, positions)
             bits = scores.view(np.int32)
-            for one in range(len(chosen)):
-                key = (np.int64(bits[one]) << 32) | (LAST - base - chosen[one])
+            for idx in range(len(candidates)):
+                key = (np.int64(bits[idx]) << 32) | (LAST - base - candidates[idx])
                 if key > heap[0]:
-                    _replace(heap, key)
+                    _replace_root(heap, key)
             if heap[0] > 0:  # later passages must have more
                 last[0] = heap[0] >> 32
                 bar = int(last.view(np.float32)[0] * scale) + 1
-            done += len(chosen)
-            if done == found:
+            done += len(candidates)
+            if done == reachable:
                 break
     return heap
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
 def _tables(bounds: npt.NDArray[np.float64], scale: float) -> tuple[Shorts, Longs, int]:
-    """What each code of each term adds to a bound, in 16 bits; the most that a term and those behind it add; and how
-    much more than its score the bound of a passage can be."""
+    """Return three things: the 16-bit amount that each code of each term adds to a bound, the most that a term and the
+    later ones add, and the most by which a passage's bound can exceed its score.
+    """
     count = len(bounds)
     tables = np.zeros((count, 256), dtype=np.uint16)
     rest = np.zeros(count + 1, dtype=np.int64)
@@ -137,8 +146,8 @@ def _tables(bounds: npt.NDArray[np.float64], scale: float) -> tuple[Shorts, Long
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _cut(lists: RawLists, terms: Longs, window: int, end: int, cursors: Longs, froms: Longs, tos: Longs) -> None:
-    """Note where each term's part of a window begins and ends. The cursors of rare terms move on with the windows."""
+def _cut_window(lists: RawLists, terms: Longs, window: int, end: int, cursors: Longs, froms: Longs, tos: Longs) -> None:
+    """Write where each term's part of a window begins and ends. The cursors of rare terms move on with the windows."""
     common = len(lists.common_starts) - 1
     for term in range(len(terms)):
         number = terms[term]
@@ -147,30 +156,30 @@ def _cut(lists: RawLists, terms: Longs, window: int, end: int, cursors: Longs, f
             froms[term] = start + lists.windows[number, window]
             tos[term] = start + lists.windows[number, window + 1]
         else:
-            place = max(cursors[term], lists.rare_starts[number - common])
-            froms[term] = place
+            position = max(cursors[term], lists.rare_starts[number - common])
+            froms[term] = position
             last = lists.rare_starts[number - common + 1]
-            while place < last and lists.rare[place] < end:
-                place += 1
-            tos[term] = place
-            cursors[term] = place
+            while position < last and lists.rare[position] < end:
+                position += 1
+            tos[term] = position
+            cursors[term] = position
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _add(lists: RawLists, number: int, table: Shorts, base: int, start: int, stop: int, sums: Shorts) -> None:
+def _add_postings(lists: RawLists, number: int, table: Shorts, base: int, start: int, stop: int, sums: Shorts) -> None:
     """Add a term's part of a window to its sums."""
     common = len(lists.common_starts) - 1
     if number < common:  # slices, so that the loop is as fast as can be
         low, codes = lists.low[start:stop], lists.common_codes[start:stop]
-        for place in range(len(low)):
-            sums[low[place]] += table[codes[place]]
+        for position in range(len(low)):
+            sums[low[position]] += table[codes[position]]
     else:
-        for place in range(start, stop):
-            sums[lists.rare[place] - base] += table[lists.rare_codes[place]]
+        for position in range(start, stop):
+            sums[lists.rare[position] - base] += table[lists.rare_codes[position]]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _touched(
+def _gather_touched(
     lists: RawLists,
     terms: Longs,
     added: int,
@@ -182,23 +191,23 @@ def _touched(
     near: Ints,
     reach: Ints,
 ) -> int:
-    """As :func:`_gather`, by the postings that were added: for few of them this is faster."""
+    """Do the work of :func:`_gather_reachable` by the postings that were added, which is faster for few of them."""
     common = len(lists.common_starts) - 1
-    found = 0
+    count = 0
     for term in range(added):
-        for place in range(froms[term], tos[term]):
-            spot = np.int64(lists.low[place]) if terms[term] < common else np.int64(lists.rare[place]) - base
+        for position in range(froms[term], tos[term]):
+            spot = np.int64(lists.low[position]) if terms[term] < common else np.int64(lists.rare[position]) - base
             bound = np.int64(sums[spot])
             if bound >= max(need, 1):
-                near[found] = spot
-                reach[found] = bound
-                found += 1
+                near[count] = spot
+                reach[count] = bound
+                count += 1
             sums[spot] = 0
-    return found
+    return count
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _follow(
+def _add_by_look_up(
     lists: RawLists,
     number: int,
     table: Shorts,
@@ -211,117 +220,122 @@ def _follow(
     found: int,
     places: Longs,
 ) -> None:
-    """Add one term to the bounds of the passages that are in reach."""
+    """Add a term to the bounds of the passages that are in reach."""
     if number < len(lists.common_starts) - 1 and lists.rows[number] >= 0:
         row = lists.rows[number]
-        for one in range(found):
-            reach[one] += table[lists.dense[row, base + near[one]]]
+        for idx in range(found):
+            reach[idx] += table[lists.dense[row, base + near[idx]]]
     elif number < len(lists.common_starts) - 1 and found * _LOOK_UP < stop - start:
-        _find(lists.low[start:stop], 0, near[:found], places)
-        for one in range(found):
-            place = start + places[one]
-            if lists.low[place] == near[one]:
-                reach[one] += table[lists.common_codes[place]]
+        _find_positions(lists.low[start:stop], 0, near[:found], places)
+        for idx in range(found):
+            position = start + places[idx]
+            if lists.low[position] == near[idx]:
+                reach[idx] += table[lists.common_codes[position]]
     else:
-        _add(lists, number, table, base, start, stop, sums)
-        for one in range(found):
-            reach[one] += sums[near[one]]
-        for place in range(start, stop):
-            sums[lists.low[place] if number < len(lists.common_starts) - 1 else lists.rare[place] - base] = 0
+        _add_postings(lists, number, table, base, start, stop, sums)
+        for idx in range(found):
+            reach[idx] += sums[near[idx]]
+        for position in range(start, stop):
+            sums[lists.low[position] if number < len(lists.common_starts) - 1 else lists.rare[position] - base] = 0
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _kept(near: Ints, reach: Ints, count: int, need: int) -> int:
-    """Put the passages whose bound reaches what is needed before the others; gives back how many they are."""
-    kept = 0
-    for one in range(count):
-        near[kept], near[one] = near[one], near[kept]
-        reach[kept], reach[one] = reach[one], reach[kept]
-        kept += reach[kept] >= need
-    return kept
+def _partition_reachable(near: Ints, reach: Ints, count: int, need: int) -> int:
+    """Move the passages whose bound reaches `need` before the others, and return their number."""
+    reached = 0
+    for idx in range(count):
+        near[reached], near[idx] = near[idx], near[reached]
+        reach[reached], reach[idx] = reach[idx], reach[reached]
+        reached += reach[reached] >= need
+    return reached
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _in_reach(sums: Shorts, need: int) -> int:
-    """About how many passages of a window reach what is needed."""
-    found = 0
+def _estimate_reachable(sums: Shorts, need: int) -> int:
+    """Return an estimate of how many passages of a window reach `need`."""
+    count = 0
     for spot in range(0, _WINDOW, _SAMPLED):
-        found += sums[spot] >= need
-    return found * _SAMPLED
+        count += sums[spot] >= need
+    return count * _SAMPLED
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _tops(sums: Shorts, tops: Shorts) -> None:
-    """The greatest sum of each block. Several are compared at once only where the loop does nothing else, and where its
-    range ends with its start plus a constant."""
+def _block_maxima(sums: Shorts, tops: Shorts) -> None:
+    """Write the greatest sum of each block.
+
+    Several are compared at once only if the loop does nothing else, and if its range ends with its start plus a
+    constant.
+    """
     for block in range(len(tops)):
-        most = np.uint16(0)
+        greatest = np.uint16(0)
         for spot in range(block * _BLOCK, block * _BLOCK + _BLOCK):
-            most = max(most, sums[spot])
-        tops[block] = most
+            greatest = max(greatest, sums[spot])
+        tops[block] = greatest
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _least(values: Ints | Shorts, k: int) -> int:
-    """The last of the `k` greatest values; 0: there are fewer."""
+def _kth_greatest(values: Ints | Shorts, k: int) -> int:
+    """Return the last of the `k` greatest values; 0 if there are fewer."""
     if len(values) < k:
         return 0
     heap = np.zeros(k, dtype=np.int64)
     for value in values:
         if value > heap[0]:
-            _replace(heap, value)
+            _replace_root(heap, value)
     return int(heap[0])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _gather(sums: Shorts, tops: Shorts, need: int, near: Ints, reach: Ints) -> int:
-    """List the places whose sum is `need` or more, and set all sums to 0."""
-    found = 0
+def _gather_reachable(sums: Shorts, tops: Shorts, need: int, near: Ints, reach: Ints) -> int:
+    """List the indices whose sum is `need` or more, return their number, and set all sums to 0."""
+    count = 0
     bar = np.uint16(max(need, 1))
     for block in range(len(tops)):
         if tops[block] >= bar:
             for spot in range(block * _BLOCK, (block + 1) * _BLOCK):
                 if sums[spot] >= bar:
-                    near[found] = spot
-                    reach[found] = sums[spot]
-                    found += 1
+                    near[count] = spot
+                    reach[count] = sums[spot]
+                    count += 1
     sums[:] = 0
-    return found
+    return count
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _find(values: Shorts | Words, base: int, wanted: Ints, places: Longs) -> None:
-    """Where in an ascending list, which is not empty, each wanted value and `base` stands, if it is there. All are
-    searched for side by side: none waits for another's reading."""
+def _find_positions(values: Shorts | Words, base: int, wanted: Ints, places: Longs) -> None:
+    """Find each of `wanted` plus `base` in an ascending list, which is not empty, and write its index if it is there.
+
+    All are searched for in parallel steps: none waits for another's reading.
+    """
     left = len(values)
     places[: len(wanted)] = 0
     while left > 1:
         half = left >> 1
-        for one in range(len(wanted)):
-            places[one] += half * (values[places[one] + half - 1] < base + wanted[one])
+        for idx in range(len(wanted)):
+            places[idx] += half * (values[places[idx] + half - 1] < base + wanted[idx])
         left -= half
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _replace(heap: Longs, value: int) -> None:
-    """Put a value in the place of the least, which is the root."""
+def _replace_root(heap: Longs, value: int) -> None:
+    """Replace the least value, which is the heap's root."""
     size = len(heap)
-    place = 0
+    position = 0
     while True:
-        child = 2 * place + 1
+        child = 2 * position + 1
         if child >= size:
             break
         if child + 1 < size and heap[child + 1] < heap[child]:
             child += 1
         if heap[child] >= value:
             break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = value
+        heap[position] = heap[child]
+        position = child
+    heap[position] = value
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _exact(
+def _exact_scores(
     lists: RawLists,
     lengths: Words,
     shape: Shape,
@@ -333,32 +347,32 @@ def _exact(
     near: Ints,
     places: Longs,
 ) -> Floats:
-    """The exact scores of some passages of a window, summed in 32 bits in the order of the terms."""
+    """Return the exact scores of some passages of a window, summed in 32 bits in the order of the terms."""
     k1, b, mean = shape
     common = len(lists.common_starts) - 1
     scores = np.zeros(len(near), dtype=np.float32)
     norms = np.empty(len(near), dtype=np.float64)
-    for one in range(len(near)):
-        norms[one] = k1 * (1 - b + b * float(lengths[base + near[one]]) / mean)
+    for idx in range(len(near)):
+        norms[idx] = k1 * (1 - b + b * float(lengths[base + near[idx]]) / mean)
     for term in range(len(terms)):
         number, start, stop = terms[term], froms[term], tos[term]
         if start == stop:
             continue
         if number < common:
-            _find(lists.low[start:stop], 0, near, places)
+            _find_positions(lists.low[start:stop], 0, near, places)
         else:
-            _find(lists.rare[start:stop], base, near, places)
-        for one in range(len(near)):
-            place = start + places[one]
+            _find_positions(lists.rare[start:stop], base, near, places)
+        for idx in range(len(near)):
+            position = start + places[idx]
             if number < common:
-                held = lists.low[place] == near[one]
-                times = int(lists.common_counts[place])
+                is_held = lists.low[position] == near[idx]
+                times = int(lists.common_counts[position])
             else:
-                held = lists.rare[place] == base + near[one]
-                times = int(lists.rare_counts[place])
-            if not held:
+                is_held = lists.rare[position] == base + near[idx]
+                times = int(lists.rare_counts[position])
+            if not is_held:
                 continue
             if times == FULL:
-                times = int(lists.many_counts[np.searchsorted(lists.many_keys, (number << 32) | (base + near[one]))])
-            scores[one] += np.float32(times / (times + norms[one])) * factors[term]
+                times = int(lists.many_counts[np.searchsorted(lists.many_keys, (number << 32) | (base + near[idx]))])
+            scores[idx] += np.float32(times / (times + norms[idx])) * factors[term]
     return scores

@@ -1,9 +1,10 @@
-"""Vectors of passages that are there already: in files of others (``index build --vectors FILE.npy --ids FILE``), or in
+"""Vectors of passages that exist already: in a user's files (``index build --vectors FILE.npy --ids FILE``), or in
 another version of the same index.
 
 Files are as MedRAG publishes its own: NumPy arrays of shape (rows, dimensions), float16, float32 or float64, one or
 several. The id of a row is in a file of ids (a JSON list, JSON Lines, one id a line, or ``.npy``), one file for each
-array or one for all; without any, row 7 of ``NAME.npy`` is the passage ``NAME_7``, as MedRAG's chunks are named."""
+array or one for all; without any, row 7 of ``NAME.npy`` is the passage ``NAME_7``, as MedRAG's chunks are named.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +32,18 @@ _LISTED = 3
 
 
 class ImportedVectors(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of :func:`import_vectors`."""
+    """Result of :func:`import_vectors`."""
 
     passages: int
     dimensions: int
     files: int
     unused: int = 0
-    """Rows whose id no passage has."""
+    """Number of rows whose id no passage has."""
     kept_as_they_were: bool = False
-    """The vectors were there before, and nothing was read."""
+    """True if the vectors existed before, and nothing was read."""
 
     def words(self) -> str:
-        """One line to tell."""
+        """Return a line that reports the import."""
         if self.kept_as_they_were:
             return f"the vectors of {self.passages:,} passages are there already, and stay as they are"
         rest = f"; {self.unused:,} rows have ids that no passage has" if self.unused else ""
@@ -57,17 +58,17 @@ def import_vectors(
     *,
     progress: Count | None = None,
 ) -> ImportedVectors:
-    """Take the vectors of all passages from files, in place of embedding them.
+    """Import the vectors of all passages from files, in place of embedding them.
 
     Args:
-        collection: Whose passages they are of.
-        spec: ``dense[…]`` or a card: the model that made them, which embeds the queries.
+        collection: Collection of the passages.
+        spec: ``dense[…]`` or a card: the model that made the vectors, which embeds the queries.
         files: ``.npy`` files, or folders of them.
         ids: Files of ids: none, one, or one for each array.
-        progress: Told how many rows are read.
+        progress: Called with the number of rows read.
 
     Raises:
-        UserError: files that are no such arrays, or do not fit each other; passages without a vector.
+        UserError: files are not such arrays, or do not fit each other; passages have no vector.
         StopRun: the disk is full.
     """
     if spec.name != "dense" and (spec.name not in cards() or cards()[spec.name].kind not in ("dense", "api")):
@@ -77,8 +78,8 @@ def import_vectors(
         )
     encoding, _ = encoding_of(spec, cards()[spec.name].encoding if spec.name in cards() else None)
     check_embedder(encoding)
-    arrays = _arrays(files)
-    named = _named(arrays, ids)
+    arrays = _array_paths(files)
+    arrays_with_ids = _with_ids(arrays, ids)
     documents, folder = vectors_place(collection, encoding)
     total = len(collection.store)
     dimensions = _dimensions(arrays)
@@ -89,77 +90,80 @@ def import_vectors(
     folder.mkdir(exist_ok=True)
     with exclusive_build(folder):
         try:
-            unused = _written(collection, folder, encoding, named, dimensions, progress)
+            unused = _write_vectors(collection, folder, encoding, arrays_with_ids, dimensions, progress)
             write_manifest(folder, vectors_manifest(collection, documents, dimensions, given=True))
         except OSError as problem:
             raise disk_error(folder, problem) from None
     return ImportedVectors(passages=total, dimensions=dimensions, files=len(arrays), unused=unused)
 
 
-def _written(
+def _write_vectors(
     collection: Collection,
     folder: Path,
     encoding: Encoding,
-    named: Sequence[tuple[Path, Sequence[str]]],
+    arrays_with_ids: Sequence[tuple[Path, Sequence[str]]],
     dimensions: int,
     progress: Count | None,
 ) -> int:
-    """Write every row to the place of its passage; gives how many rows no passage has."""
+    """Write every row at the position of its passage, and return the number of rows that no passage has."""
     path, kind = vectors_file(folder, encoding)
     total = len(collection.store)
-    beside = path.with_name("imported.part")
-    target = np.memmap(beside, dtype=kind, mode="w+", shape=(total, dimensions))
-    there = np.zeros(total, dtype=bool)
+    temporary = path.with_name("imported.part")
+    target = np.memmap(temporary, dtype=kind, mode="w+", shape=(total, dimensions))
+    has_vector = np.zeros(total, dtype=bool)
     unused = read = 0
-    for file, names in named:
-        array = _array(file)
+    for file, ids in arrays_with_ids:
+        array = _open_array(file)
         for start in range(0, len(array), _ROWS):
             rows = np.asarray(array[start : start + _ROWS], dtype=np.float32)
-            places = positions_of(collection.store, names[start : start + _ROWS])
-            known = places >= 0
-            unused += int((~known).sum())
-            wanted = places[known]
-            if len(np.unique(wanted)) < len(wanted) or there[wanted].any():
+            positions = positions_of(collection.store, ids[start : start + _ROWS])
+            is_known = positions >= 0
+            unused += int((~is_known).sum())
+            targets = positions[is_known]
+            if len(np.unique(targets)) < len(targets) or has_vector[targets].any():
                 raise UserError(f"{str(file)!r} holds a second vector of a passage: ids must differ.")
-            there[wanted] = True
-            if len(wanted):
-                target[wanted] = stored_as(finish_vectors(rows[known], encoding), kind, encoding.model)
+            has_vector[targets] = True
+            if len(targets):
+                target[targets] = stored_as(finish_vectors(rows[is_known], encoding), kind, encoding.model)
             read += len(rows)
             if progress:
                 progress(read)
-    if not there.all():
-        lacking = np.flatnonzero(~there)
-        listed = ", ".join(repr(safe(collection.store.raw(int(place))[0])[:60]) for place in lacking[:_LISTED])
+    if not has_vector.all():
+        missing = np.flatnonzero(~has_vector)
+        listed = ", ".join(repr(safe(collection.store.raw(int(position))[0])[:60]) for position in missing[:_LISTED])
         raise UserError(
-            f"{len(lacking):,} of {total:,} passages have no vector in these files, such as {listed}: expected a row "
+            f"{len(missing):,} of {total:,} passages have no vector in these files, such as {listed}: expected a row "
             "for each. Give --ids where the ids are not STEM_ROW, and cut the corpus as it was when they were made."
         )
     target.flush()
     del target
-    beside.replace(path)
+    # The file gets its final name only when every passage has its vector.
+    temporary.replace(path)
     return unused
 
 
 def positions_of(store: PassageStore, ids: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Positions of passages by id; -1: there is no such passage."""
+    """Return the positions of passages by id; -1 if there is no such passage."""
     hashes, order = map_array(store.folder / "ids.u64", np.uint64), map_array(store.folder / "ids.u32", np.uint32)
-    wanted = np.fromiter((id_hash(one) for one in ids), dtype=np.uint64, count=len(ids))
-    at = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
-    return np.where(hashes[at] == wanted, order[at].astype(np.int64), -1)
+    targets = np.fromiter((id_hash(identity) for identity in ids), dtype=np.uint64, count=len(ids))
+    indices = np.minimum(np.searchsorted(hashes, targets), len(hashes) - 1)
+    return np.where(hashes[indices] == targets, order[indices].astype(np.int64), -1)
 
 
-def _arrays(files: Sequence[str | Path]) -> list[Path]:
-    found: list[Path] = []
-    for given in files:
-        path = Path(given).expanduser()
+def _array_paths(files: Sequence[str | Path]) -> list[Path]:
+    """Return the paths of all arrays in files and folders."""
+    paths: list[Path] = []
+    for location in files:
+        path = Path(location).expanduser()
         inside = sorted(path.glob("*.npy")) if path.is_dir() else [path]
-        if not inside or not all(one.is_file() for one in inside):
-            raise UserError(f"There are no vectors at {str(given)!r}: expected a .npy file, or a folder of them.")
-        found += inside
-    return found
+        if not inside or not all(file.is_file() for file in inside):
+            raise UserError(f"There are no vectors at {str(location)!r}: expected a .npy file, or a folder of them.")
+        paths += inside
+    return paths
 
 
-def _array(path: Path) -> npt.NDArray[np.floating]:
+def _open_array(path: Path) -> npt.NDArray[np.floating]:
+    """Map an array into memory, after checking its type and shape."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as problem:
@@ -171,7 +175,8 @@ def _array(path: Path) -> npt.NDArray[np.floating]:
 
 
 def _dimensions(arrays: Sequence[Path]) -> int:
-    widths = {path: _array(path).shape[1] for path in arrays}
+    """Return the common number of dimensions of all arrays."""
+    widths = {path: _open_array(path).shape[1] for path in arrays}
     first = arrays[0]
     for path, width in widths.items():
         if width != widths[first]:
@@ -181,13 +186,13 @@ def _dimensions(arrays: Sequence[Path]) -> int:
     return int(widths[first])
 
 
-def _named(arrays: Sequence[Path], ids: Sequence[str | Path]) -> list[tuple[Path, Sequence[str]]]:
-    """Every array with the ids of its rows."""
-    lengths = [len(_array(path)) for path in arrays]
+def _with_ids(arrays: Sequence[Path], ids: Sequence[str | Path]) -> list[tuple[Path, Sequence[str]]]:
+    """Return every array with the ids of its rows."""
+    lengths = [len(_open_array(path)) for path in arrays]
     if not ids:
-        made = ((path, [f"{path.stem}_{row}" for row in range(n)]) for path, n in zip(arrays, lengths, strict=True))
-        return list(made)
-    lists = [_ids(Path(one).expanduser()) for one in ids]
+        pairs = ((path, [f"{path.stem}_{row}" for row in range(n)]) for path, n in zip(arrays, lengths, strict=True))
+        return list(pairs)
+    lists = [_read_ids(Path(file).expanduser()) for file in ids]
     if len(lists) == 1:
         if len(lists[0]) != sum(lengths):
             raise UserError(
@@ -203,61 +208,65 @@ def _named(arrays: Sequence[Path], ids: Sequence[str | Path]) -> list[tuple[Path
     return list(zip(arrays, lists, strict=True))
 
 
-def _ids(path: Path) -> list[str]:
-    """Ids of a JSON list, of JSON Lines (``id``, ``_id``, ``pmid`` or plain texts), of a ``.npy``, or one a line."""
+def _read_ids(path: Path) -> list[str]:
+    """Read the ids of a JSON list, of JSON Lines (``id``, ``_id``, ``pmid`` or plain texts), of a ``.npy``, or of
+    lines.
+    """
     try:
         if path.suffix == ".npy":
-            return [str(one) for one in np.load(path, allow_pickle=False).ravel().tolist()]
+            return [str(identity) for identity in np.load(path, allow_pickle=False).ravel().tolist()]
         if path.suffix == ".json":
-            return [str(one) for one in msgspec.json.decode(path.read_bytes(), type=list[str | int])]
+            return [str(identity) for identity in msgspec.json.decode(path.read_bytes(), type=list[str | int])]
         if path.suffix == ".jsonl":
-            return list(_of_lines(path))
+            return list(_ids_of_lines(path))
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError, RecursionError) as problem:
         raise UserError(f"Cannot read the ids in {str(path)!r}: {problem}.") from None
 
 
-def _of_lines(path: Path) -> Iterator[str]:
+def _ids_of_lines(path: Path) -> Iterator[str]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            given = msgspec.json.decode(line)
-            if isinstance(given, dict):
-                given = next((given[key] for key in ("id", "_id", "pmid") if key in given), None)
-            if not isinstance(given, str | int):
+            record = msgspec.json.decode(line)
+            if isinstance(record, dict):
+                record = next((record[key] for key in ("id", "_id", "pmid") if key in record), None)
+            if not isinstance(record, str | int):
                 raise ValueError(f"line {number} has no id")
-            yield str(given)
+            yield str(record)
 
 
 class EarlierVectors:
     """Vectors that another version of an index has of the same texts."""
 
     def __init__(self, collection: Collection, encoding: Encoding, folder: Path) -> None:
-        """Args:
-        collection: the version that needs vectors.
-        encoding: what makes them.
-        folder: where they are to be kept; the other versions have folders of the same name.
+        """Find a version of the index that has complete vectors of this encoding.
+
+        Args:
+            collection: the version that needs vectors.
+            encoding: encoding of the vectors.
+            folder: folder of the new vectors. The other versions have folders of the same name.
         """
         self._vectors: StoredVectors | None = None
         for other in collection.earlier():
             path, kind = vectors_file(other.folder / folder.name, encoding)
             if (path.parent / MANIFEST).is_file() and path.is_file() and damage(path.parent) is None:
                 self._vectors = map_array(path, kind).reshape(len(other.store), -1)
-                held = other.store.each()
-                hashes = np.fromiter((_hash(row) for row in held), dtype=np.uint64, count=len(other.store))
+                rows = other.store.each()
+                hashes = np.fromiter((_hash(row) for row in rows), dtype=np.uint64, count=len(other.store))
                 self._order = np.argsort(hashes, kind="stable")
                 self._hashes = hashes[self._order]
                 return
 
     def of(self, rows: Sequence[tuple[str, str, str, str]]) -> tuple[npt.NDArray[np.bool_], Vectors] | None:
-        """Which of some passages have a vector, and these vectors; ``None``: there is no other version with any."""
+        """Return a mask of the passages that have a vector, and these vectors; ``None`` if no other version has any."""
         if self._vectors is None or not len(self._hashes):
             return None
-        wanted = np.fromiter((_hash(row) for row in rows), dtype=np.uint64, count=len(rows))
-        at = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
-        there = self._hashes[at] == wanted
-        return there, np.asarray(self._vectors[self._order[at[there]]], dtype=np.float32)
+        hashes = np.fromiter((_hash(row) for row in rows), dtype=np.uint64, count=len(rows))
+        indices = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        is_known = self._hashes[indices] == hashes
+        return is_known, np.asarray(self._vectors[self._order[indices[is_known]]], dtype=np.float32)
 
 
 def _hash(row: tuple[str, str, str, str]) -> int:
-    """64 bits of what is embedded of a passage: title and text."""
+    """Return the 64-bit hash of the embedded parts of a passage: title and text."""
     return int.from_bytes(hashlib.blake2b(f"{row[2]}\0{row[3]}".encode(), digest_size=8).digest(), "little")

@@ -2,7 +2,7 @@
 
 The vectors of a collection lie in one file, float32 or float16, and are never loaded whole: it is memory-mapped.
 
-* ``flat`` compares a question with every vector (exact over what is stored);
+* ``flat`` compares a question with every vector (exact over the stored numbers);
 * ``sq8`` keeps one byte a number and compares with every code (Jégou et al.'s scalar quantiser of FAISS);
 * ``hnsw`` walks a graph (Malkov and Yashunin 2018) over such codes;
 * ``ivfpq`` keeps product-quantised codes in inverted lists (Jégou et al. 2011), of which some are looked into;
@@ -10,7 +10,7 @@ The vectors of a collection lie in one file, float32 or float16, and are never l
 * any other is a string of FAISS' index factory: ``index="IVF4096,PQ96x4fs"``, with its own parameters of the search:
   ``search="nprobe=256"``.
 
-What all but ``flat`` find is ordered anew by the stored vectors: ``rerank`` candidates for each passage asked for.
+The hits of all but ``flat`` are sorted again by the stored vectors: ``rerank`` candidates for each passage required.
 At every build the recall against ``flat`` is measured on a sample and kept in ``engine.json``."""
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ from ragrounds.tools.index.vector_events import BUILT
 
 Positions = npt.NDArray[np.int64]
 StoredVectors = npt.NDArray[np.float32] | npt.NDArray[np.float16] | npt.NDArray[np.float32 | np.float16]
-"""The vectors of a collection by position, as they lie in a file: shape (passages, dimensions)."""
+"""Vectors of a collection by position, as they are in a file: shape (passages, dimensions)."""
 Found = list[tuple[int, float]]
 """Positions and scores, best first."""
 
 ADDED_AT_ONCE = 50_000
 _BLOCK = 8_192
-"""Vectors that are compared at once: some megabytes, which the processor's cache holds (65,536 were 7 times slower)."""
+"""Number of vectors that are compared at once: some megabytes, which the processor's cache holds (65,536 were 7 times
+slower).
+"""
 SAMPLED, SAMPLED_K = 200, 32
-"""Questions and depth of the recall that every build measures."""
+"""Number of questions and depth of the recall that every build measures."""
 
 
 NAMED = {"sq8": "SQ8", "hnsw": "HNSW32_SQ8", "ivfpq": "IVF{lists},PQ{parts}"}
@@ -57,30 +59,35 @@ class FaissIndex(Protocol):
     ntotal: int
 
     def search(self, x: Vectors, k: int, /) -> tuple[Vectors, Positions]:
-        """Scores and positions of the `k` best, shape (queries, k); position -1: none."""
+        """Return the scores and positions of the `k` best, shape (queries, k). Position -1 means no hit."""
 
 
 class FaissForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of ``faiss[…]``."""
+    """Parameters of ``faiss[…]``."""
 
     index: str = "flat"
     """``flat``, ``auto``, a name of :data:`NAMED`, or a string of FAISS' index factory."""
     search: str = ""
-    """Parameters of FAISS' search, ``nprobe=64``; by default an eighth of the inverted lists, 16 or more, and 128
-    candidates of a graph."""
+    """Parameters of FAISS' search, ``nprobe=64``.
+
+    The default is an eighth of the inverted lists, 16 or more, and 128 candidates of a graph.
+    """
     rerank: Annotated[int, Meta(ge=0)] = 12
-    """Candidates for each passage that is asked for, ordered anew by the stored vectors; 0: their order stays."""
+    """Number of candidates for each required passage, which are sorted again by the stored vectors.
+
+    With 0 their order stays.
+    """
 
     def __post_init__(self) -> None:
         if not self.index[:1].isupper() and self.index not in ("flat", "auto", *NAMED):
-            known = ("flat", "auto", *NAMED)
+            names = ("flat", "auto", *NAMED)
             raise ValueError(
-                f"index={self.index!r}: expected {', '.join(known)}, or a string of FAISS' index factory such as "
-                f"IVF4096,PQ96x4fs.{nearest(self.index, known)}"
+                f"index={self.index!r}: expected {', '.join(names)}, or a string of FAISS' index factory such as "
+                f"IVF4096,PQ96x4fs.{nearest(self.index, names)}"
             )
 
     def fitted(self, count: int, dimensions: int) -> FaissForm:
-        """The form as FAISS' factory takes it, for `count` vectors."""
+        """Return the form as FAISS' factory takes it, for `count` vectors."""
         kind = self.index
         if kind == "auto":
             kind = "flat" if count < 100_000 else "sq8" if count < 1_000_000 else "ivfpq"
@@ -95,7 +102,7 @@ class FaissForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def faiss_form(store: Value) -> FaissForm:
-    """The form that a ``store=…`` names.
+    """Return the form that a ``store=…`` names.
 
     Raises:
         UserError: an unknown parameter or a wrong value.
@@ -109,38 +116,38 @@ def faiss_form(store: Value) -> FaissForm:
 
 
 def form_text(form: FaissForm) -> Value:
-    """A form as the value of ``store``: what differs from the default."""
+    """Return a form as the value of ``store``: the parameters that differ from the default."""
     plain = FaissForm()
-    given = {key: value for key, value in msgspec.structs.asdict(form).items() if value != getattr(plain, key)}
-    return Spec("faiss", given) if given else "faiss"
+    changed = {key: value for key, value in msgspec.structs.asdict(form).items() if value != getattr(plain, key)}
+    return Spec("faiss", changed) if changed else "faiss"
 
 
 class MeasuredRecall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much of what exact search finds an index finds too, measured when it was built."""
+    """Share of exact search's hits that an index finds too, measured when it was built."""
 
     questions: int
-    """Passages of the collection whose vectors were asked, each without itself."""
+    """Number of passages of the collection whose vectors were the queries, each searched without itself."""
     k: int
     recall: float
     """Mean share of the `k` nearest that are found, from 0 to 1."""
     without_rerank: float
-    """The same in the index's own order."""
+    """Recall in the index's own order."""
     searched: str
     """Parameters of the search."""
 
 
 class VectorIndexManifest(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole index over vectors says of itself."""
+    """Description of a complete index over vectors."""
 
     form: FaissForm
     bytes_a_vector: float
     """Bytes of the index, without the stored vectors."""
     recall: MeasuredRecall
     seconds: float
-    """How long the building took."""
+    """Duration of the build."""
 
     def words(self) -> str:
-        """What a build tells."""
+        """Return the line that a build reports."""
         measured = self.recall
         return (
             f"{self.form.index}: {self.bytes_a_vector:,.0f} bytes a vector beside the stored ones, "
@@ -150,7 +157,7 @@ class VectorIndexManifest(IndexManifest, frozen=True, kw_only=True, forbid_unkno
 
 
 class FlatStore:
-    """Exhaustive search over stored vectors: exact over what is stored, which stays on disk."""
+    """Exhaustive search over stored vectors. It is exact over the stored numbers, which stay on disk."""
 
     def __init__(self, vectors: StoredVectors, metric: Metric) -> None:
         self._faiss = _faiss()
@@ -160,23 +167,23 @@ class FlatStore:
         self._sign = -1.0 if metric == "l2" else 1.0
 
     def nearest(self, vector: Vectors, k: int) -> Found:
-        """Positions and scores of the `k` best, best first, ties to the earlier position."""
+        """Return the positions and scores of the `k` best, best first. Ties go to the earlier position."""
         return self.nearest_many(vector.reshape(1, -1), k)[0]
 
     def nearest_many(self, vectors: Vectors, k: int) -> list[Found]:
-        """:meth:`nearest` for a row a question."""
-        asked = np.ascontiguousarray(vectors, dtype=np.float32)
+        """Return the result of :meth:`nearest` for each row, a question."""
+        queries = np.ascontiguousarray(vectors, dtype=np.float32)
         k = min(k, len(self._vectors))
         if self._vectors.dtype == np.float32:
-            scores, positions = self._faiss.knn(asked, self._vectors, k, self._kind)
+            scores, positions = self._faiss.knn(queries, self._vectors, k, self._kind)
         else:
-            scores, positions = self._by_blocks(asked, k)
-        return [_ordered(row, self._sign * one) for row, one in zip(positions, scores, strict=True)]
+            scores, positions = self._by_blocks(queries, k)
+        return [_sorted_hits(row, self._sign * row_scores) for row, row_scores in zip(positions, scores, strict=True)]
 
-    def _by_blocks(self, asked: Vectors, k: int) -> tuple[Vectors, Positions]:
-        """A block of float16 after the other: FAISS decodes them as it compares, much faster than numpy would."""
-        kept_scores = np.zeros((len(asked), 0), dtype=np.float32)
-        kept: Positions = np.zeros((len(asked), 0), dtype=np.int64)
+    def _by_blocks(self, queries: Vectors, k: int) -> tuple[Vectors, Positions]:
+        """Search float16 vectors block by block. FAISS decodes them as it compares, much faster than numpy would."""
+        best_scores = np.zeros((len(queries), 0), dtype=np.float32)
+        best_positions: Positions = np.zeros((len(queries), 0), dtype=np.int64)
         index = self._faiss.IndexScalarQuantizer(
             self._vectors.shape[1], self._faiss.ScalarQuantizer.QT_fp16, self._kind
         )
@@ -184,47 +191,51 @@ class FlatStore:
             block = np.ascontiguousarray(self._vectors[start : start + _BLOCK])
             index.reset()
             index.add_sa_codes(block.view(np.uint8).reshape(len(block), -1))
-            scores, positions = index.search(asked, min(k, len(block)))
-            kept_scores = np.hstack([kept_scores, scores])
-            kept = np.hstack([kept, positions + start])
-            best = np.argsort(-self._sign * kept_scores, axis=1, kind="stable")[:, :k]
-            kept_scores, kept = np.take_along_axis(kept_scores, best, 1), np.take_along_axis(kept, best, 1)
-        return kept_scores, kept
+            scores, positions = index.search(queries, min(k, len(block)))
+            best_scores = np.hstack([best_scores, scores])
+            best_positions = np.hstack([best_positions, positions + start])
+            order = np.argsort(-self._sign * best_scores, axis=1, kind="stable")[:, :k]
+            best_scores, best_positions = (
+                np.take_along_axis(best_scores, order, 1),
+                np.take_along_axis(best_positions, order, 1),
+            )
+        return best_scores, best_positions
 
 
 class QuantisedStore(FlatStore):
-    """An index of FAISS' over stored vectors; its candidates are ordered anew by these."""
+    """An index of FAISS over stored vectors, which its candidates are sorted by."""
 
     def __init__(self, index: FaissIndex, vectors: StoredVectors, metric: Metric, form: FaissForm) -> None:
         super().__init__(vectors, metric)
         self._index, self._form = index, form
 
     def nearest_many(self, vectors: Vectors, k: int) -> list[Found]:
-        """:meth:`nearest` of the candidates, for a row a question."""
-        asked = np.ascontiguousarray(vectors, dtype=np.float32)
+        """Return the :meth:`nearest` of the candidates for each row, a question."""
+        queries = np.ascontiguousarray(vectors, dtype=np.float32)
         deep = min(max(k, k * self._form.rerank), self._index.ntotal)
-        scores, positions = self._index.search(asked, deep)
-        found: list[Found] = []
-        for vector, row, own in zip(asked, positions, scores, strict=True):
-            there = row >= 0
-            row, own = row[there], self._sign * own[there]
+        scores, positions = self._index.search(queries, deep)
+        results: list[Found] = []
+        for vector, row, row_scores in zip(queries, positions, scores, strict=True):
+            is_hit = row >= 0
+            row, row_scores = row[is_hit], self._sign * row_scores[is_hit]
             if self._form.rerank:
                 row = np.sort(row)  # in the order of the file
-                own = self._scores(vector, row)
-            found.append(_ordered(row, own)[:k])
-        return found
+                row_scores = self._scores(vector, row)
+            results.append(_sorted_hits(row, row_scores)[:k])
+        return results
 
     def _scores(self, vector: Vectors, positions: Positions) -> Vectors:
         rows = self._vectors[positions].astype(np.float32)
         if self._metric == "l2":
-            away = rows - vector
-            distances: Vectors = (away**2).sum(axis=1)
+            difference = rows - vector
+            distances: Vectors = (difference**2).sum(axis=1)
             return -distances
         scores: Vectors = rows @ vector
         return scores
 
 
-def _ordered(positions: Positions, scores: Vectors) -> Found:
+def _sorted_hits(positions: Positions, scores: Vectors) -> Found:
+    """Return hits as pairs, best first, ties to the earlier position."""
     pairs = zip(positions.tolist(), scores.tolist(), strict=True)
     return sorted(((position, score) for position, score in pairs if position >= 0), key=lambda hit: (-hit[1], hit[0]))
 
@@ -240,8 +251,8 @@ def build_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissF
     try:
         index = faiss.index_factory(dimensions, form.index, kind)
     except RuntimeError as problem:
-        said = " ".join(str(problem).split())[-200:]
-        raise UserError(f"FAISS makes no index={form.index!r} over {dimensions} dimensions: {said}") from None
+        message = " ".join(str(problem).split())[-200:]
+        raise UserError(f"FAISS makes no index={form.index!r} over {dimensions} dimensions: {message}") from None
     inverted, graph = faiss.try_extract_index_ivf(index), getattr(index, "hnsw", None)
     if graph is not None:
         graph.efConstruction = 200
@@ -254,25 +265,25 @@ def build_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissF
         index.add(np.ascontiguousarray(vectors[start:end], dtype=np.float32))
         if progress:
             progress(end)
-    beside = path.with_name(path.name + ".part")
-    faiss.write_index(index, str(beside))
-    with beside.open("r+b") as file:
+    temporary = path.with_name(path.name + ".part")
+    faiss.write_index(index, str(temporary))
+    with temporary.open("r+b") as file:
         os.fsync(file.fileno())
-    beside.replace(path)
+    temporary.replace(path)
 
 
-def _sample(vectors: StoredVectors, wanted: int) -> Vectors:
-    """So many of the vectors, spread over the file; the same ones every time."""
+def _sample(vectors: StoredVectors, size: int) -> Vectors:
+    """Return a sample of the vectors, spread over the file. It is the same in every call."""
     count = len(vectors)
-    chosen = np.arange(count) if count <= wanted else np.sort(np.random.default_rng(0).choice(count, wanted, False))
-    return np.ascontiguousarray(vectors[chosen], dtype=np.float32)
+    indices = np.arange(count) if count <= size else np.sort(np.random.default_rng(0).choice(count, size, False))
+    return np.ascontiguousarray(vectors[indices], dtype=np.float32)
 
 
 def read_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissForm) -> QuantisedStore:
     """Open an index that :func:`build_index` wrote. Its codes stay in the file, which the system reads as needed.
 
     Raises:
-        UserError: it cannot be read, or holds another number of vectors.
+        UserError: the index cannot be read, or holds another number of vectors.
     """
     faiss = _faiss()
     try:
@@ -291,37 +302,42 @@ def read_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissFo
     try:
         faiss.ParameterSpace().set_index_parameters(index, form.search)
     except RuntimeError as problem:
-        said = " ".join(str(problem).split())[-200:]
-        raise UserError(f"FAISS takes no search={form.search!r} for index={form.index!r}: {said}") from None
+        message = " ".join(str(problem).split())[-200:]
+        raise UserError(f"FAISS takes no search={form.search!r} for index={form.index!r}: {message}") from None
     return QuantisedStore(index, vectors, metric, form)
 
 
 def measured_recall(
     store: QuantisedStore, vectors: StoredVectors, metric: Metric, form: FaissForm, questions: int = SAMPLED
 ) -> MeasuredRecall:
-    """Ask for the neighbours of some of the vectors themselves, each without itself, and compare with exact search.
+    """Search for the neighbours of some of the vectors themselves, each without itself, and compare with exact search.
 
-    Real questions lie farther away than passages do: theirs can differ (perf/vectors.md has both).
+    Real questions lie farther away than passages do: their recall can differ (perf/vectors.md has both).
     """
     count = len(vectors)
     k = min(SAMPLED_K, count - 1)
-    chosen = np.sort(np.random.default_rng(1).choice(count, min(questions, count), replace=False))
+    indices = np.sort(np.random.default_rng(1).choice(count, min(questions, count), replace=False))
     if k < 1:
-        return MeasuredRecall(questions=len(chosen), k=0, recall=1.0, without_rerank=1.0, searched="")
-    asked = np.ascontiguousarray(vectors[chosen], dtype=np.float32)
-    exact = FlatStore(vectors, metric).nearest_many(asked, k + 1)
+        return MeasuredRecall(questions=len(indices), k=0, recall=1.0, without_rerank=1.0, searched="")
+    queries = np.ascontiguousarray(vectors[indices], dtype=np.float32)
+    exact = FlatStore(vectors, metric).nearest_many(queries, k + 1)
     plain = QuantisedStore(store._index, vectors, metric, msgspec.structs.replace(form, rerank=0))
-    shares = [_share(exact, one.nearest_many(asked, k + 1), chosen.tolist(), k) for one in (store, plain)]
-    told = f"{form.search},rerank={form.rerank}".strip(",")
-    return MeasuredRecall(questions=len(chosen), k=k, recall=shares[0], without_rerank=shares[1], searched=told)
+    shares = [
+        _hit_share(exact, candidate.nearest_many(queries, k + 1), indices.tolist(), k) for candidate in (store, plain)
+    ]
+    search_parameters = f"{form.search},rerank={form.rerank}".strip(",")
+    return MeasuredRecall(
+        questions=len(indices), k=k, recall=shares[0], without_rerank=shares[1], searched=search_parameters
+    )
 
 
-def _share(exact: Sequence[Found], found: Sequence[Found], own: Sequence[int], k: int) -> float:
+def _hit_share(exact: Sequence[Found], approximate: Sequence[Found], questions: Sequence[int], k: int) -> float:
+    """Return the mean share of exact hits among the index's hits, the question itself left out."""
     shares = []
-    for right, got, self_ in zip(exact, found, own, strict=True):
-        wanted = [position for position, _ in right if position != self_][:k]
-        held = [position for position, _ in got if position != self_][:k]
-        shares.append(len(set(wanted) & set(held)) / k)
+    for exact_hits, hits, question in zip(exact, approximate, questions, strict=True):
+        expected = [position for position, _ in exact_hits if position != question][:k]
+        actual = [position for position, _ in hits if position != question][:k]
+        shares.append(len(set(expected) & set(actual)) / k)
     return float(np.mean(shares))
 
 
@@ -334,13 +350,13 @@ def build_and_measure(
     form: FaissForm,
     progress: Count | None,
 ) -> VectorIndexManifest:
-    """Build an index in a folder and measure it; the caller writes what comes back into ``engine.json``."""
+    """Build an index in a folder and measure it. The caller writes the returned manifest into ``engine.json``."""
     began = time.perf_counter()
     path = folder / "index.faiss"
     build_index(path, vectors, metric, form, progress)
     seconds = time.perf_counter() - began
     recall = measured_recall(read_index(path, vectors, metric, form), vectors, metric, form)
-    made = VectorIndexManifest(
+    manifest = VectorIndexManifest(
         format=1,
         index=described,
         version=version,
@@ -350,8 +366,8 @@ def build_and_measure(
         recall=recall,
         seconds=seconds,
     )
-    BUILT.report(made.words())
-    return made
+    BUILT.report(manifest.words())
+    return manifest
 
 
 def _faiss() -> ModuleType:
@@ -359,5 +375,5 @@ def _faiss() -> ModuleType:
         import faiss
     except ImportError:
         raise UserError("store=faiss needs faiss-cpu: install ragrounds[dense].") from None
-    found: ModuleType = faiss
-    return found
+    module: ModuleType = faiss
+    return module

@@ -1,4 +1,4 @@
-"""Where the vectors of a collection's passages are kept, and how: one file, a row a passage, in their order."""
+"""Storage of the vectors of a collection's passages: one file, a row for each passage, in their order."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ from ragrounds.tools.index.vector_index import StoredVectors
 FORMAT = 1
 _QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": "", "alias": "", "device": "", "batch": 0}
 _SELDOM = ("alias", "fingerprint", "dtype", "kept", "device", "batch")
-"""Fields that are named only where they are given."""
+"""Fields that are named only if they are set."""
 
 
 class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What whole vectors say of themselves."""
+    """Description of complete vectors."""
 
     dimensions: int
 
 
 def vectors_file(folder: Path, encoding: Encoding) -> tuple[Path, type[np.float32] | type[np.float16]]:
-    """Where the vectors of an encoding lie in its folder, and the type of their numbers."""
+    """Return the path of an encoding's vectors in its folder, and the type of their numbers."""
     if encoding.kept == "float16":
         return folder / "vectors.f16", np.float16
     return folder / "vectors.f32", np.float32
 
 
 def vectors_place(collection: Collection, encoding: Encoding) -> tuple[str, Path]:
-    """What decides the vectors of a collection's passages, as text, and the folder where they are kept."""
-    # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
+    """Return the settings that determine the vectors of a collection's passages, as text, and the folder of the
+    vectors.
+    """
+    # Only settings that determine the documents' vectors: another query encoder of a pair searches the same vectors.
     model = encoding.document_model or encoding.model
     decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
     plain = {key: value for key, value in msgspec.structs.asdict(decisive).items() if value or key not in _SELDOM}
-    # What a server computes depends on what it is sent, which the encoding says; what is computed here, on the code.
+    # A server's vectors depend on the encoding alone. Vectors that are computed here also depend on the code.
     local = not model.startswith("openai:")
     built_by = code_digest("ragrounds.tools.index.embedders") if local else ""
     if not local and encoding.base_url:
@@ -51,7 +53,7 @@ def vectors_place(collection: Collection, encoding: Encoding) -> tuple[str, Path
 
 
 def stored_as(vectors: Vectors, kind: type[np.float32] | type[np.float16], model: str) -> StoredVectors:
-    """Vectors in the type that they are kept in.
+    """Return vectors in the type in which they are stored.
 
     Raises:
         UserError: a number is beyond what float16 holds.
@@ -68,7 +70,7 @@ def stored_as(vectors: Vectors, kind: type[np.float32] | type[np.float16], model
 def vectors_manifest(
     collection: Collection, documents: str, dimensions: int, *, given: bool = False
 ) -> DenseStatistics:
-    """What whole vectors of a collection say of themselves."""
+    """Return the description of a collection's complete vectors."""
     return DenseStatistics(
         format=FORMAT,
         index=documents,

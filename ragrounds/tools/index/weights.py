@@ -1,6 +1,7 @@
-"""Weights of local models: whether they are here, and whether they can be had.
+"""Weights of local models: checks that they are here or can be downloaded.
 
-Libraries that download weights try for a minute and more where there is no network. Whoever loads some asks here first.
+Libraries that download weights try for a minute and more where there is no network. Callers that load weights
+check here first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 def weights_are_here(model: str) -> bool:
-    """Whether a folder has that path, or Hugging Face's cache holds a snapshot of the id."""
+    """Return True if the path exists, or Hugging Face's cache holds a snapshot of the id."""
     if Path(model).expanduser().exists():
         return True
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser()
@@ -31,10 +32,10 @@ def weights_are_here(model: str) -> bool:
 
 
 def check_weights(*models: str) -> None:
-    """Return at once where the weights are here, or the hub that has them answers.
+    """Check that the weights are here, or that the hub that has them answers.
 
     Raises:
-        UserError: they are not here, and the hub does not answer within :data:`PATIENCE` seconds.
+        UserError: the weights are not here, and the hub does not answer within :data:`PATIENCE` seconds.
     """
     absent = [model for model in dict.fromkeys(models) if not weights_are_here(model)]
     if absent and (reason := _out_of_reach(absent[0])):
@@ -42,43 +43,43 @@ def check_weights(*models: str) -> None:
 
 
 def need_library(model: str) -> None:
-    """Say what to install, where the library for local models is not there.
+    """Check that the library for local models is installed.
 
     Raises:
-        UserError: it is not.
+        UserError: it is not installed. The message says what to install.
     """
     if importlib.util.find_spec("sentence_transformers") is None:
         raise UserError(f"The model {model!r} needs sentence-transformers: install ragrounds[local].")
 
 
 def load_weights(kind: str, model: str, **settings: object) -> Any:
-    """An object of a class of sentence-transformers, with the weights of a folder or a Hugging Face id.
+    """Load an object of a class of sentence-transformers, with the weights of a folder or a Hugging Face id.
 
     Raises:
-        UserError: the library is not installed, or too old for the class; the weights are neither here nor to be had.
+        UserError: the library is not installed, or too old for the class; the weights are neither here nor available.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     need_library(model)
     check_weights(model)  # before the library is loaded, which takes many seconds
     import sentence_transformers
 
-    made = getattr(sentence_transformers, kind, None)
-    if made is None:
+    loader = getattr(sentence_transformers, kind, None)
+    if loader is None:
         raise UserError(f"The model {model!r} needs sentence-transformers 6 or later: install ragrounds[local].")
     try:
-        return made(place_of_weights(model), **settings)
+        return loader(place_of_weights(model), **settings)
     except Exception as problem:  # the hub, the network and the file formats each have errors of their own
         raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
 
 
 def place_of_weights(model: str) -> str:
-    """The folder that a model's name is, or the id that it is."""
+    """Return the folder if a model's name is a folder's path, or else the name itself as an id."""
     folder = Path(model).expanduser()
     return str(folder) if folder.exists() else model
 
 
 def weights_missing(model: str, reason: str) -> UserError:
-    """What to say when weights cannot be loaded."""
+    """Return the error for weights that cannot be loaded."""
     return UserError(
         f"The weights {model!r} cannot be loaded ({' '.join(reason.split())[:200]}). Where they cannot be downloaded, "
         "copy the folder of that Hugging Face id here and give its path in place of the id: "
@@ -88,7 +89,7 @@ def weights_missing(model: str, reason: str) -> UserError:
 
 
 def _out_of_reach(model: str) -> str:
-    """Why the hub cannot be asked for a model; empty: it answers, whatever it says."""
+    """Return why the hub cannot be reached for a model; empty if it answers, whatever the status."""
     if any(os.environ.get(name, "").upper() in ("1", "TRUE", "ON", "YES") for name in _OFFLINE):
         return "they are not here, and the environment is set to offline"
     endpoint = os.environ.get("HF_ENDPOINT") or _HUB
@@ -101,6 +102,7 @@ def _out_of_reach(model: str) -> str:
 
 
 def _asked(url: str) -> str:
+    """Return why a hub's URL cannot be reached; empty if it answers, even with an error status."""
     if not url.startswith(("https://", "http://")):
         return f"they are not here, and {url} is no address of a hub"
     try:

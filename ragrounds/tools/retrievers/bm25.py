@@ -9,7 +9,7 @@ Two variants share one index:
   ``ln((N + 1) / (df + 0.5))``, and the query's terms are weighted by the same formula as the passages'; its length is
   the number of its terms that the corpus knows.
 
-Lengths are exact, a passage without terms counts as one of length 0, and only passages that share a term with the query
+Lengths are exact, a passage without terms counts with length 0, and only passages that share a term with the query
 are found. The authors' programs have it otherwise, each by a switch:
 
 * ``lengths=lucene`` — as Lucene, so as Anserini, Pyserini and MedRAG's program: a length is kept in one byte
@@ -19,7 +19,7 @@ are found. The authors' programs have it otherwise, each by a switch:
 * ``zeros=true`` — as R2MED and BRIGHT: a ranking is filled up with passages of score 0, in the corpus' order.
 
 The index is built in bounded memory (:mod:`ragrounds.tools.index.bm25_builder`), and searched by
-:mod:`ragrounds.tools.index.postings`: only what may be among the best is scored, and the result is that of scoring all.
+:mod:`ragrounds.tools.index.postings`: only passages that may be among the best are scored, with the same result.
 """
 
 from __future__ import annotations
@@ -56,15 +56,18 @@ from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
 _NEAR = 1e-5
 """Relative room for rounding when two scores are taken to be equal before they are summed exactly."""
 _SMALL = 50_000
-"""Collections up to this many passages are searched on the event loop's own thread: it takes less than handing over."""
+"""Number of passages up to which a collection is searched on the event loop's own thread.
+
+It takes less time than another thread.
+"""
 _WORTH = 5_000_000
-"""Passages gone through, search by search, after which numba is loaded: to load it takes about as long."""
+"""Number of passages scanned in all searches after which numba is loaded, since loading takes about as long."""
 _REMEMBERED = 100_000
-"""Terms of queries that are remembered with what the index says of them."""
+"""Number of query terms that are cached with their index entries."""
 
 
 class Bm25Parameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of BM25; the defaults are Anserini's and MedRAG's."""
+    """Parameters of BM25. The defaults are Anserini's and MedRAG's."""
 
     analyser: Annotated[str, ", ".join(NAMES)] = "lucene-english"
     b: Annotated[float, "how much a passage's length counts, from 0 to 1"] = 0.4
@@ -78,7 +81,7 @@ class Bm25Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spec(self) -> Spec:
-        """The canonical spec: analyser, k1 and b are always given, the switches only where they are set."""
+        """Return the canonical spec. Analyser, k1 and b are always named, the switches only if they are set."""
         parameters: dict[str, Value] = {"analyser": self.analyser, "b": self.b, "k1": self.k1}
         if self.lengths != "exact":
             parameters["lengths"] = self.lengths
@@ -92,7 +95,7 @@ class Bm25Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def index(self) -> str:
-        """What the index on disk depends on; the variants of the query share it."""
+        """Return the settings that the index on disk depends on. The variants of the query share it."""
         return str(msgspec.structs.replace(self, query_weighted=False, ties="corpus", zeros=False).spec)
 
 
@@ -104,35 +107,35 @@ def bm25_parameters(spec: Spec) -> Bm25Parameters:
     """
     BM25.check(spec)
     try:
-        made = msgspec.convert(dict(spec.parameters), Bm25Parameters)
+        parameters = msgspec.convert(dict(spec.parameters), Bm25Parameters)
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
-    if made.analyser not in NAMES:
+    if parameters.analyser not in NAMES:
         raise UserError(
-            f"Unknown analyser {made.analyser!r}.{nearest(made.analyser, NAMES)} Known: {', '.join(NAMES)}."
+            f"Unknown analyser {parameters.analyser!r}.{nearest(parameters.analyser, NAMES)} Known: {', '.join(NAMES)}."
         )
-    if not (math.isfinite(made.k1) and made.k1 >= 0 and 0 <= made.b <= 1):
+    if not (math.isfinite(parameters.k1) and parameters.k1 >= 0 and 0 <= parameters.b <= 1):
         raise UserError(f"Cannot use {str(spec)!r}: expected k1 >= 0 and b from 0 to 1.")
-    return made
+    return parameters
 
 
 class Bm25Statistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole index says of itself."""
+    """Description of a complete index."""
 
     tokens: int
-    """Terms of all passages together, repetitions included."""
+    """Number of terms of all passages together, repetitions included."""
     terms: int
     empty: int = 0
-    """Passages without terms that are left out of the number of passages and of the mean length."""
+    """Number of passages without terms that are left out of the number of passages and of the mean length."""
 
     @property
     def counted(self) -> int:
-        """The number of passages that the formulas go by."""
+        """Return the number of passages that the formulas use."""
         return self.passages - self.empty
 
 
 class Bm25Searcher:
-    """Searches one collection. Safe for many threads at once; see :class:`ragrounds.base.contracts.Searcher`."""
+    """Searcher over one collection. Safe for many threads at once; see :class:`ragrounds.base.contracts.Searcher`."""
 
     def __init__(
         self, collection: Collection, folder: Path, parameters: Bm25Parameters, statistics: Bm25Statistics
@@ -153,68 +156,75 @@ class Bm25Searcher:
 
     @property
     def size(self) -> int:
-        """Bytes of the index on disk, the passages apart."""
+        """Return the bytes of the index on disk, without the passages."""
         return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, in its own order."""
+        """Return the passages of a document, in its own order."""
         return self._collection.document(id)
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages that share a term with the query, best first, ranks from 1; ties go to the passage
-        that comes first in the corpus. An empty query, or one of stop words, finds nothing. Switches of the spec have
-        it otherwise."""
+        """Return the `k` best passages that share a term with the query, best first, ranks from 1.
+
+        Ties go to the passage that comes first in the corpus. An empty query, or a query of stop words, finds nothing.
+        Switches of the spec change these rules.
+        """
         if self._statistics.passages <= _SMALL:
             return self.find(query, k)
         return await asyncio.to_thread(self.find, query, k)
 
     def find(self, query: str, k: int) -> list[Passage]:
-        """:meth:`search`, in this thread."""
+        """Return the result of :meth:`search`, in this thread."""
         return self._collection.passages(self.ranked(query, k), self.spec)
 
     def ranked(self, query: str, k: int) -> list[tuple[int, float]]:
-        """Positions in the collection with their scores, best first.
+        """Return positions in the collection with their scores, best first.
 
         Raises:
             UserError: `k` is below 1.
         """
         if k < 1:
             raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
-        found = self._ranked(query, k) if self._parameters.ties == "corpus" else self._by_id(query, k)
-        if not self._parameters.zeros or len(found) >= k:
-            return found
-        known = {position for position, _ in found}
-        others: Sequence[int] = range(self._statistics.passages)
+        hits = self._ranked(query, k) if self._parameters.ties == "corpus" else self._ranked_by_id(query, k)
+        if not self._parameters.zeros or len(hits) >= k:
+            return hits
+        positions = {position for position, _ in hits}
+        remaining: Sequence[int] = range(self._statistics.passages)
         if self._parameters.ties == "id":
-            others = sorted(others, key=lambda position: self._collection.store.raw(position)[0])
-        rest = (position for position in others if position not in known)
-        return found + [(position, 0.0) for position in islice(rest, k - len(found))]
+            remaining = sorted(remaining, key=lambda position: self._collection.store.raw(position)[0])
+        rest = (position for position in remaining if position not in positions)
+        return hits + [(position, 0.0) for position in islice(rest, k - len(hits))]
 
-    def _by_id(self, query: str, k: int) -> list[tuple[int, float]]:
-        """:meth:`ranked`, ties to the lower id."""
+    def _ranked_by_id(self, query: str, k: int) -> list[tuple[int, float]]:
+        """Return the result of :meth:`ranked`, with ties to the lower id."""
         depth = k + 1
         while True:
-            found = self._ranked(query, depth)
-            # Which of the passages with about the last score come first is known when all of them are there.
-            if len(found) < depth or found[-1][1] < found[k - 1][1] * (1 - _NEAR):
+            hits = self._ranked(query, depth)
+            # The order of the passages with about the last score is known only when all of them are fetched.
+            if len(hits) < depth or hits[-1][1] < hits[k - 1][1] * (1 - _NEAR):
                 break
             depth *= 4
-        exact = self._exact(query, [position for position, _ in found])
+        exact = self._exact_scores(query, [position for position, _ in hits])
         return sorted(exact, key=lambda hit: (-hit[1], self._collection.store.raw(hit[0])[0]))[:k]
 
-    def _exact(self, query: str, positions: Sequence[int]) -> list[tuple[int, float]]:
-        """Positions with their scores, summed so that the order of the terms makes no difference: passages with the
-        same weights are equal, as in Lucene."""
+    def _exact_scores(self, query: str, positions: Sequence[int]) -> list[tuple[int, float]]:
+        """Return positions with their scores, summed so that the order of the terms makes no difference.
+
+        Passages with the same weights are equal, as in Lucene.
+        """
         ascending = np.array(sorted(positions), dtype=np.int64)
         sums = self._postings.summed(self._weighted(query), ascending).astype(np.float32)
         return list(zip(ascending.tolist(), sums.tolist(), strict=True))
 
     def _ranked(self, query: str, k: int) -> list[tuple[int, float]]:
-        """:meth:`ranked`, ties to the passage that comes first in the corpus."""
+        """Return the result of :meth:`ranked`, with ties to the passage that comes first in the corpus."""
         return self._top(self._weighted(query), k)
 
     def _top(self, terms: Sequence[Weighted], k: int) -> list[tuple[int, float]]:
-        """Positions of the best passages with their scores, ties to the one that comes first in the corpus."""
+        """Return positions of the best passages with their scores.
+
+        Ties go to the passage that comes first in the corpus.
+        """
         if not terms:
             return []
         self._uncompiled -= self._statistics.passages
@@ -225,40 +235,43 @@ class Bm25Searcher:
         return list(zip(positions.tolist(), scores.tolist(), strict=True))
 
     def _weighted(self, query: str) -> list[Weighted]:
-        """The query's known terms, those that can add most first, of equal ones the first in the alphabet: scores are
-        summed in this order, and do not depend on how the index was built."""
+        """Return the query's known terms, the greatest contributions first and equal ones in alphabetical order.
+
+        Scores are summed in this order, and do not depend on how the index was built.
+        """
         counts = Counter(self._analyse(query))
         texts = sorted(counts)
-        held = self._held(texts)
-        known = [(counts[text], found) for text in texts if (found := held[text]) is not None]
-        length = sum([count for count, _ in known])
+        entries = self._term_entries(texts)
+        known_terms = [(counts[text], entry) for text in texts if (entry := entries[text]) is not None]
+        length = sum([count for count, _ in known_terms])
         weighted = []
-        for count, (term, holders, most) in known:
+        for count, (term, holders, greatest) in known_terms:
             weight = self._weight(holders, count, length)
-            if weight * most > 0:
-                weighted.append(Weighted(term, weight, weight * most))
+            if weight * greatest > 0:
+                weighted.append(Weighted(term, weight, weight * greatest))
         weighted.sort(key=attrgetter("most"), reverse=True)
         return weighted
 
-    def _held(self, texts: Sequence[str]) -> Mapping[str, tuple[int, int, float] | None]:
-        """Text → number, passages that hold it, most weight, of some terms; ``None``: no passage holds it. Questions
-        share most of their terms."""
-        known = self._terms
-        new = [text for text in texts if text not in known]
+    def _term_entries(self, texts: Sequence[str]) -> Mapping[str, tuple[int, int, float] | None]:
+        """Return number, passages that hold it and greatest weight of some terms, by text; ``None`` if no passage holds
+        a term. The entries are cached, since questions share most of their terms.
+        """
+        entries = self._terms
+        new = [text for text in texts if text not in entries]
         if new:
-            if len(known) > _REMEMBERED:
-                known = self._terms = {text: known[text] for text in texts if text in known}
-            holders, most = self._postings.holders, self._postings.most
+            if len(entries) > _REMEMBERED:
+                entries = self._terms = {text: entries[text] for text in texts if text in entries}
+            holders, greatest = self._postings.holders, self._postings.most
             for text, term in zip(new, self._vocabulary.find(new), strict=True):
-                known[text] = None if term is None else (term, int(holders[term]), float(most[term]))
-        return known
+                entries[text] = None if term is None else (term, int(holders[term]), float(greatest[term]))
+        return entries
 
     def _idf(self, holders: int) -> float:
-        """Lucene's inverse document frequency."""
+        """Return Lucene's inverse document frequency."""
         return math.log(1 + (self._statistics.counted - holders + 0.5) / (holders + 0.5))
 
     def _weight(self, holders: int, count: int, length: int) -> float:
-        """Weight of a term in the query: idf and all that the passages' weights leave out."""
+        """Return the weight of a term in the query: idf and all factors that the passages' weights leave out."""
         total = self._statistics.counted
         if not self._parameters.query_weighted:
             return count * self._idf(holders)
@@ -269,12 +282,12 @@ class Bm25Searcher:
 
 
 def _is_compiled() -> bool:
-    """Load what is compiled by numba; where that cannot be had, say so once."""
+    """Load the numba code and return True. If it cannot be loaded, report that once and return False."""
     try:
         importlib.import_module("ragrounds.tools.index.postings_numba")
     except ModuleNotFoundError:
         say_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
-    except Exception as problem:  # one that does not fit to what else is installed
+    except Exception as problem:  # a version that does not fit the other installed packages
         say_once(f"BM25 takes up to ten times as long: numba cannot be loaded ({type(problem).__name__}: {problem}).")
     else:
         return True
@@ -286,27 +299,27 @@ _BUILDERS = tuple(
     f"ragrounds.tools.index.{name}"
     for name in ("analysers", "bm25_builder", "bm25_term_counts", "bm25_merge", "bm25_vocabulary", "postings_layout")
 )
-"""Modules that decide what an index holds."""
+"""Modules that determine the contents of an index."""
 
 
 def builders_code() -> str:
-    """The digest of the code that decides what an index holds."""
+    """Return the digest of the code that determines the contents of an index."""
     return text_digest(*map(code_digest, _BUILDERS))
 
 
 def open_bm25(
     collection: Collection, parameters: Bm25Parameters, *, progress: Count | None = None, shard: int = RUN_PASSAGES
 ) -> Bm25Searcher:
-    """Open the BM25 index over a collection, after building it where it is not there.
+    """Open the BM25 index over a collection, after building it if it does not exist.
 
     Args:
-        collection: What is searched.
+        collection: Collection that is searched.
         parameters: The analyser, k1 and b that the index is for.
         progress: Called now and then with how many passages are done.
-        shard: The most passages that are counted in one piece, where the index has to be built.
+        shard: The most passages that are counted in one piece, if the index has to be built.
 
     Raises:
-        UserError: an index that does not fit the collection; another process is building the same.
+        UserError: the index does not fit the collection; another process is building it.
         StopRun: the disk is full.
     """
     index = f"{parameters.index} {FORMAT}{builders_code()}"

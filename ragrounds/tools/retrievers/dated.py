@@ -1,4 +1,4 @@
-"""What was known at a date: ``as_of[of=bm25,date=2015-06-30,dates=FILE]`` finds no passage of a later document.
+"""Search as of a date: ``as_of[of=bm25,date=2015-06-30,dates=FILE]`` finds no passage of a later document.
 
 The file is CSV with a heading line: a document's id (a PMID, say) in the first column, its date in the second, as a
 year, ``2015-06`` or ``2015-06-30``. A date that is not whole is taken for its last day, so that nothing later is found.
@@ -29,45 +29,45 @@ _DATE = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
 
 
 def day(text: str) -> str | None:
-    """The last day that a date may mean, ``YYYY-MM-DD``; ``None``: it is no date."""
-    found = _DATE.fullmatch(text.strip())
-    return f"{found[1]}-{found[2] or '12'}-{found[3] or '31'}" if found else None
+    """Return the last day that a date may mean, ``YYYY-MM-DD``; ``None`` if it is not a date."""
+    match = _DATE.fullmatch(text.strip())
+    return f"{match[1]}-{match[2] or '12'}-{match[3] or '31'}" if match else None
 
 
 @lru_cache(maxsize=8)
 def _read(path: str, text: str) -> dict[str, str]:
-    """Document → the last day that its date may mean."""
+    """Read the last day that each document's date may mean, by document."""
     dates: dict[str, str] = {}
     for number, row in enumerate(csv.reader(text.splitlines()), 1):
         if number == 1 or not row:
             continue
-        known = day(row[1]) if len(row) > 1 else None
-        if known is None:
+        last_day = day(row[1]) if len(row) > 1 else None
+        if last_day is None:
             raise UserError(f"Cannot read line {number} of {path}: expected a document's id and its date.")
-        dates[row[0].strip()] = max(known, dates.get(row[0].strip(), ""))
+        dates[row[0].strip()] = max(last_day, dates.get(row[0].strip(), ""))
     return dates
 
 
 @dataclass(frozen=True)
 class DateGuard(LeakGuard):
-    """Keeps passages of documents that are not later than a day, and remembers the others of one search."""
+    """Guard that keeps passages of documents not later than a day, and remembers the others of a search."""
 
     until: str = ""
     dates: Mapping[str, str] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
-    """Passage → why it is left out."""
+    """Reason by left-out passage."""
 
     def keeps(self, passage: Passage) -> bool:
-        """Whether the passage may be found."""
-        known = self.dates.get(passage.document) or self.dates.get(passage.id)
-        if known is not None and known <= self.until:
+        """Return True if the passage may be found."""
+        document_date = self.dates.get(passage.document) or self.dates.get(passage.id)
+        if document_date is not None and document_date <= self.until:
             return True
-        self.left[passage.id] = "later" if known else "without a date"
+        self.left[passage.id] = "later" if document_date else "without a date"
         return False
 
 
 class DatedSearcher:
-    """What another searcher finds, without what is later than a day or has no known date."""
+    """Searcher without the passages that are later than a day or have no known date."""
 
     def __init__(self, spec: Spec, searcher: Searcher) -> None:
         AS_OF.check(spec)
@@ -81,25 +81,27 @@ class DatedSearcher:
             raise UserError(f"{file} is another file than {spec} was made with.")
         self._searcher, self._until, self._dates = searcher, until, _read(file, text)
         self.corpus = searcher.corpus
-        said = {"date": until, "dates": file, "digest": digest, "of": value_of(searcher)}
-        self.spec = str(Spec("as_of", said))
+        parameters = {"date": until, "dates": file, "digest": digest, "of": value_of(searcher)}
+        self.spec = str(Spec("as_of", parameters))
 
-    def _guarded(self) -> tuple[GuardedSearcher, DateGuard]:
+    def _guard_search(self) -> tuple[GuardedSearcher, DateGuard]:
         guard = DateGuard(until=self._until, dates=self._dates)
         return GuardedSearcher(self._searcher, guard), guard
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document that is not too late, where the inner retriever can give them."""
-        return self._guarded()[0].document(id)
+        """Return the passages of a document that is not too late, if the inner retriever can return them."""
+        return self._guard_search()[0].document(id)
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages that are not too late; more is fetched until they are found."""
-        searcher, guard = self._guarded()
-        found = await searcher.search(query, k)
+        """Return the `k` best passages that are not too late. More are fetched until `k` are found."""
+        searcher, guard = self._guard_search()
+        passages = await searcher.search(query, k)
         if guard.left:
-            said = " and ".join(f"{count:,} {why}" for why, count in sorted(Counter(guard.left.values()).items()))
-            SEARCH_NOTES.report(SearchNote("as_of", f"left out as of {self._until}: {said}"))
-        return found
+            counts = " and ".join(
+                f"{count:,} {reason}" for reason, count in sorted(Counter(guard.left.values()).items())
+            )
+            SEARCH_NOTES.report(SearchNote("as_of", f"left out as of {self._until}: {counts}"))
+        return passages
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> DatedSearcher:

@@ -1,7 +1,7 @@
 """Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS.
 
 ``dense[model=PATH_OR_ID]``, with the parameters of :class:`~ragrounds.tools.index.embedders.Encoding`, or a card's name
-with what is to be different: ``medcpt[model=/copies/MedCPT-Query-Encoder]``. ``store`` is ``faiss`` (exact), or
+with changed parameters: ``medcpt[model=/copies/MedCPT-Query-Encoder]``. ``store`` is ``faiss`` (exact), or
 ``faiss[index=ivfpq]`` and the other forms of :mod:`ragrounds.tools.index.vector_index`.
 
 The greater a score the better: inner product, cosine, or the squared distance with a minus sign."""
@@ -49,17 +49,19 @@ from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCor
 
 _BATCH = 256
 _NOT_RESULTS = ("device", "batch")
-"""Parameters that say how fast vectors are made: a searcher's name does not hold them."""
+"""Parameters that affect only the speed. A searcher's name does not include them."""
 
 
 def open_dense(
     collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Progress | None = None
 ) -> DenseSearcher:
-    """Open dense retrieval over a collection; vectors, and the index over them that the spec names, are made where they
-    are not there, and an interrupted build is resumed.
+    """Open dense retrieval over a collection.
+
+    Vectors, and the index over them that the spec names, are built if they do not exist. An interrupted build is
+    resumed.
 
     Raises:
-        UserError: the model or the store cannot be had; vectors that do not fit the collection.
+        UserError: the model or the store is not available; the vectors do not fit the collection.
         StopRun: the disk is full.
     """
     encoding, store = encoding_of(spec, card)
@@ -79,14 +81,16 @@ def open_dense(
     form = faiss_form(store)
     placed["store"] = form_text(form)
     doing = partial(progress, "indexing vectors") if progress else None
-    found = indexed_store(collection, folder.name, vectors, encoding.metric, form, doing)
-    return DenseSearcher(collection, folder, str(Spec(spec.name, placed)), embedder, found)
+    searched_store = indexed_store(collection, folder.name, vectors, encoding.metric, form, doing)
+    return DenseSearcher(collection, folder, str(Spec(spec.name, placed)), embedder, searched_store)
 
 
 def indexed_store(
     collection: Collection, of: str, vectors: StoredVectors, metric: Metric, form: FaissForm, progress: Count | None
 ) -> FlatStore:
-    """The index of a form over stored vectors, built and measured where it is not there; `of` names their folder.
+    """Return the index of a form over stored vectors, built and measured if it does not exist.
+
+    `of` names their folder.
 
     Raises:
         UserError: faiss is not installed, the form does not fit the vectors, or the index cannot be read.
@@ -113,12 +117,16 @@ def _build(
     embedder: Embedder,
     progress: Count | None,
 ) -> DenseStatistics:
-    """Make the vectors of all passages. The file grows a batch at a time: its length is the place to resume at."""
+    """Compute the vectors of all passages.
+
+    The file grows by a batch at a time, and its length is the position to resume at.
+    """
     path, kind = vectors_file(folder, encoding)
     total = len(collection.store)
     batch = max(_BATCH, encoding.batch * max(1, 4 * encoding.device.count("+")))
     earlier = EarlierVectors(collection, encoding, folder)
     first = _vectors(embedder, collection, earlier, 0, min(batch, total))
+    # The first batch shows the number of dimensions, and so the size of a row in the file.
     row = first.shape[1] * np.dtype(kind).itemsize
     done = path.stat().st_size // row if path.is_file() else 0
     path.touch()
@@ -137,22 +145,22 @@ def _build(
 
 
 def _vectors(embedder: Embedder, collection: Collection, earlier: EarlierVectors, start: int, end: int) -> Vectors:
-    """Vectors of a range of passages; those of texts that another version holds are taken from there."""
+    """Return the vectors of a range of passages. Vectors of texts that another version holds are taken from there."""
     rows = [collection.store.raw(position) for position in range(start, end)]
-    held = earlier.of(rows)
+    earlier_vectors = earlier.of(rows)
     texts = [(title, text) for _, _, title, text in rows]
-    if held is None:
-        return _embedded(embedder, texts)
-    there, known = held
-    if there.all():
-        return known
-    fresh = _embedded(embedder, [text for text, has in zip(texts, there, strict=True) if not has])
-    made = np.empty((len(rows), fresh.shape[1]), dtype=np.float32)
-    made[there], made[~there] = known, fresh
-    return made
+    if earlier_vectors is None:
+        return _embed_documents(embedder, texts)
+    is_known, known_vectors = earlier_vectors
+    if is_known.all():
+        return known_vectors
+    fresh = _embed_documents(embedder, [text for text, has in zip(texts, is_known, strict=True) if not has])
+    vectors = np.empty((len(rows), fresh.shape[1]), dtype=np.float32)
+    vectors[is_known], vectors[~is_known] = known_vectors, fresh
+    return vectors
 
 
-def _embedded(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
+def _embed_documents(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
     vectors = embedder.documents(texts)
     if len(vectors) != len(texts):
         raise UserError(f"The embedding model gave {len(vectors)} vectors for {len(texts)} texts.")
@@ -160,60 +168,64 @@ def _embedded(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
 
 
 class DenseSearcher:
-    """Searches one collection by vectors; see :class:`ragrounds.base.contracts.Searcher`. An empty query finds
-    nothing."""
+    """Searcher over one collection by vectors; see :class:`ragrounds.base.contracts.Searcher`.
+
+    An empty query finds nothing.
+    """
 
     def __init__(self, collection: Collection, folder: Path, spec: str, embedder: Embedder, store: FlatStore) -> None:
         self._collection, self.spec, self.corpus = collection, spec, collection.corpus
         self._folder, self._embedder, self._store = folder, embedder, store
-        self._encoding_now = threading.Lock()  # encoders use all the cores they are given: one query at a time
+        self._encoding_now = threading.Lock()  # encoders use all available cores: one query at a time
 
     @property
     def size(self) -> int:
-        """Bytes of the vectors, the passages apart."""
+        """Return the bytes of the vectors, without the passages."""
         return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
 
     async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
-        """The passages nearest to the mean of the vectors of several texts (HyDE, Gao et al. 2023); each is embedded as
-        a query, and of no text nothing is found."""
+        """Return the passages nearest to the mean of the vectors of several texts (HyDE, Gao et al. 2023).
+
+        Each text is embedded as a query. Without any text nothing is found.
+        """
         if not texts:
             return []
         return await asyncio.to_thread(lambda: self.near(self.vectors(list(texts)).mean(axis=0), k))
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, in its own order."""
+        """Return the passages of a document, in its own order."""
         return self._collection.document(id)
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages, best first."""
+        """Return the `k` best passages, best first."""
         return (await self.search_many([query], k))[0]
 
     async def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """:meth:`search` for several queries, with one call of the model and one of the index."""
+        """Return the results of :meth:`search` for several queries, with one call of the model and one of the index."""
         return await asyncio.to_thread(self.find_many, queries, k)
 
     def find(self, query: str, k: int) -> list[Passage]:
-        """:meth:`search`, in this thread."""
+        """Return the result of :meth:`search`, in this thread."""
         return self.find_many([query], k)[0]
 
     def find_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """:meth:`search_many`, in this thread.
+        """Return the result of :meth:`search_many`, in this thread.
 
         Raises:
             UserError: `k` is below 1.
         """
         if k < 1:
             raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
-        asked = [query for query in queries if query.strip()]
-        found = iter(self._store.nearest_many(self.vectors(asked), k) if asked else ())
-        return [self._collection.passages(next(found), self.spec) if query.strip() else [] for query in queries]
+        non_empty = [query for query in queries if query.strip()]
+        results = iter(self._store.nearest_many(self.vectors(non_empty), k) if non_empty else ())
+        return [self._collection.passages(next(results), self.spec) if query.strip() else [] for query in queries]
 
     def near(self, vector: Vectors, k: int) -> list[Passage]:
-        """The passages nearest to a vector of the same encoding."""
+        """Return the passages nearest to a vector of the same encoding."""
         return self._collection.passages(self._store.nearest(vector, k), self.spec)
 
     def vectors(self, texts: list[str]) -> Vectors:
-        """Vectors of queries."""
+        """Return the vectors of queries."""
         with self._encoding_now:
             return self._embedder.queries(texts)
 
@@ -225,7 +237,7 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
 
 
 def _names() -> list[str]:
-    """Rerankers too: who names one as a retriever is told how it is used."""
+    """Return the names of all cards. Rerankers are included so that an error can explain how a reranker is used."""
     return card_names("dense", "api", "foreign", "reranker", "late")
 
 

@@ -1,14 +1,14 @@
-"""Several rankings made into one.
+"""Fusion of several rankings into one.
 
 * ``rrf[a=bm25,b=medcpt]`` — reciprocal rank fusion (Cormack, Clarke and Büttcher 2009): a passage's score is the sum of
   ``1 / (constant + rank)`` over the retrievers that found it, ranks from 1. ``constant`` is 60; each retriever is asked
-  for ``depth`` passages, or ``k`` where that is more. ``a_weight=2`` weights a member.
+  for ``depth`` passages, or ``k`` if that is more. ``a_weight=2`` weights a member.
 * ``weighted[a=bm25,b=medcpt,a_weight=0.3,b_weight=0.7]`` — weighted sum of scores, each retriever's scaled to 0…1 over
   what it found (min-max); a passage that it did not find gets 0 from it.
 * ``rrf2``, ``rrf4`` — MedRAG's (Xiong et al. 2024): BM25 + MedCPT, and those with Contriever and SPECTER; constant 100,
   ``max(2k, 100)`` passages from each, corpora joined as in the authors' program.
 
-An engine of somebody else's (``rrf[a=bm25,b=pgvector[…]]``) knows the same passages under another corpus and version:
+An external engine (``rrf[a=bm25,b=pgvector[…]]``) knows the same passages under another corpus and version:
 where the retrievers' corpora differ, a passage is known by its id alone, and the fused corpus is called after all of
 them.
 
@@ -18,8 +18,8 @@ how:
 * ``joined=cut`` — the corpora are one (the paper's combined corpus, section 3.2): the list is cut to the depth before
   it is ranked. The default.
 * ``joined=whole`` — as MedRAG's program: every corpus gives so many passages, and all of them are ranked. Equal scores
-  of one retriever stand as :mod:`ragrounds.tools.retrievers.joined` says, also over one corpus; a passage is known by
-  its id alone, and an id that a retriever gives twice counts twice. ``rrf2`` and ``rrf4`` have it;
+  of one retriever are ordered as in :mod:`ragrounds.tools.retrievers.joined`, also over one corpus; a passage is known
+  by its id alone, and an id that a retriever gives twice counts twice. ``rrf2`` and ``rrf4`` have it;
   ``rrf4[joined=cut]`` takes it back.
 """
 
@@ -45,68 +45,75 @@ MEDRAG = {
     "rrf2": Spec("rrf", {"bm25": "bm25", "medcpt": "medcpt"} | _AS_MEDRAG),
     "rrf4": Spec("rrf", {name: name for name in ("bm25", "contriever", "specter", "medcpt")} | _AS_MEDRAG),
 }
-"""MedRAG's presets: `double` asks each retriever for ``max(2k, depth)``. The order of the retrievers is the authors':
-equal scores go to the one named first."""
+"""MedRAG's presets.
+
+`double` requests ``max(2k, depth)`` passages of each retriever. The order of the retrievers is the authors': equal
+scores go to the retriever that is named first.
+"""
 
 Key = tuple[str, str]
-"""What makes a passage the same for two retrievers: its corpus and its id."""
+"""Identity of a passage for two retrievers: its corpus and its id."""
 
 
 def reciprocal_rank_fusion(
     rankings: Sequence[Sequence[Key]], weights: Sequence[float], constant: float = CONSTANT
 ) -> list[tuple[Key, float]]:
-    """Fuse rankings by reciprocal ranks; best first, ties to the one that an earlier ranking has earlier."""
+    """Fuse rankings by reciprocal ranks, best first. Ties go to the passage that an earlier ranking has earlier."""
     scores: dict[Key, float] = {}
     for ranking, weight in zip(rankings, weights, strict=True):
         for rank, key in enumerate(ranking, 1):
             scores[key] = scores.get(key, 0.0) + weight / (constant + rank)
-    return sorted(scores.items(), key=lambda item: -item[1])
+    return sorted(scores.items(), key=lambda entry: -entry[1])
 
 
 def weighted_fusion(rankings: Sequence[Mapping[Key, float]], weights: Sequence[float]) -> list[tuple[Key, float]]:
-    """Fuse by a weighted sum of scores scaled to 0…1; a ranking whose scores are all equal gives each of them 1."""
+    """Fuse by a weighted sum of scores scaled to 0…1. If all scores of a ranking are equal, each becomes 1."""
     scores: dict[Key, float] = {}
     for ranking, weight in zip(rankings, weights, strict=True):
         low, high = min(ranking.values(), default=0.0), max(ranking.values(), default=0.0)
         for key, score in ranking.items():
             scaled = (score - low) / (high - low) if high > low else 1.0
             scores[key] = scores.get(key, 0.0) + weight * scaled
-    return sorted(scores.items(), key=lambda item: -item[1])
+    return sorted(scores.items(), key=lambda entry: -entry[1])
 
 
 class FusedSearcher:
-    """Several retrievers over one corpus, or over the same corpora. Of members that are joined corpora
-    (:class:`~ragrounds.tools.retrievers.joined.JoinedSearcher`) the whole lists are ranked."""
+    """Several retrievers over one corpus, or over the same corpora.
+
+    If members are joined corpora (:class:`~ragrounds.tools.retrievers.joined.JoinedSearcher`), their whole lists are
+    ranked.
+    """
 
     def __init__(self, spec: Spec, members: Mapping[str, Searcher]) -> None:
-        self._given = {key: value for key, value in spec.parameters.items() if key not in members}
+        self._parameters = {key: value for key, value in spec.parameters.items() if key not in members}
         self._by_score = spec.name == "weighted"
         self._members = dict(members)
         self._weights = [_weight(spec, f"{name}_weight") for name in members]
-        given = {one.name: one.of(spec) for one in _OWN}
-        self._constant, self._depth = float(given["constant"]), int(given["depth"])
-        self._double, self._whole = given["double"] is True, given["joined"] == "whole"
+        values = {parameter.name: parameter.of(spec) for parameter in _OWN}
+        self._constant, self._depth = float(values["constant"]), int(values["depth"])
+        self._double, self._whole = values["double"] is True, values["joined"] == "whole"
         corpora = list(dict.fromkeys(member.corpus for member in members.values()))
-        self._by_id = self._whole or len(corpora) > 1
-        named: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
+        self._ignores_corpus = self._whole or len(corpora) > 1
+        member_specs: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
         self.corpus = "+".join(corpora)
-        self.spec = str(Spec(spec.name, {**self._given, **named}))
+        self.spec = str(Spec(spec.name, {**self._parameters, **member_specs}))
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, from the first retriever that has them."""
+        """Return the passages of a document, from the first retriever that has them."""
         return passages_of(id, self._members.values())
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages of the fused ranking."""
+        """Return the `k` best passages of the fused ranking."""
         depth = max(2 * k if self._double else k, self._depth)
-        found = await asyncio.gather(*(_ranked(member, query, depth) for member in self._members.values()))
-        key_of = _id if self._by_id else _key
-        passages = {key_of(passage): passage for hits in reversed(found) for passage in reversed(hits)}
+        rankings = await asyncio.gather(*(_search_member(member, query, depth) for member in self._members.values()))
+        key_of = _id if self._ignores_corpus else _key
+        # In reverse, so that the first retriever's passage, and its highest hit, wins.
+        passages = {key_of(passage): passage for hits in reversed(rankings) for passage in reversed(hits)}
         if self._by_score:
-            fused = weighted_fusion([{key_of(hit): hit.score for hit in hits} for hits in found], self._weights)
+            fused = weighted_fusion([{key_of(hit): hit.score for hit in hits} for hits in rankings], self._weights)
         else:
             fused = reciprocal_rank_fusion(
-                [[key_of(hit) for hit in hits] for hits in found], self._weights, self._constant
+                [[key_of(hit) for hit in hits] for hits in rankings], self._weights, self._constant
             )
         return [
             msgspec.structs.replace(passages[key], score=score, rank=rank, retriever=self.spec)
@@ -115,14 +122,14 @@ class FusedSearcher:
 
 
 def members_of(spec: Spec) -> dict[str, Spec]:
-    """The retrievers that a fusion is made of: every parameter that is not one of its own.
+    """Return the retrievers that a fusion is made of: every parameter that is not one of its own.
 
     Raises:
-        UserError: fewer than two.
+        UserError: there are fewer than two.
     """
     members: dict[str, Spec] = {}
     for key, value in spec.parameters.items():
-        if key in [one.name for one in _OWN] or key.endswith("_weight"):
+        if key in [parameter.name for parameter in _OWN] or key.endswith("_weight"):
             continue
         if isinstance(value, bool | int | float):
             raise UserError(
@@ -152,20 +159,20 @@ def _id(passage: Passage) -> Key:
     return "", passage.id
 
 
-async def _ranked(member: Searcher, query: str, depth: int) -> list[Passage]:
+async def _search_member(member: Searcher, query: str, depth: int) -> list[Passage]:
     return await (member.whole if isinstance(member, JoinedSearcher) else member.search)(query, depth)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:
     preset = MEDRAG.get(spec.name)
-    # A preset keeps its name: what it finds stands under the retriever that the user named.
-    chosen = Spec(spec.name, preset.having(**spec.parameters).parameters) if preset else spec
-    whole = _JOINED.of(chosen) == "whole"
+    # A preset keeps its name, so that its passages name the retriever that the user named.
+    resolved = Spec(spec.name, preset.having(**spec.parameters).parameters) if preset else spec
+    is_whole = _JOINED.of(resolved) == "whole"
     return FusedSearcher(
-        chosen,
+        resolved,
         {
-            name: open_joined(member, corpora) if whole else corpora.searcher(member)
-            for name, member in members_of(chosen).items()
+            name: open_joined(member, corpora) if is_whole else corpora.searcher(member)
+            for name, member in members_of(resolved).items()
         },
     )
 

@@ -1,10 +1,10 @@
 """One retriever over several corpora, put together as MedRAG's program does it.
 
 ``joined[of=medcpt]``: every corpus is searched alone for `k` passages, and the lists, one behind the other in the order
-of the corpora, are sorted by raw score. Equal scores stand in the reversed order of that list, the last corpus first;
-those of a retriever whose scores are distances (``metric=l2``, such as SPECTER) stand in its order. Without ``joined``
+of the corpora, are sorted by raw score. Equal scores are in the reversed order of that list, the last corpus first;
+those of a retriever whose scores are distances (``metric=l2``, such as SPECTER) are in its order. Without ``joined``
 equal scores go to the corpus that is named first. Scores stay the retriever's own, and a passage that two corpora hold
-stands twice.
+is listed twice.
 
 Source: MedRAG (Xiong et al. 2024, section 3.2 and the authors' program). Fusion over joined corpora
 (``rrf[…,joined=whole]``) ranks these lists whole.
@@ -28,7 +28,7 @@ from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCor
 
 
 class JoinedSearcher:
-    """One retriever's searchers over several corpora, in the order of the corpora."""
+    """Searchers of one retriever over several corpora, in the order of the corpora."""
 
     def __init__(self, spec: str, members: Sequence[Searcher]) -> None:
         self.spec = spec
@@ -37,23 +37,23 @@ class JoinedSearcher:
         self._distances = scores_are_distances(parse(members[0].spec))
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, from the first corpus that has it."""
+        """Return the passages of a document, from the first corpus that has it."""
         return passages_of(id, self._members)
 
     async def whole(self, query: str, depth: int) -> list[Passage]:
-        """The `depth` best passages of every corpus in one list, best first; it may hold `depth` × corpora."""
-        found = await asyncio.gather(*(member.search(query, depth) for member in self._members))
-        hits = [hit for one in found for hit in one]
+        """Return the `depth` best passages of every corpus in one list, best first. It may hold `depth` × corpora."""
+        lists = await asyncio.gather(*(member.search(query, depth) for member in self._members))
+        hits = [hit for corpus_hits in lists for hit in corpus_hits]
         ordered = sorted(hits if self._distances else reversed(hits), key=lambda hit: -hit.score)
         return [msgspec.structs.replace(hit, rank=rank, retriever=self.spec) for rank, hit in enumerate(ordered, 1)]
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages of all corpora."""
+        """Return the `k` best passages of all corpora."""
         return (await self.whole(query, k))[:k]
 
 
 def scores_are_distances(spec: Spec) -> bool:
-    """Whether a retriever's scores are distances with a minus sign."""
+    """Return True if a retriever's scores are distances with a minus sign."""
     card = cards().get(spec.name)
     return spec.parameters.get("metric", card.encoding.metric if card else "") == "l2"
 
@@ -63,7 +63,7 @@ def open_joined(spec: Spec, corpora: SearchedCorpora, *, named: Spec | None = No
 
     Args:
         spec: The retriever.
-        corpora: What is searched.
+        corpora: Corpora that are searched.
         named: The retriever whose name the passages carry and which has this one in its parameter `of`; ``None``: the
             retriever itself.
 
@@ -71,8 +71,8 @@ def open_joined(spec: Spec, corpora: SearchedCorpora, *, named: Spec | None = No
         UserError: as for the retriever.
     """
     members = [replace(corpora, names=name).searcher(spec) for name in corpora_of(corpora.names)]
-    said = members[0].spec if named is None else str(named.having(of=value_of(members[0])))
-    return JoinedSearcher(said, members)
+    name = members[0].spec if named is None else str(named.having(of=value_of(members[0])))
+    return JoinedSearcher(name, members)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> JoinedSearcher:

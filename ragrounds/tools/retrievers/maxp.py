@@ -30,40 +30,40 @@ from ragrounds.tools.retriever import (
 
 
 class MaxPSearcher:
-    """Scores documents by their best chunk for the best piece of the query."""
+    """Searcher that scores documents by their best chunk for the best piece of the query."""
 
     def __init__(self, spec: Spec, searcher: Searcher) -> None:
-        given = MAXP.given(spec)
-        chosen = complete(given["query"])
+        parameters = MAXP.given(spec)
+        chunker = complete(parameters["query"])
         self._searcher = searcher
-        self._split = splitter(chosen)
-        self._depth: int = given["depth"]
+        self._split = splitter(chunker)
+        self._depth: int = parameters["depth"]
         self.corpus = searcher.corpus
-        self.spec = str(Spec("maxp", {**given, "query": chosen, "of": value_of(searcher)}))
+        self.spec = str(Spec("maxp", {**parameters, "query": chunker, "of": value_of(searcher)}))
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, where the inner retriever can give them."""
+        """Return the passages of a document, if the inner retriever can return them."""
         return passages_of(id, [self._searcher])
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """One passage for each of the `k` best documents; ties go to the document found for an earlier piece."""
+        """Return one passage for each of the `k` best documents. Ties go to the document found for an earlier piece."""
         pieces = [piece for piece in self._split(query) if piece.strip()]
         depth = max(k, self._depth)
         while True:
-            found = await asyncio.gather(*(self._searcher.search(piece, depth) for piece in pieces))
-            best = _best(found)[:k]
+            results = await asyncio.gather(*(self._searcher.search(piece, depth) for piece in pieces))
+            best = _best(results)[:k]
             # A chunk that was not fetched has at most the score of the last that was.
-            unseen = max((hits[-1].score for hits in found if len(hits) >= depth), default=-math.inf)
+            unseen = max((hits[-1].score for hits in results if len(hits) >= depth), default=-math.inf)
             if unseen == -math.inf or (len(best) == k and unseen <= best[-1].score):
                 break
             depth *= 4
         return [msgspec.structs.replace(hit, rank=rank, retriever=self.spec) for rank, hit in enumerate(best, 1)]
 
 
-def _best(found: Iterable[Sequence[Passage]]) -> list[Passage]:
-    """The best chunk of each document, best first."""
+def _best(results: Iterable[Sequence[Passage]]) -> list[Passage]:
+    """Return the best chunk of each document, best first."""
     best: dict[tuple[str, str], Passage] = {}
-    for hit in (hit for hits in found for hit in hits):
+    for hit in (hit for hits in results for hit in hits):
         key = (hit.corpus, hit.document)
         if key not in best or hit.score > best[key].score:
             best[key] = hit

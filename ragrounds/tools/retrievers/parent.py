@@ -1,7 +1,7 @@
 """Parent documents: ``parent[of=bm25]`` searches chunks and gives whole documents (OGCaReBench, Section 4.2, where the
 top 1, 3 or 5 full case reports are the context).
 
-A document is found by its best chunk (MaxP, Dai and Callan 2019), stands once however many of its chunks are found, and
+A document is found by its best chunk (MaxP, Dai and Callan 2019), is listed once however many chunks are found, and
 has that chunk's score. `k` counts documents. The passage says which chunk led to it (:attr:`Passage.chunk`). Only the
 documents of one result are put together (:mod:`ragrounds.tools.whole_documents`); none is kept. What is too long for a
 model's window is cut from the end by the graphs, as any passage is. ``fit`` says what is done with an agent whose
@@ -27,11 +27,11 @@ from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCor
 from ragrounds.tools.whole_documents import whole_document
 
 _CHUNKS = 20
-"""Chunks fetched at first for each document that is wanted."""
+"""Number of chunks fetched at first for each requested document."""
 
 
 class ParentSearcher:
-    """A searcher over chunks that gives the whole documents they are of."""
+    """Searcher over chunks that returns their whole documents."""
 
     def __init__(self, searcher: Searcher, collections: Sequence[Collection]) -> None:
         self._searcher = searcher
@@ -41,54 +41,54 @@ class ParentSearcher:
         self.size: int | None = getattr(searcher, "size", None)
 
     def document(self, id: str) -> list[Passage]:
-        """The whole document as one passage; empty where no corpus has it."""
-        found = whole_document(id, self._collections)
-        return [found] if found else []
+        """Return the whole document as one passage; empty if no corpus has it."""
+        document = whole_document(id, self._collections)
+        return [document] if document else []
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best documents, whole, best first; ties go to the document whose chunk comes first."""
-        return await self._deepened(partial(self._searcher.search, query), k)
+        """Return the `k` best documents, whole, best first. Ties go to the document whose chunk comes first."""
+        return await self._fetch_documents(partial(self._searcher.search, query), k)
 
-    async def _deepened(self, fetch: Callable[[int], Awaitable[list[Passage]]], k: int) -> list[Passage]:
-        """Fetch chunks until they are of `k` documents or there are no more; give the documents."""
+    async def _fetch_documents(self, fetch: Callable[[int], Awaitable[list[Passage]]], k: int) -> list[Passage]:
+        """Fetch chunks until they belong to `k` documents or there are no more, and return the documents."""
         depth = k * _CHUNKS
         while True:
-            found = await fetch(depth)
-            if len(found) < depth or len({(hit.corpus, hit.document) for hit in found}) >= k:
-                return self._whole(found, k)
+            hits = await fetch(depth)
+            if len(hits) < depth or len({(hit.corpus, hit.document) for hit in hits}) >= k:
+                return self._whole(hits, k)
             depth *= 4
 
-    def _whole(self, found: Sequence[Passage], k: int) -> list[Passage]:
+    def _whole(self, hits: Sequence[Passage], k: int) -> list[Passage]:
         best: dict[tuple[str, str], Passage] = {}
-        for hit in found:
+        for hit in hits:
             best.setdefault((hit.corpus, hit.document), hit)
         documents: list[Passage] = []
         for rank, hit in enumerate(list(best.values())[:k], 1):
-            own = [one for one in self._collections if one.corpus == hit.corpus]
-            whole = whole_document(hit.document, own or self._collections)
-            if whole is None:
+            matching = [collection for collection in self._collections if collection.corpus == hit.corpus]
+            document = whole_document(hit.document, matching or self._collections)
+            if document is None:
                 raise UserError(
                     f"{self.spec} found a passage of the document {hit.document!r}, which the corpus does not hold: "
                     "whole documents can be given of an index or a source of documents alone."
                 )
-            documents.append(replace(whole, score=hit.score, rank=rank, retriever=self.spec, chunk=hit.id))
+            documents.append(replace(document, score=hit.score, rank=rank, retriever=self.spec, chunk=hit.id))
         return documents
 
 
 class MeanParentSearcher(ParentSearcher):
-    """The same over a dense retriever that can search for the mean of several texts' vectors."""
+    """Parent searcher over a dense retriever that can search for the mean of several texts' vectors."""
 
     def __init__(self, searcher: MeanSearcher, collections: Sequence[Collection]) -> None:
         super().__init__(searcher, collections)
         self._means = searcher
 
     async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
-        """The `k` documents whose best chunks are nearest to the mean of the vectors of `texts`, whole."""
-        return await self._deepened(partial(self._means.search_mean, texts), k)
+        """Return the `k` documents whose best chunks are nearest to the mean of the vectors of `texts`, whole."""
+        return await self._fetch_documents(partial(self._means.search_mean, texts), k)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> ParentSearcher:
-    PARENT.given(spec)  # what is wrong with the spec is said before anything is built or loaded
+    PARENT.given(spec)  # an error in the spec is raised before anything is built or loaded
     inner = corpora.searcher(member_spec(spec))
     names = corpora_of(corpora.names)
     collections = [open_collection(name, corpora.home, progress=corpora.progress) for name in names]

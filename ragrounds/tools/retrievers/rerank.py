@@ -34,32 +34,35 @@ _BATCH = 32
 
 
 class PairScorer(Protocol):
-    """Judges how relevant texts are to a query; a higher score is better."""
+    """Scorer of texts by their relevance to a query. A higher score is better."""
 
     def __call__(self, query: str, texts: list[str]) -> list[float]: ...
 
 
 class RerankedSearcher:
-    """A searcher whose first passages are put into a model's order."""
+    """Searcher whose first passages are put into a model's order."""
 
     def __init__(self, spec: Spec, searcher: Searcher, scorer: PairScorer) -> None:
         self._searcher = searcher
         self._scorer = scorer
         self._top: int = RERANK.given(spec)["top"]
-        named: dict[str, Value] = {**spec.parameters, "of": value_of(searcher), "top": self._top}
+        parameters: dict[str, Value] = {**spec.parameters, "of": value_of(searcher), "top": self._top}
         self.corpus = searcher.corpus
-        self.spec = str(Spec("rerank", named))
-        self._one = threading.Lock()
+        self.spec = str(Spec("rerank", parameters))
+        self._lock = threading.Lock()
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, where the inner retriever can give them."""
+        """Return the passages of a document, if the inner retriever can return them."""
         return passages_of(id, [self._searcher])
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages. Scores are the model's; those behind the first `top`, which it did not see,
-        carry scores below its lowest, in their order."""
-        found = await self._searcher.search(query, max(k, self._top))
-        first, rest = found[: self._top], found[self._top :]
+        """Return the `k` best passages with the model's scores.
+
+        The passages behind the first `top`, which the model did not score, follow in their order with scores below its
+        lowest.
+        """
+        passages = await self._searcher.search(query, max(k, self._top))
+        first, rest = passages[: self._top], passages[self._top :]
         if not first:
             return []
         scores = await asyncio.to_thread(self._scores, query, first)
@@ -72,12 +75,15 @@ class RerankedSearcher:
         ]
 
     def _scores(self, query: str, passages: list[Passage]) -> list[float]:
-        with self._one:
+        with self._lock:
             return self._scorer(query, [joined(passage.title, passage.text, "sentence") for passage in passages])
 
 
 class CrossEncoderScorer:
-    """sentence-transformers' cross-encoder. Of a model with two outputs (MonoBERT) the second, relevant, counts."""
+    """Scorer by a cross-encoder of sentence-transformers.
+
+    If a model has two outputs (MonoBERT), the second, relevant, counts.
+    """
 
     def __init__(self, model: str, length: int) -> None:
         self._model = load_weights("CrossEncoder", model, max_length=length or None)
@@ -91,18 +97,18 @@ class CrossEncoderScorer:
 
 
 class LateScorer:
-    """sentence-transformers' encoder of tokens, and MaxSim."""
+    """Scorer by MaxSim over a token encoder of sentence-transformers."""
 
     def __init__(self, model: str) -> None:
         self._model = load_weights("MultiVectorEncoder", model)
 
     def __call__(self, query: str, texts: list[str]) -> list[float]:
-        asked, *rows = (
+        query_rows, *rows = (
             np.asarray(row.cpu().float() if hasattr(row, "cpu") else row, np.float32)  # of whatever precision
-            for encode, given in ((self._model.encode_query, [query]), (self._model.encode_document, texts))
-            for row in encode(given, batch_size=_BATCH, show_progress_bar=False)
+            for encode, batch in ((self._model.encode_query, [query]), (self._model.encode_document, texts))
+            for row in encode(batch, batch_size=_BATCH, show_progress_bar=False)
         )
-        scores = [float((asked @ row.T).max(axis=1).sum()) if len(row) else 0.0 for row in rows]
+        scores = [float((query_rows @ row.T).max(axis=1).sum()) if len(row) else 0.0 for row in rows]
         if not np.isfinite(scores).all():
             raise UserError("The model gave vectors with values that are not finite numbers.")
         return scores
@@ -112,22 +118,22 @@ def scorer_of(spec: Spec) -> PairScorer:
     """Load the model that a ``rerank[…]`` spec names.
 
     Raises:
-        UserError: it names none, or it cannot be had.
+        UserError: the spec names no model, or the model is not available.
     """
-    given = RERANK.given(spec)
-    model = given["model"]
+    parameters = RERANK.given(spec)
+    model = parameters["model"]
     if not isinstance(model, str):
         raise UserError(f"{str(spec)!r} names no model: rerank[of=bm25,model=monobert], say, or a folder.")
     card = cards().get(model)
     if card is not None and card.kind not in ("reranker", "late"):
         raise UserError(f"{model!r} is no reranker: see `ragrounds list retrievers`.")
     weights = card.encoding.model if card is not None else model
-    late = given["late"] or (card is not None and card.kind == "late")
-    return LateScorer(weights) if late else CrossEncoderScorer(weights, given["length"])
+    late = parameters["late"] or (card is not None and card.kind == "late")
+    return LateScorer(weights) if late else CrossEncoderScorer(weights, parameters["length"])
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> RerankedSearcher:
-    RERANK.given(spec)  # what is wrong with the spec is said before anything is built or loaded
+    RERANK.given(spec)  # an error in the spec is raised before anything is built or loaded
     scorer = scorer_of(spec)
     return RerankedSearcher(spec, corpora.searcher(member_spec(spec)), scorer)
 

@@ -1,7 +1,7 @@
 """The web as a corpus: ``web[provider=tavily]``, or ``web[provider=searxng[url="http://…"],pages=true]``.
 
 With ``pages=true`` each result's page is fetched, and the passage is the part of it around the snippet (Search-o1); a
-page that cannot be had leaves the snippet. The corpus is called ``web@live``: it has no version, a run over it is
+page that cannot be fetched leaves the snippet. The corpus is called ``web@live``: it has no version, a run over it is
 repeated from the journal.
 """
 
@@ -21,28 +21,30 @@ if TYPE_CHECKING:  # httpx takes longer to import than all retrievers together
 
 
 class WebSearcher(LiveSearcher):
-    """Searches the web; see :class:`ragrounds.base.contracts.Searcher`."""
+    """Searcher of the web; see :class:`ragrounds.base.contracts.Searcher`."""
 
     def __init__(self, spec: Spec, *, provider: SearchProvider | None = None, fetcher: Fetcher | None = None) -> None:
-        given = WEB.given(spec)
-        chosen, pages = given["provider"], given["pages"]
-        if not isinstance(chosen, str | Spec):
+        parameters = WEB.given(spec)
+        requested, pages = parameters["provider"], parameters["pages"]
+        if not isinstance(requested, str | Spec):
             raise UserError("web needs a search provider: web[provider=tavily], brave, serper or searxng[url=…].")
         from ragrounds.tools.web.pages import Fetcher
         from ragrounds.tools.web.provider_budget import effective
         from ragrounds.tools.web.providers import SearchProvider
 
-        named = chosen if isinstance(chosen, Spec) else Spec(chosen)
-        self._provider = provider or SearchProvider(named)
+        provider_spec = requested if isinstance(requested, Spec) else Spec(requested)
+        self._provider = provider or SearchProvider(provider_spec)
         self._fetcher = fetcher or (Fetcher() if pages else None)
-        plain = effective(named)
-        super().__init__(str(spec.having(provider=plain if plain.parameters else plain.name)), "web")
+        effective_spec = effective(provider_spec)
+        super().__init__(
+            str(spec.having(provider=effective_spec if effective_spec.parameters else effective_spec.name)), "web"
+        )
 
     async def hits(self, query: str, k: int) -> list[LiveHit]:
-        """The provider's results, with their snippets, or with the parts of their pages around these."""
-        found = await self._provider.search(query, k)
-        texts = await asyncio.gather(*(self._text(hit) for hit in found))
-        return [LiveHit(hit.id, hit.title, text, hit.score) for hit, text in zip(found, texts, strict=True)]
+        """Return the provider's results, with their snippets, or with the parts of their pages around the snippets."""
+        results = await self._provider.search(query, k)
+        texts = await asyncio.gather(*(self._text(hit) for hit in results))
+        return [LiveHit(hit.id, hit.title, text, hit.score) for hit, text in zip(results, texts, strict=True)]
 
     async def _text(self, hit: LiveHit) -> str:
         if self._fetcher is None:

@@ -1,8 +1,8 @@
-"""Long questions for literature searches, which find only what has every word of a query.
+"""Long questions for literature searches, which find only entries with every word of a query.
 
-A question of a benchmark has a hundred words, and no abstract has them all. ``match=auto`` asks as it is written, and
-where nothing is found, or where the query is longer than :data:`LONG` words, for any of its words; the provider ranks
-what has more of them first. ``match=all`` and ``match=any`` do one of the two.
+A question of a benchmark has a hundred words, and no abstract has them all. ``match=auto`` searches for the
+query as written. If nothing is found, or if the query is longer than :data:`LONG` words, it searches for any of its
+words; the provider ranks hits with more of them first. ``match=all`` and ``match=any`` do one of the two.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ragrounds.tools.web.provider_budget import SearchRefused
 T = TypeVar("T")
 MATCHES = ("auto", "all", "any")
 LONG = 30
-"""Words of a query beyond which nothing has them all."""
+"""Number of words of a query beyond which nothing has them all."""
 MOST = 40
-"""Words that are searched for, the first ones of the query."""
+"""Number of words that are searched for, the first ones of the query."""
 _WORD = re.compile(r"[^\W_][\w'’.-]*[^\W_]|[^\W_]")
 _COMMON = frozenset(
     "a about after all also although an and any are as at be been before being best between both but by can could did "
@@ -34,10 +34,10 @@ _COMMON = frozenset(
 
 
 def match_of(spec: Spec) -> str:
-    """How a spec matches words: ``auto``, ``all`` or ``any``.
+    """Return how a spec matches words: ``auto``, ``all`` or ``any``.
 
     Raises:
-        UserError: none of these.
+        UserError: the parameter is none of these.
     """
     value = spec.parameters.get("match", "auto")
     if value not in MATCHES:
@@ -48,7 +48,7 @@ def match_of(spec: Spec) -> str:
 
 
 def content_words(query: str) -> list[str]:
-    """The words of a query that say what it is about, each once, in its order, :data:`MOST` at most."""
+    """Return the words of a query that carry its topic, each once, in its order, :data:`MOST` at most."""
     words: dict[str, str] = {}
     for word in _WORD.findall(query):
         if word.lower() not in _COMMON:
@@ -57,25 +57,27 @@ def content_words(query: str) -> list[str]:
 
 
 async def matched(query: str, match: str, who: str, find: Callable[[str], Awaitable[Sequence[T]]]) -> Sequence[T]:
-    """What `find` finds for a query, or for any of its words; that other words were searched for is noted.
+    """Return the results of `find` for a query, or for any of its words.
+
+    A note reports if other words were searched for.
 
     Raises:
-        SearchRefused: the provider does not take it.
+        SearchRefused: the provider does not take the query.
     """
     words = content_words(query)
-    why = "match=any"
+    reason = "match=any"
     if match == "all" or (match == "auto" and len(query.split()) <= LONG) or not words:
         try:
-            found = await find(query)
+            results = await find(query)
         except SearchRefused as refused:
             if match == "all" or len(words) < 2:
                 raise
-            why = str(refused)
+            reason = str(refused)
         else:
-            if found or match == "all" or len(words) < 2:
-                return found
-            why = "nothing has all words of the query"
+            if results or match == "all" or len(words) < 2:
+                return results
+            reason = "nothing has all words of the query"
     elif match == "auto":
-        why = f"the query has more than {LONG} words"
-    SEARCH_NOTES.report(SearchNote("any_words", f"{who}: {why}, so any of {len(words)} of them was searched for"))
+        reason = f"the query has more than {LONG} words"
+    SEARCH_NOTES.report(SearchNote("any_words", f"{who}: {reason}, so any of {len(words)} of them was searched for"))
     return await find(" OR ".join(f'"{word}"' for word in words))

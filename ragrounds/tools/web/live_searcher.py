@@ -1,7 +1,8 @@
-"""Searches of what changes by itself: the web, PubMed. See :class:`ragrounds.base.contracts.Searcher`.
+"""Searches of corpora that change by themselves: the web, PubMed. See :class:`ragrounds.base.contracts.Searcher`.
 
-The corpus has no version; it is called ``NAME@live``. What a search found is journaled with its moment, so that a
-replay is exact, and every passage has the day in its corpus, ``NAME@2026-11-23`` (UTC)."""
+The corpus has no version; it is called ``NAME@live``. The results of a search are journaled with the time, so that a
+replay is exact, and every passage has the day in its corpus, ``NAME@2026-11-23`` (UTC).
+"""
 
 from __future__ import annotations
 
@@ -19,25 +20,25 @@ from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES
 from ragrounds.tools.web.provider_budget import SearchFailed, SearchRefused
 
 _SHOWN = 200
-"""Characters of a query in a message."""
+"""Number of a query's characters in a message."""
 
 
 class LiveHit(msgspec.Struct, frozen=True):
-    """One result of a live search."""
+    """A result of a live search."""
 
     id: str
     title: str
     text: str
     score: float | None = None
-    """The provider's own; ``None``: it gives none."""
+    """The provider's own score; ``None`` if it reports none."""
 
 
 class LiveSearcher(ABC):
     """A searcher of a live corpus.
 
     Args:
-        spec: its canonical text, without what changes nothing of what is found.
-        name: what is searched: ``web``, ``pubmed``.
+        spec: its canonical text, without parameters that do not affect the results.
+        name: name of the searched source: ``web``, ``pubmed``.
     """
 
     def __init__(self, spec: str, name: str) -> None:
@@ -46,18 +47,19 @@ class LiveSearcher(ABC):
 
     @abstractmethod
     async def hits(self, query: str, k: int) -> Sequence[LiveHit]:
-        """The first `k` results, best first.
+        """Return the first `k` results, best first.
 
         Raises:
             SearchFailed: the provider gives no answer, or does not take the query.
         """
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The first `k` results, with the provider's scores where all have one, else 1 / rank. A query that the
-        provider refuses finds nothing, and that is noted on the search.
+        """Return the first `k` results, with the provider's scores if all have one, else 1 / rank.
+
+        A query that the provider refuses finds nothing, and a note on the search reports it.
 
         Raises:
-            GaveUp: the provider gives no answer, also when asked again.
+            GaveUp: the provider gives no answer, even after repeated requests.
             StopRun: every further search would end alike.
         """
 
@@ -65,14 +67,14 @@ class LiveSearcher(ABC):
             return []
         day = datetime.now(UTC).date().isoformat()
         try:
-            found = list(await self.hits(query, k))[:k]
+            results = list(await self.hits(query, k))[:k]
         except SearchRefused as refused:
             text = f"{refused}. This search found nothing. The query was {query[:_SHOWN]!r}."
             SEARCH_NOTES.report(SearchNote("search_refused", text))
             return []
         except SearchFailed as problem:
             raise GaveUp(problem.kind, f"{problem}. The query was {query[:_SHOWN]!r}.") from None
-        scores = _scores(found)
+        scores = _scores(results)
         return [
             Passage(
                 id=hit.id,
@@ -84,12 +86,14 @@ class LiveSearcher(ABC):
                 rank=rank,
                 retriever=self.spec,
             )
-            for rank, (hit, score) in enumerate(zip(found, scores, strict=True), 1)
+            for rank, (hit, score) in enumerate(zip(results, scores, strict=True), 1)
         ]
 
 
-def _scores(found: Sequence[LiveHit]) -> list[float]:
-    given = [hit.score for hit in found if hit.score is not None]
-    if given and len(given) == len(found) and all(one >= other for one, other in pairwise(given)):
-        return given
-    return [1 / rank for rank in range(1, len(found) + 1)]
+def _scores(hits: Sequence[LiveHit]) -> list[float]:
+    """Return the provider's scores if all hits have one and they descend, else 1 / rank."""
+    scores = [hit.score for hit in hits if hit.score is not None]
+    # Scores of a provider are used only if every hit has one and they agree with its order.
+    if scores and len(scores) == len(hits) and all(first >= second for first, second in pairwise(scores)):
+        return scores
+    return [1 / rank for rank in range(1, len(hits) + 1)]

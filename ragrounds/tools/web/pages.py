@@ -1,11 +1,12 @@
-"""Fetches pages of the open web, and takes the text out of them.
+"""Fetches pages of the open web, and extracts their text.
 
 Refused, unless allowed: addresses that are not public (this machine, private networks, a cloud's metadata service),
 checked for every redirect and for the address that is really connected to; other schemes than http and https; types
 that are not text or PDF; more bytes than the limit, packed or unpacked; what robots.txt forbids; more than
 :data:`REDIRECTS` redirects. One request a host at a time, and not more often than :attr:`FetchLimits.pause`.
 
-A page's text is its article without menus and scripts, or the part of it around a search result's snippet."""
+A page's text is its article without menus and scripts, or the part of it around a search result's snippet.
+"""
 
 from __future__ import annotations
 
@@ -34,40 +35,43 @@ _ROBOTS_BYTES = 512_000
 
 
 class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a fetch may go."""
+    """Limits of a fetch."""
 
     seconds: float = 20.0
-    """For the whole of one fetch."""
+    """Seconds for the whole of a fetch."""
     size: int = 5_000_000
     """Bytes of a page, unpacked."""
     pause: float = 1.0
     """Seconds between two requests to one host."""
     private: bool = False
-    """Whether addresses that are not public may be fetched."""
+    """True if addresses that are not public may be fetched."""
     robots: bool = True
-    """Whether robots.txt is asked and obeyed."""
+    """True if robots.txt is read and obeyed."""
 
 
 DEFAULT_LIMITS = FetchLimits()
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer, as the journal keeps it."""
+    """An answer, as the journal keeps it."""
 
     url: str
-    """Where it came from after redirects."""
+    """URL of the content, after redirects."""
     type: str
     charset: str
     content: bytes
 
 
 class FetchFailed(Exception):
-    """A page that could not be fetched, with the reason, which a tool answers with."""
+    """A page that could not be fetched, with the reason that a tool answers with."""
 
 
 class PublicOnly(httpx.AsyncBaseTransport):
-    """Connects to the address that was checked: a name that changes between the check and the connection gains
-    nothing. The server is still asked for, and its certificate checked against, the name in the URL."""
+    """Transport that connects to the address that was checked.
+
+    A name that changes between the check and the connection gains nothing. The request still names the host of the URL,
+    and the certificate is checked against it.
+    """
 
     def __init__(self, transport: httpx.AsyncBaseTransport, *, private: bool) -> None:
         self._transport = transport
@@ -94,22 +98,22 @@ class PublicOnly(httpx.AsyncBaseTransport):
         return await self._transport.handle_async_request(request)
 
     async def aclose(self) -> None:
-        """Close the transport behind it."""
+        """Close the wrapped transport."""
         await self._transport.aclose()
 
 
 async def public_address(host: str, port: int) -> str:
-    """The address of a host, if all that it has are public.
+    """Return the address of a host if all its addresses are public.
 
     Raises:
-        FetchFailed: it has none, or one that is not public.
+        FetchFailed: it has no address, or an address that is not public.
     """
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as problem:
         raise FetchFailed(f"{host!r} has no address ({problem.strerror})") from None
-    addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
+    addresses = [str(entry[4][0]).partition("%")[0] for entry in entries]
     for address in addresses:
         if not is_public(address):
             raise FetchFailed(f"{host!r} is at {address}, which is not public")
@@ -117,7 +121,7 @@ async def public_address(host: str, port: int) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the open internet, also where an IPv4 address hides in an IPv6 one."""
+    """Return True if an address belongs to the open internet, also if an IPv4 address is inside an IPv6 address."""
     parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         hidden = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
@@ -125,20 +129,22 @@ def is_public(address: str) -> bool:
             hidden = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
         if hidden is not None:
             return hidden.is_global and not hidden.is_multicast
-        if parsed not in _UNICAST or parsed in _EXAMPLES:  # Python calls global what no registry has given out
+        if (
+            parsed not in _UNICAST or parsed in _EXAMPLES
+        ):  # Python also calls addresses global that no registry has assigned
             return False
     return parsed.is_global and not parsed.is_multicast
 
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All that the internet routes (RFC 4291): not `64:ff9b:1::/48`, `::ffff:0:0:0/96`, `fec0::/10`."""
+"""All addresses that the internet routes (RFC 4291): not `64:ff9b:1::/48`, `::ffff:0:0:0/96`, `fec0::/10`."""
 _EXAMPLES = ipaddress.IPv6Network("3fff::/20")
-"""For documentation (RFC 9637)."""
+"""Addresses for documentation (RFC 9637)."""
 
 
 class Fetcher:
-    """Fetches pages within limits. Close it when done."""
+    """Fetcher of pages within limits. Close it when done."""
 
     def __init__(
         self, limits: FetchLimits = DEFAULT_LIMITS, *, transport: httpx.AsyncBaseTransport | None = None
@@ -147,7 +153,7 @@ class Fetcher:
         self.spec = "web"
         self._client = httpx.AsyncClient(
             transport=PublicOnly(transport or httpx.AsyncHTTPTransport(), private=limits.private),
-            follow_redirects=False,  # each step is checked anew
+            follow_redirects=False,  # each step is checked again
             timeout=limits.seconds,
             headers={"User-Agent": AGENT, "Accept": ", ".join(TYPES), "Accept-Encoding": ENCODINGS},
             trust_env=False,
@@ -160,23 +166,23 @@ class Fetcher:
         """Fetch one page.
 
         Raises:
-            FetchFailed: it cannot be had within the limits.
+            FetchFailed: it cannot be fetched within the limits.
         """
         try:
-            asked = httpx.URL(url)
+            target = httpx.URL(url)
         except (httpx.InvalidURL, TypeError) as problem:
             raise FetchFailed(f"{url!r} is no URL ({problem})") from None
-        if asked.scheme not in ("http", "https") or not asked.host or asked.userinfo:
+        if target.scheme not in ("http", "https") or not target.host or target.userinfo:
             raise FetchFailed(f"{url!r} is not fetched: expected http(s)://HOST/… without a password")
         try:
             async with asyncio.timeout(self._limits.seconds):
                 for _ in range(REDIRECTS + 1):
-                    if self._limits.robots and not await self._allowed(asked):
-                        raise FetchFailed(f"the site's robots.txt does not allow {str(asked)!r}")
-                    found = await self._get(asked, self._limits.size, TYPES)
-                    if isinstance(found, Fetched):
-                        return found
-                    asked = found
+                    if self._limits.robots and not await self._allowed(target):
+                        raise FetchFailed(f"the site's robots.txt does not allow {str(target)!r}")
+                    answer = await self._get(target, self._limits.size, TYPES)
+                    if isinstance(answer, Fetched):
+                        return answer
+                    target = answer
                 raise FetchFailed(f"{url!r} redirects more than {REDIRECTS} times")
         except TimeoutError:
             raise FetchFailed(f"{url!r} took longer than {self._limits.seconds:g} s") from None
@@ -184,11 +190,11 @@ class Fetcher:
             raise FetchFailed(f"{url!r} could not be fetched ({type(problem).__name__}: {problem})") from None
 
     async def close(self) -> None:
-        """Give back connections."""
+        """Close all connections."""
         await self._client.aclose()
 
     async def _get(self, url: httpx.URL, size: int, types: tuple[str, ...]) -> Fetched | httpx.URL:
-        """What stands at a URL, or where it redirects to."""
+        """Return the content of a URL, or the URL that it redirects to."""
         async with self._hosts[url.host]:
             wait = self._last.get(url.host, -1e9) + self._limits.pause - time.monotonic()
             if wait > 0:
@@ -214,13 +220,13 @@ class Fetcher:
                 self._last[url.host] = time.monotonic()
 
     async def _allowed(self, url: httpx.URL) -> bool:
-        """Whether robots.txt allows a URL; a site without one allows everything."""
+        """Return True if robots.txt allows a URL. A site without one allows everything."""
         origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
         if origin not in self._robots:
             parser = RobotFileParser()
             try:
-                got = await self._get(httpx.URL(origin + "/robots.txt"), _ROBOTS_BYTES, ("text/plain",))
-                lines = got.content.decode("utf-8", "replace").splitlines() if isinstance(got, Fetched) else []
+                answer = await self._get(httpx.URL(origin + "/robots.txt"), _ROBOTS_BYTES, ("text/plain",))
+                lines = answer.content.decode("utf-8", "replace").splitlines() if isinstance(answer, Fetched) else []
                 parser.parse(lines)
             except (FetchFailed, httpx.HTTPError):
                 parser.parse([])
@@ -229,10 +235,10 @@ class Fetcher:
 
 
 def need_web() -> None:
-    """Say what to install, where the web's libraries are not there.
+    """Check that the web's libraries are installed.
 
     Raises:
-        UserError: they are not.
+        UserError: they are not. The message says what to install.
     """
 
     if importlib.util.find_spec("trafilatura") is None:
@@ -240,9 +246,9 @@ def need_web() -> None:
 
 
 AROUND = 3000
-"""Characters before and after the sentence that fits a snippet best (Search-o1)."""
+"""Number of characters before and after the sentence that fits a snippet best (Search-o1)."""
 BEGINNING = 6000
-"""Characters given where no sentence fits."""
+"""Number of characters that are returned if no sentence fits."""
 FITS = 0.2
 """Word-overlap F1 above which a sentence fits."""
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]?")
@@ -257,10 +263,10 @@ class WebPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def extract(fetched: Fetched) -> WebPage:
-    """The text of what was fetched.
+    """Extract the text of a fetched page.
 
     Raises:
-        FetchFailed: there is no text in it.
+        FetchFailed: it contains no text.
     """
     if fetched.type == "application/pdf":
         try:
@@ -268,7 +274,7 @@ def extract(fetched: Fetched) -> WebPage:
         except DocumentFault as problem:
             raise FetchFailed(f"{fetched.url!r} is a PDF that cannot be read: {problem}") from None
     elif fetched.type in ("text/plain", "text/markdown"):
-        title, text = "", _decoded(fetched)
+        title, text = "", _decode_page(fetched)
     else:
         title, text = _html(fetched)
     if not text.strip():
@@ -277,33 +283,37 @@ def extract(fetched: Fetched) -> WebPage:
 
 
 def excerpt(text: str, snippet: str, around: int = AROUND, beginning: int = BEGINNING) -> str:
-    """The part of a page around the sentence that fits a search result's snippet best, as Search-o1 cuts it; the
-    beginning of the page, where none fits."""
-    wanted = Counter(words(snippet))
-    best, place = FITS, None
+    """Return the part of a page around the sentence that fits a search result's snippet best, as Search-o1 cuts it.
+
+    If no sentence fits, the beginning of the page is returned.
+    """
+    snippet_words = Counter(words(snippet))
+    best, span = FITS, None
     for sentence in _SENTENCE.finditer(text):
-        fit = _f1(Counter(words(sentence.group())), wanted)
+        fit = _f1(Counter(words(sentence.group())), snippet_words)
         if fit > best:
-            best, place = fit, sentence.span()
-    if place is None:
+            best, span = fit, sentence.span()
+    if span is None:
         return text[:beginning]
-    return text[max(0, place[0] - around) : place[1] + around]
+    return text[max(0, span[0] - around) : span[1] + around]
 
 
-def _f1(one: Counter[str], other: Counter[str]) -> float:
-    common = (one & other).total()
-    return 2 * common / (one.total() + other.total()) if common else 0.0
+def _f1(first: Counter[str], second: Counter[str]) -> float:
+    """Return the F1 of the overlap of two bags of words."""
+    common = (first & second).total()
+    return 2 * common / (first.total() + second.total()) if common else 0.0
 
 
-def _decoded(fetched: Fetched) -> str:
+def _decode_page(fetched: Fetched) -> str:
     return text_of(fetched.content, f"charset={fetched.charset}")
 
 
 def _html(fetched: Fetched) -> tuple[str, str]:
+    """Return the title and the main text of an HTML page."""
     need_web()
     import trafilatura
 
-    source = _decoded(fetched)
+    source = _decode_page(fetched)
     text = trafilatura.extract(source, include_comments=False, favor_recall=True) or ""
     metadata = trafilatura.extract_metadata(source)
     return (metadata.title if metadata else None) or "", text

@@ -1,5 +1,7 @@
-"""Requests to search providers over HTTP: within their budget, bounded, without redirects, and told apart by what a
-failure means for the searches that follow."""
+"""Requests to search providers over HTTP: within their budget, bounded, without redirects.
+
+Failures are classified by their consequence for the searches that follow.
+"""
 
 from __future__ import annotations
 
@@ -35,35 +37,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SECONDS = 20.0
-"""For one request and its answer."""
-_SAID = 300
-"""Characters of a provider's own words in an error."""
+"""Seconds for a request and its answer."""
+_MESSAGE_LENGTH = 300
+"""Number of characters of a provider's message in an error."""
 _FIRST_REFUSED = 50
-"""Queries of which none was answered, after which it is not the queries."""
+"""Number of first queries without any answer after which the queries are not the reason."""
 _NEVER = frozenset({401, 402, 407, 432, 433})
-"""The key is wrong, the plan is used up (Tavily's 432 and 433): every further search would end alike."""
+"""Statuses after which every further search would end alike: the key is wrong, or the plan is used up (Tavily's 432 and
+433).
+"""
 _NEVER_AT_FIRST = frozenset({403, 404, 405})
-"""The same, unless other queries were answered: then it is about this one."""
+"""Statuses with the same meaning, unless other queries were answered. Then only this query is refused."""
 _USED_UP = re.compile(
     r"(?:not enough|insufficient) (?:credit|quota|balance)|quota (?:is |was )?exceeded", re.IGNORECASE
 )
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Build = Callable[[httpx.AsyncClient, str, str], httpx.Request]
-"""Makes a request from the client, the address and the key."""
+"""Function that makes a request from the client, the address and the key."""
 
 
 class ProviderClient:
-    """One provider's address, with its key and its budget.
+    """Address of a provider, with its key and its budget.
 
     Args:
-        name: as specs name it.
+        name: name of the provider in specs.
         url: its address, without a slash at the end.
-        budget: what it allows.
-        variable: of the environment, with its key; empty: it takes none. It is read at the first request, so that a
+        budget: limits of the provider.
+        variable: environment variable of its key; empty if it takes none. It is read at the first request, so that a
             replay, which makes none, needs no key.
-        needed: whether it answers nothing without a key.
-        transport: in place of the network, for tests.
+        needed: True if it answers nothing without a key.
+        transport: replacement of the network, for tests.
     """
 
     def __init__(
@@ -83,20 +87,22 @@ class ProviderClient:
 
     @property
     def key(self) -> str:
-        """Its key; empty: there is none, or it needs none."""
+        """Return its key; empty if the key is not set or not needed."""
         return os.environ.get(self._variable, "").strip() if self._variable else ""
 
     @property
     def redact(self) -> Redactor:
-        """Takes its key out of texts."""
+        """Return a function that removes its key from texts."""
         return Redactor(self.key)
 
     async def fetch(self, build: Build, read: Callable[[bytes], T]) -> T:
-        """What `read` makes of its answer to a request, which is made in its turn, and again where a fault may pass;
-        `read` raises a ValueError or a BadReply for an answer of another form.
+        """Return the result of `read` for the answer to a request.
+
+        The request is made in its turn, and again after a fault that may pass. `read` raises a ValueError or a BadReply
+        for an answer of another form.
 
         Raises:
-            SearchRefused: it does not take this query.
+            SearchRefused: the provider does not take this query.
             SearchFailed: no answer after all tries.
             StopRun: every further search would end alike.
         """
@@ -104,7 +110,7 @@ class ProviderClient:
             raise StopRun(f"The search provider {self.name!r} needs the environment variable {self._variable}.")
         traffic = traffic_to(f"{self.name} {self.url}", self.name)
         try:
-            found = await traffic.ask(lambda: self._once(build, read, traffic), self.budget)
+            answer = await traffic.ask(lambda: self._try_once(build, read, traffic), self.budget)
         except SearchRefused as refused:
             self._refused += 1
             if not traffic.answered and self._refused >= _FIRST_REFUSED:
@@ -114,7 +120,7 @@ class ProviderClient:
                 ) from None
             raise
         SEARCH_REQUESTS.report(Used(f"search:{self.name}", None, hosted=True, requests=1, each=self.budget.price))
-        return found
+        return answer
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
@@ -124,7 +130,8 @@ class ProviderClient:
             )
         return self._clients[loop]
 
-    async def _once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
+    async def _try_once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
+        """Make one request and read its answer. Faults are raised by their consequence."""
         client = self._client()
         request = build(client, self.url, self.key)
         try:
@@ -136,61 +143,63 @@ class ProviderClient:
         except (httpx.HTTPError, httpx.StreamError, TimeoutError) as problem:
             raise PassingFault("server", f"{self.name} did not answer ({type(problem).__name__})") from None
         except BadReply as problem:
-            said = f"{self.name} answered with something that is not read: {problem.message}"
-            if problem.kind == "too_large":  # and would be another time
-                raise SearchRefused(said, problem.kind) from None
-            raise PassingFault("malformed", said) from None
+            message = f"{self.name} answered with something that is not read: {problem.message}"
+            if problem.kind == "too_large":  # a repeated request would be too large again
+                raise SearchRefused(message, problem.kind) from None
+            raise PassingFault("malformed", message) from None
         except (ValueError, RecursionError) as problem:
-            said = f"{self.name} answered with something that cannot be read ({problem})"
-            raise PassingFault("malformed", self.redact(safe(said, _SAID))) from None
+            message = f"{self.name} answered with something that cannot be read ({problem})"
+            raise PassingFault("malformed", self.redact(safe(message, _MESSAGE_LENGTH))) from None
 
     async def _answer(self, client: httpx.AsyncClient, request: httpx.Request, traffic: ProviderTraffic) -> bytes:
+        """Send a request and return the answer's body. Redirects are refused."""
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
             status = response.status_code
             if 300 <= status < 400:
-                place = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
-                raise redirected(place, status, response.headers.get("location", ""), self.redact)
+                address = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
+                raise redirected(address, status, response.headers.get("location", ""), self.redact)
             body = await read_parts(response.aiter_raw(), response.headers.get("content-encoding", ""), REPLY.size)
             if status != 200:
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                self._raise(status, self._said(body), headers, traffic)
+                self._raise_for_status(status, self._error_text(body), headers, traffic)
             return body
         finally:
             await response.aclose()
 
-    def _raise(self, status: int, said: str, headers: dict[str, str], traffic: ProviderTraffic) -> None:
-        """Raise what a status means."""
-        what = f"{self.name} answered {status}{f': {said}' if said else ''}"
+    def _raise_for_status(self, status: int, message: str, headers: dict[str, str], traffic: ProviderTraffic) -> None:
+        """Raise the error of a status."""
+        text = f"{self.name} answered {status}{f': {message}' if message else ''}"
         if status == 429:
-            raise PassingFault("rate_limit", what, wait_asked(headers))
+            raise PassingFault("rate_limit", text, wait_asked(headers))
         if status >= 500 or status in (408, 409, 425):
-            raise PassingFault("server", what, wait_asked(headers))
-        if status in _NEVER or (status in _NEVER_AT_FIRST and not traffic.answered) or _USED_UP.search(said):
-            raise StopRun(f"{what}. {self._mend(status)} What is done is kept.")
-        raise SearchRefused(what, "bad_request")
+            raise PassingFault("server", text, wait_asked(headers))
+        if status in _NEVER or (status in _NEVER_AT_FIRST and not traffic.answered) or _USED_UP.search(message):
+            raise StopRun(f"{text}. {self._fix_hint(status)} What is done is kept.")
+        raise SearchRefused(text, "bad_request")
 
-    def _mend(self, status: int) -> str:
+    def _fix_hint(self, status: int) -> str:
+        """Return advice after a status that ends every search."""
         if self.name == "searxng":
             return "Check its address, and that `search.formats` in its settings has json."
         if status in (402, 432, 433):
             return "Its plan is used up: see your account there."
         return f"Check {self._variable}." if self._variable else "Check its address."
 
-    def _said(self, body: bytes) -> str:
-        """The words of an error, on one line and without keys."""
+    def _error_text(self, body: bytes) -> str:
+        """Return the message of an error, on one line and without keys."""
         try:
             words = _message(read_json(body[:65_536]))
         except ValueError:
             words = ""
-        return self.redact(safe(" ".join(words.split()), _SAID)).rstrip(".")
+        return self.redact(safe(" ".join(words.split()), _MESSAGE_LENGTH)).rstrip(".")
 
 
 def xml_root(content: bytes, tags: int) -> Element:
-    """The root of an answer's XML of at most so many `tags`.
+    """Return the root of an answer's XML with at most so many `tags`.
 
     Raises:
-        ValueError: it is no XML, has more tags, or plays tricks.
+        ValueError: it is not XML, has more tags, or uses unsafe features.
     """
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, fromstring
@@ -205,11 +214,11 @@ def xml_root(content: bytes, tags: int) -> Element:
 
 
 def checked_json(body: bytes) -> object:
-    """A provider's JSON as plain values, of bounded size.
+    """Return a provider's JSON as plain values, of bounded size.
 
     Raises:
-        BadReply: it can hold more than is read.
-        ValueError: it is none.
+        BadReply: it may exceed the limits of a reply.
+        ValueError: it is not JSON.
     """
     check_json(body)
     try:
@@ -218,33 +227,33 @@ def checked_json(body: bytes) -> object:
         raise ValueError("it is not JSON") from None
 
 
-def _message(found: object, depth: int = 4) -> str:
-    """The message in an error's JSON, wherever a provider keeps it."""
-    if isinstance(found, str):
-        return found
-    if isinstance(found, dict) and depth:
+def _message(content: object, depth: int = 4) -> str:
+    """Return the message in an error's JSON, in any field that a provider uses."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict) and depth:
         for name in ("detail", "error", "message", "title", "type"):
-            if name in found and (said := _message(found[name], depth - 1)):
-                return said
+            if name in content and (message := _message(content[name], depth - 1)):
+                return message
     return ""
 
 
 def own_address(spec: Spec, default: str, variable: str) -> tuple[str, str]:
-    """The address and the variable of the key that a spec names: ``tavily[url="http://…",key_env=NAME]``.
+    """Return the address and the key's variable of a spec: ``tavily[url="http://…",key_env=NAME]``.
 
-    A key goes to its provider's own address, or to this machine. For any other the spec says which key is meant.
+    A key goes to its provider's own address, or to this machine. For any other address the spec names the key.
 
     Raises:
-        UserError: the address is none, holds a key, or is another than the provider's and names no key.
+        UserError: the address is invalid, holds a key, or differs from the provider's and names no key.
     """
-    url, named = str(spec.parameters.get("url", "") or default), str(spec.parameters.get("key_env", ""))
+    url, key_variable = str(spec.parameters.get("url", "") or default), str(spec.parameters.get("key_env", ""))
     if not url.startswith(("http://", "https://")):
         raise UserError(f'{spec.name} needs its address: {spec.name}[url="http://localhost:8888"].')
     check_address(url, "let the server on this machine ask for none")
     host = urllib.parse.urlsplit(url).hostname
-    if variable and not named and url != default and host not in _HERE:
+    if variable and not key_variable and url != default and host not in _HERE:
         raise UserError(
             f"{spec.name}[url={url!r}] is not the provider's own address: say in which environment variable its key "
             f"is, {spec.name}[url=…,key_env={variable}]."
         )
-    return url.rstrip("/"), named or variable
+    return url.rstrip("/"), key_variable or variable

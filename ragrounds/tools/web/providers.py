@@ -4,8 +4,8 @@
 BRAVE_API_KEY and SERPER_API_KEY. The Bing API that several papers used was retired in August 2025: a web run of theirs
 cannot be repeated with the same engine.
 
-What each allows (:mod:`ragrounds.tools.web.provider_budget`) is as its own pages say in November 2026, and can be said
-otherwise: ``tavily[rate=1.5,length=300]``.
+The limits of each (:mod:`ragrounds.tools.web.provider_budget`) are those of its own pages in November 2026, and can be
+changed: ``tavily[rate=1.5,length=300]``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ragrounds.tools.web.provider_budget import (
 from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address
 
 _MOST = 20
-"""Results that the providers give at once."""
+"""Number of results that the providers return at once."""
 _LONG_QUERY = 2000
-"""Bytes of a query in an address, beyond which it is sent in the body: servers take addresses of 4 to 8 kB."""
+"""Bytes of a query in an address beyond which it is sent in the body. Servers take addresses of 4 to 8 kB."""
 
 
 class SearchProvider:
-    """One search provider."""
+    """A search provider."""
 
     def __init__(self, given: Spec | str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         spec = parse(given) if isinstance(given, str) else given
@@ -54,44 +54,46 @@ class SearchProvider:
         )
 
     async def search(self, query: str, k: int) -> list[LiveHit]:
-        """The first `k` results, without keys. A query longer than the provider takes is cut, and the cut noted on the
-        search (:data:`~ragrounds.tools.search_notes.SEARCH_NOTES`).
+        """Return the first `k` results, without keys.
+
+        A query longer than the provider takes is cut, and the cut is noted on the search
+        (:data:`~ragrounds.tools.search_notes.SEARCH_NOTES`).
 
         Raises:
             SearchRefused: the provider does not take this query.
-            SearchFailed: no answer, or none that can be read.
-            StopRun: every further search would end alike: a wrong key, a plan that is used up, nobody there.
+            SearchFailed: no readable answer.
+            StopRun: every further search would end alike: a wrong key, a plan that is used up, no response.
         """
-        asked = fitted(query, self._client.budget, self._client.name)
-        found = await self._client.fetch(
-            lambda client, url, key: self._ask(client, url, key, asked, min(k, _MOST)), checked_json
+        query_text = fitted(query, self._client.budget, self._client.name)
+        answer = await self._client.fetch(
+            lambda client, url, key: self._ask(client, url, key, query_text, min(k, _MOST)), checked_json
         )
         redact = self._client.redact
-        return [LiveHit(redact(hit.id), redact(hit.title), redact(hit.text), hit.score) for hit in _hits(found)[:k]]
+        return [LiveHit(redact(hit.id), redact(hit.title), redact(hit.text), hit.score) for hit in _hits(answer)[:k]]
 
 
-def _hits(found: object) -> list[LiveHit]:
-    """Results, wherever a provider keeps them; those without an address are left out."""
-    if not isinstance(found, dict):
+def _hits(answer: object) -> list[LiveHit]:
+    """Return the results from any field that a provider uses. Results without an address are left out."""
+    if not isinstance(answer, dict):
         return []
-    web = found.get("web")
-    rows = found.get("results") or found.get("organic") or (web.get("results") if isinstance(web, dict) else None)
+    web = answer.get("web")
+    rows = answer.get("results") or answer.get("organic") or (web.get("results") if isinstance(web, dict) else None)
     hits = []
     for row in rows if isinstance(rows, list) else []:
         url = row.get("url") or row.get("link") if isinstance(row, dict) else None
         if isinstance(url, str):
             snippet = row.get("content") or row.get("snippet") or row.get("description") or ""
             score = row.get("score")
-            known = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < float("inf")
-            hits.append(LiveHit(url, str(row.get("title") or ""), str(snippet), float(score) if known else None))
+            is_number = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < float("inf")
+            hits.append(LiveHit(url, str(row.get("title") or ""), str(snippet), float(score) if is_number else None))
     return hits
 
 
 def _searxng(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
-    asked = {"q": query, "format": "json"}
+    parameters = {"q": query, "format": "json"}
     if len(urllib.parse.quote(query)) > _LONG_QUERY:
-        return client.build_request("POST", f"{url}/search", data=asked)
-    return client.build_request("GET", f"{url}/search", params=asked)
+        return client.build_request("POST", f"{url}/search", data=parameters)
+    return client.build_request("GET", f"{url}/search", params=parameters)
 
 
 def _tavily(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
@@ -112,8 +114,8 @@ _Ask = Callable[[httpx.AsyncClient, str, str, str, int], httpx.Request]
 
 
 @dataclass(frozen=True)
-class _Form:
-    """How a provider is asked, and what it allows."""
+class _ProviderForm:
+    """Request function and limits of a provider."""
 
     ask: _Ask
     url: str
@@ -121,21 +123,21 @@ class _Form:
     budget: ProviderBudget
 
 
-_PROVIDERS: dict[str, _Form] = {
+_PROVIDERS: dict[str, _ProviderForm] = {
     # It passes queries on to engines whose limits it does not know, and charges nothing.
-    "searxng": _Form(_searxng, "", "", ProviderBudget(rate=5, length=2000, price=0.0)),
+    "searxng": _ProviderForm(_searxng, "", "", ProviderBudget(rate=5, length=2000, price=0.0)),
     # 100 requests a minute for a key of development, 1,000 for one of production; a basic search is one credit.
-    "tavily": _Form(
+    "tavily": _ProviderForm(
         _tavily, "https://api.tavily.com", "TAVILY_API_KEY", ProviderBudget(rate=100 / 60, length=400, price=0.008)
     ),
-    "brave": _Form(
+    "brave": _ProviderForm(
         _brave,
         "https://api.search.brave.com",
         "BRAVE_API_KEY",
         ProviderBudget(rate=1, length=400, words=50, price=0.005),
     ),
     # Google looks at 2,048 characters, and at the first 32 words of them.
-    "serper": _Form(
+    "serper": _ProviderForm(
         _serper,
         "https://google.serper.dev",
         "SERPER_API_KEY",

@@ -29,19 +29,19 @@ BUDGET = ProviderBudget(rate=3, length=4000, price=0.0)
 _WITH_KEY = 10
 """Requests a second with a key."""
 _TAGS = 200_000
-"""Tags of an answer: some articles have a thousand."""
+"""Number of tags of an answer. Some articles have a thousand."""
 
 
 class _Ids(msgspec.Struct):
     idlist: list[str | int]
 
 
-class _Found(msgspec.Struct):
+class _SearchResponse(msgspec.Struct):
     esearchresult: _Ids
 
 
 class PubMed(LiveSearcher):
-    """Searches PubMed: ``pubmed[match=auto,rate=3]``."""
+    """Searcher of PubMed: ``pubmed[match=auto,rate=3]``."""
 
     def __init__(self, spec: Spec, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         check_known(spec, ("match", "url", "key_env", *LIMITS))
@@ -54,49 +54,58 @@ class PubMed(LiveSearcher):
         )
 
     async def hits(self, query: str, k: int) -> list[LiveHit]:
-        """The `k` articles, books and chapters that PubMed holds most relevant, in its order; one without an abstract
-        has its title as text. A query of which nothing has all words is searched for by any of them, where `match` is
-        ``auto``; that is noted on the search."""
-        asked = fitted(query, self._client.budget, "pubmed")
-        ids = await matched(asked, self._match, "pubmed", lambda text: self._ids(text, k))
+        """Return the `k` articles, books and chapters that PubMed ranks most relevant, in its order.
+
+        An entry without an abstract has its title as text. If nothing has all words of a query and `match` is ``auto``,
+        any of the words are searched for, and a note on the search reports it.
+        """
+        query_text = fitted(query, self._client.budget, "pubmed")
+        ids = await matched(query_text, self._match, "pubmed", lambda text: self._ids(text, k))
         if not ids:
             return []
-        found = {one.id: one for one in await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"}, parsed)}
+        articles_by_id = {
+            article.id: article
+            for article in await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"}, parsed)
+        }
         redact = self._client.redact
-        kept = [found[one] for one in ids if one in found]
-        return [LiveHit(redact(one.id), redact(one.title), redact(one.text or one.title)) for one in kept]
+        articles = [articles_by_id[identity] for identity in ids if identity in articles_by_id]
+        return [
+            LiveHit(redact(article.id), redact(article.title), redact(article.text or article.title))
+            for article in articles
+        ]
 
     async def _ids(self, text: str, k: int) -> list[str]:
         return (await self._get("esearch.fcgi", {"term": text, "retmax": str(k), "sort": "relevance"}, _listed))[:k]
 
     async def _get(self, tool: str, parameters: dict[str, str], read: Callable[[bytes], T]) -> T:
+        """Request one of the E-utilities, and read its answer."""
         form = {"esearch.fcgi": {"retmode": "json"}}.get(tool, {})
-        asked = {"db": "pubmed", "tool": "ragrounds", **form, **parameters}
+        fields = {"db": "pubmed", "tool": "ragrounds", **form, **parameters}
 
         def build(client: httpx.AsyncClient, url: str, key: str) -> httpx.Request:
-            """A form in the body: long queries fit no address."""
-            return client.build_request("POST", f"{url}/{tool}", data=asked | ({"api_key": key} if key else {}))
+            """Build a POST request with the fields in the body, since long queries do not fit into an address."""
+            return client.build_request("POST", f"{url}/{tool}", data=fields | ({"api_key": key} if key else {}))
 
         return await self._client.fetch(build, read)
 
 
 def _listed(body: bytes) -> list[str]:
-    """The ids of esearch's answer."""
-    found = checked_json(body)
-    result = found.get("esearchresult") if isinstance(found, dict) else None
-    if isinstance(result, dict) and (said := result.get("ERROR")):
-        raise ValueError(str(said))
+    """Return the ids of esearch's answer."""
+    answer = checked_json(body)
+    search_result = answer.get("esearchresult") if isinstance(answer, dict) else None
+    if isinstance(search_result, dict) and (error := search_result.get("ERROR")):
+        raise ValueError(str(error))
     try:
-        return [str(one) for one in msgspec.convert(found, _Found).esearchresult.idlist]
+        return [str(identity) for identity in msgspec.convert(answer, _SearchResponse).esearchresult.idlist]
     except msgspec.ValidationError:
         raise ValueError("it is not a list of articles") from None
 
 
 def parsed(content: bytes) -> list[LiveHit]:
-    """Articles, books and chapters of PubMed's XML, in its order.
+    """Parse the articles, books and chapters of PubMed's XML, in its order.
 
     Raises:
-        ValueError: it is no XML, or XML that plays tricks.
+        ValueError: it is not XML, or XML with unsafe features.
     """
     root = xml_root(content, _TAGS)
     return [_READERS[node.tag](node) for node in root.iter() if node.tag in _READERS]
@@ -107,7 +116,10 @@ def _article(node: Element) -> LiveHit:
 
 
 def _book(node: Element) -> LiveHit:
-    """A book, or a chapter of one: a chapter of GeneReviews or StatPearls has an ``ArticleTitle`` of its own."""
+    """Read a book, or a chapter of a book.
+
+    A chapter of GeneReviews or StatPearls has an ``ArticleTitle`` of its own.
+    """
     return LiveHit(
         _text(node, "./BookDocument/PMID") or _text(node, ".//PMID"),
         _text(node, "./BookDocument/ArticleTitle") or _text(node, ".//Book/BookTitle"),
@@ -119,6 +131,7 @@ _READERS = {"PubmedArticle": _article, "PubmedBookArticle": _book}
 
 
 def _abstract(node: Element) -> str:
+    """Return an abstract's parts with their labels as one text."""
     parts = []
     for part in node.iterfind(".//Abstract/AbstractText"):
         body = " ".join("".join(part.itertext()).split())
@@ -128,5 +141,6 @@ def _abstract(node: Element) -> str:
 
 
 def _text(node: Element, path: str) -> str:
-    found = node.find(path)
-    return " ".join("".join(found.itertext()).split()) if found is not None else ""
+    """Return the text of the first element at a path; empty if it is missing."""
+    element = node.find(path)
+    return " ".join("".join(element.itertext()).split()) if element is not None else ""
