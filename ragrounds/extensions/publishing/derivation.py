@@ -204,7 +204,7 @@ class _BundleStore:
     """Temporary store made from a bundle's records, which collects the differences."""
 
     def __init__(self, store: Store, runs: Sequence[Run], basis: Basis, found: Derivation) -> None:
-        self._store, self._basis, self._derivation = store, basis, found
+        self._store, self._basis, self._outcome = store, basis, found
         self._runs = {run.id: run for run in runs}
         self._questions: dict[str, Question] = {}
         self._golds: dict[str, Gold] = {}
@@ -225,9 +225,9 @@ class _BundleStore:
             question, gold = line.question, line.gold
             reference = texts.get(line.digest) if texts is not None else None
             if texts is not None and reference is None:
-                self._derivation.differs(f"question {question.id}: not in the benchmark (another revision?)")
+                self._outcome.differs(f"question {question.id}: not in the benchmark (another revision?)")
             elif reference is not None and gold_digest(reference[1]) != line.gold_digest:
-                self._derivation.differs(f"question {question.id}: what is right is another in the benchmark")
+                self._outcome.differs(f"question {question.id}: what is right is another in the benchmark")
             recluster_count += reference is not None and hidden_cluster(reference[0], gold is None) != question.cluster
             if gold is None and reference is not None:
                 question, gold = replace(reference[0], id=question.id, cluster=question.cluster), reference[1]
@@ -235,24 +235,26 @@ class _BundleStore:
             elif gold is not None:
                 complete.append((question, gold))
                 if (question_digest(question), gold_digest(gold)) != (line.digest, line.gold_digest):
-                    self._derivation.differs(f"question {question.id}: its digest is another")
+                    self._outcome.differs(f"question {question.id}: its digest is another")
             if gold is None:
                 self._withheld.add(question.id)
             self._questions[question.id] = question
             self._golds[question.id] = replace(gold or Gold(question_id="", answer=""), question_id=question.id)
         if recluster_count:  # a cluster is named after its first question, which another selection may not include
-            self._derivation.notes.append(
+            self._outcome.notes.append(
                 f"{recluster_count:,} questions are in other clusters in the benchmark: intervals rest on them."
             )
         if len(complete) < len(lines):
-            self._derivation.lacks("the hash of the questions, whose texts are withheld: --benchmark FILE")
+            self._outcome.lacks("the hash of the questions, whose texts are withheld: --benchmark FILE")
             return
         stated_version = next(iter(self._runs.values())).questions
         if (
             content_version([question for question, _ in complete], {question.id: gold for question, gold in complete})
             != stated_version
         ):
-            self._derivation.differs(f"questions: the runs are of the set {stated_version[:16]}…, and these are another set")
+            self._outcome.differs(
+                f"questions: the runs are of the set {stated_version[:16]}…, and these are another set"
+            )
         if benchmark is not None:
             self._check_selection(benchmark)
 
@@ -265,7 +267,7 @@ class _BundleStore:
             selected = select(benchmark, limit=rule.limit, per_dataset=rule.per_dataset, seed=rule.seed, ids=ids)
             if selected.version != run.questions:
                 rule_text = f"seed {rule.seed}, limit {rule.limit}" if selection else "all"
-                self._derivation.differs(
+                self._outcome.differs(
                     f"questions of {run.id}: {run.count:,}, and its rule ({rule_text}) draws {len(selected):,} others "
                     f"from {benchmark.name}"
                 )
@@ -275,9 +277,9 @@ class _BundleStore:
         for run_line in runs:
             run = run_line.run
             if run.origin == "replayed" and fingerprint(run.identity) != run.fingerprint:
-                self._derivation.differs(f"run {run.id}: its fingerprint is not that of what made it")
+                self._outcome.differs(f"run {run.id}: its fingerprint is not that of what made it")
             if run.identity.get("questions", run.questions) != run.questions:
-                self._derivation.differs(f"run {run.id}: what made it names other questions")
+                self._outcome.differs(f"run {run.id}: what made it names other questions")
             self._store.add_run(run, list(self._questions.values()), self._golds)
             for claim, seed, body in run_line.stops:
                 self._store.write_stop([run.id], claim, int(seed), body)
@@ -314,7 +316,7 @@ class _BundleStore:
         if question.id in self._withheld or not scorer.computes or scorer.needs or attempt.status != "completed":
             return
         if scores_by_default(scorer, question):
-            self._derivation.differs(f"{location}: its score by {name} is not there")
+            self._outcome.differs(f"{location}: its score by {name} is not there")
 
     def _derive_score(self, stated: Score, attempt: Attempt, question: Question, location: str) -> Score:
         name = stated.scorer
@@ -335,7 +337,7 @@ class _BundleStore:
         is_same = is_same and (stated.question_id, stated.epoch) == (attempt.question_id, attempt.epoch)
         if not is_same or derived.prediction != stated.prediction:
             stated_text = f"{stated.value} {stated.answer_status} {stated.prediction!r} is stated"
-            self._derivation.differs(
+            self._outcome.differs(
                 f"{location}, {name}: {stated_text}, the answer gives {derived.value} {derived.answer_status} "
                 f"{derived.prediction!r}"
             )
@@ -359,7 +361,7 @@ class _BundleStore:
                 matching = (score for score in judgement.scores if score.scorer == stated.scorer)
                 return next((replace(score, code=stated.code) for score in matching), None)
             judge = judges[0] if judges else "a judge"
-            self._derivation.differs(f"{location}, {stated.scorer}: no recorded reply of {judge} is to this answer")
+            self._outcome.differs(f"{location}, {stated.scorer}: no recorded reply of {judge} is to this answer")
         return None
 
     def _recorded_judge(self, method: LabelMethod, name: str) -> RecordedJudge:
@@ -371,8 +373,8 @@ class _BundleStore:
         return judges_by_method[method.name]
 
     def _lacks_score(self, scorer: str, reason: str) -> None:
-        self._derivation.lacks(reason)
-        self._derivation.scorers.add(scorer)
+        self._outcome.lacks(reason)
+        self._outcome.scorers.add(scorer)
 
     def _check_sums(self, attempt: Attempt) -> None:
         """Compare the stated cost and usage of an attempt with the sums of its calls."""
@@ -380,22 +382,24 @@ class _BundleStore:
         calls = [event.call for event in attempt.events if isinstance(event, Called)]
         if not calls:
             if attempt.cost_uncached or attempt.cost_paid:
-                self._derivation.costs = True
-                self._derivation.lacks("costs of attempts whose calls are not recorded")
+                self._outcome.costs = True
+                self._outcome.lacks("costs of attempts whose calls are not recorded")
             return
         for call in calls:
             self._check_cost(call, location)
         sums = sums_of([msgspec.to_builtins(call) for call in calls], attempt.usage is None)
         for name, value in sums.items():
             if not _close(getattr(attempt, name), value):
-                self._derivation.differs(f"{location}, {name}: {getattr(attempt, name)} is stated, its calls sum to {value}")
+                self._outcome.differs(
+                    f"{location}, {name}: {getattr(attempt, name)} is stated, its calls sum to {value}"
+                )
         model_calls = [
             call for call in calls if call.kind == "model" and not call.error and call.role not in TOKENS_APART
         ]
         usages = [call.usage for call in model_calls]
         total = sum((usage for usage in usages if usage is not None), Usage())
         if attempt.usage is not None and None not in usages and total != attempt.usage and attempt.unrecorded == 0:
-            self._derivation.differs(f"{location}, tokens: {attempt.usage} is stated, its calls sum to {total}")
+            self._outcome.differs(f"{location}, tokens: {attempt.usage} is stated, its calls sum to {total}")
 
     def _check_cost(self, call: Any, location: str) -> None:
         """Compare the stated cost of a call with its tokens at the price of its model."""
@@ -405,10 +409,10 @@ class _BundleStore:
         listed = call.actor.partition("[")[0] not in self._basis.prices
         if price is None or (listed and call.kind == "model" and self._basis.price_list != price_list()):
             if call.cost_uncached:
-                self._derivation.costs = True
-                self._derivation.lacks(f"costs of calls of {call.actor[:100]}, whose price is not in the bundle")
+                self._outcome.costs = True
+                self._outcome.lacks(f"costs of calls of {call.actor[:100]}, whose price is not in the bundle")
         elif not _close(price, call.cost_uncached):
-            self._derivation.differs(
+            self._outcome.differs(
                 f"{location}: a call of {call.actor} cost {call.cost_uncached}, its tokens cost {price}"
             )
 
@@ -423,7 +427,7 @@ class _BundleStore:
         """Note the scorers whose scores were made by another version of their code or prompt."""
         for name, codes in self.codes.items():
             if codes - {""} - _current_codes(name):
-                self._derivation.notes.append(f"The scores by {name} were made by another version of its code or prompt.")
+                self._outcome.notes.append(f"The scores by {name} were made by another version of its code or prompt.")
 
 
 def _current_codes(name: str) -> set[str]:
