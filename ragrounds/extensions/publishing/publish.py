@@ -261,7 +261,7 @@ def _studies(
     """
     listed = {study.file or study.name: study for study in list_studies(settings=settings)} if names or default else {}
     requested = [name for name, study in listed.items() if study.kept] if names is None else texts(names)
-    shown, left_out = list[tuple[StudyResult, float | None]](), list[tuple[str, str]]()
+    study_results, left_out = list[tuple[StudyResult, float | None]](), list[tuple[str, str]]()
     for name in requested:
         try:
             study_result = show_study(name, settings=settings)
@@ -271,8 +271,8 @@ def _studies(
             left_out.append((name, str(error)))
             continue
         listing = listed.get(name) or listed.get(str(Path(name).expanduser().resolve()))
-        shown.append((study_result, listing.updated if listing else None))
-    return shown, left_out
+        study_results.append((study_result, listing.updated if listing else None))
+    return study_results, left_out
 
 
 class _Writer:

@@ -232,7 +232,7 @@ def _ensure_scores(store: Store, cell: StudyCell, run_id: str, call: StudyCall) 
     scorer = str(cell.settings.get("scorer", ""))
     if "judge" in cell.settings:
         base_url, budget_left = cell.settings.get("base_url"), call.budget.left()
-        judged = judge(
+        judge_result = judge(
             run_id,
             _judged_kind(cell),
             judges=str(cell.settings["judge"]),
@@ -244,7 +244,7 @@ def _ensure_scores(store: Store, cell: StudyCell, run_id: str, call: StudyCall) 
             progress=False,
             settings=call.settings,
         )
-        return judged.judged.runs[0].scorers[0]
+        return judge_result.judged.runs[0].scorers[0]
     if scorer and not any(True for _ in store.scores(store.run(run_id), scorer)):
         score(run_id, scorers=scorer, settings=call.settings)
     return scorer
@@ -268,8 +268,8 @@ def shown(
 ) -> CellResult:
     """Return the result of a cell from its stored state; nothing is asked or scored."""
     if kept is None:
-        missing = lacks(cell)
-        return CellResult(state="lacks" if missing else "to do", why=missing)
+        reason = lacks(cell)
+        return CellResult(state="lacks" if reason else "to do", why=reason)
     if kept.figure is not None:
         return CellResult(state="done", figure=kept.figure, runs=kept.runs)
     try:
@@ -277,11 +277,11 @@ def shown(
     except UserError:
         return CellResult(state="to do", why="its run was removed")
     attempts_left, where = _left(store, stored_run.id), cell.settings.get("where")
-    if attempts_left == stored_run.count * stored_run.epochs and (missing := lacks(cell)):
-        return CellResult(state="lacks", why=missing)
-    missing = f"{attempts_left:,} attempts left" + (f": {ended}" if ended else "") if attempts_left else ""
+    if attempts_left == stored_run.count * stored_run.epochs and (reason := lacks(cell)):
+        return CellResult(state="lacks", why=reason)
+    reason = f"{attempts_left:,} attempts left" + (f": {ended}" if ended else "") if attempts_left else ""
     if cell.kind == "arena":
-        return CellResult(state="part", why=missing, runs=kept.runs)
+        return CellResult(state="part", why=reason, runs=kept.runs)
     scorer = kept.scorer or str(cell.settings.get("scorer", ""))
     try:
         refresh_scores(store, stored_run)
@@ -290,4 +290,4 @@ def shown(
         raise
     except UserError as error:
         return CellResult(state="part" if attempts_left else "failed", why=str(error), runs=kept.runs)
-    return CellResult(state="part" if attempts_left else "done", why=missing, figure=figure, runs=kept.runs)
+    return CellResult(state="part" if attempts_left else "done", why=reason, figure=figure, runs=kept.runs)

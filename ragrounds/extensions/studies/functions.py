@@ -169,7 +169,7 @@ def study(given: StudyArguments) -> StudyResult:
 
 
 def _listener(listener: StudyListener | None, progress: bool | None, exit_stack: ExitStack) -> StudyListener:
-    """Return the given listener, or a display if the process runs in a terminal or notebook."""
+    """Return the given listener, a display in a terminal or notebook, or otherwise a silent listener."""
     if listener is not None:
         if not isinstance(listener, StudyListener):
             raise UserError(f"{listener!r} is not a listener of studies: expected a subclass of StudyListener.")

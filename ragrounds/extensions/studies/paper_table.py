@@ -264,16 +264,16 @@ class _Cells:
         """Return the difference of this row from the baseline, if both are means over the same questions."""
         if not self._study.baseline or row.name == self._study.baseline or column.change or column.difference:
             return None
-        own, baseline = (self.result(line, column).figure for line in (row, self._rows[self._study.baseline]))
-        if own is None or baseline is None or own.sample is None or baseline.sample is None:
+        row_figure, baseline = (self.result(line, column).figure for line in (row, self._rows[self._study.baseline]))
+        if row_figure is None or baseline is None or row_figure.sample is None or baseline.sample is None:
             return None
-        if own.measure != baseline.measure:
+        if row_figure.measure != baseline.measure:
             return None
         weights = None
         if column.mean:
             parts = {name: self.result(row, self._columns[name]).figure for name in column.mean}
             weights = column_weights({name: figure for name, figure in parts.items() if figure is not None})
-        return own.sample.minus(baseline.sample, weights)
+        return row_figure.sample.minus(baseline.sample, weights)
 
 
 def _combine_parts(parts: Mapping[str, CellResult], combine: Combine, hidden: Collection[str]) -> CellResult:

@@ -69,7 +69,7 @@ def _costs_money(cell: StudyCell, settings: Settings) -> bool:
 
 
 def _pilot(group: Sequence[StudyCell], call: StudyCall) -> Projection | None:
-    """Project the runs of a group from their first questions.
+    """Return the projection of a group's runs from their first questions.
 
     ``None``: the runs cannot be begun, which their cells report later, or there is nothing to project.
     """

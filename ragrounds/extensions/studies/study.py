@@ -407,9 +407,9 @@ def _cell(study: Study, row: StudyLine, column: StudyLine) -> StudyCell:
     if "benchmark" not in settings:
         raise UserError(f"The study {study.name!r}: {location} names no benchmark.")
     allowed = {*COMMON, *OF_KIND[kind], *(OF_KIND["run"] if kind == "arena" else ())}
-    if unknown_keys := [key for key in line_settings if key not in allowed]:
+    if invalid_keys := [key for key in line_settings if key not in allowed]:
         raise UserError(
-            f"The study {study.name!r}: {location} is made by a {kind}, which takes no {unknown_keys[0]!r}."
+            f"The study {study.name!r}: {location} is made by a {kind}, which takes no {invalid_keys[0]!r}."
         )
     used = {key: value for key, value in settings.items() if key in allowed}
     try:

@@ -70,7 +70,7 @@ def open_folder(model: str, length: int, device: str) -> SentenceTransformer:
     folder = Path(model).expanduser()
     try:
         opened = sentence_transformers.SentenceTransformer(str(folder) if folder.exists() else model, device=device)
-    except Exception as problem:  # the hub, the network and the file formats each have errors of their own
+    except Exception as problem:  # the hub, the network and the file formats each have other error classes
         raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
     set_length(opened, length)
     return opened

@@ -182,7 +182,7 @@ def _quality(
     values_by_row: dict[str, dict[str, float]] = {}
     for name, spec in specs.items():
         label = f"{queries_of_set.name}: {name}"
-        # Documents are encoded here, in the run's precision; queries, in a thread of their own, in full precision.
+        # Documents are encoded here, in the run's precision; queries, in a separate thread, in full precision.
         with autocast(run.training.device, run.training.precision):
             searcher = open_searcher(
                 spec, queries_of_set.corpus, run.out, progress=partial(_report_labelled, progress, label)

@@ -150,7 +150,7 @@ class MarginVerifier:
         self._share = share
 
     def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """See :class:`Verifier`."""
+        """Return the verdicts as described in :class:`Verifier`."""
         return [
             [candidate.score < self._share * query_candidates.positive for candidate in query_candidates.candidates]
             for query_candidates in asked
@@ -207,7 +207,7 @@ class ModelVerifier:
         self._home = home
 
     def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """See :class:`Verifier`.
+        """Return the verdicts as described in :class:`Verifier`.
 
         Raises:
             StopRun: the model cannot be asked at all.

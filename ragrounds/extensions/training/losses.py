@@ -2,11 +2,11 @@
 
 | kind | paper | trains | frozen |
 |---|---|---|---|
-| ``initialise-query`` | Section 4.2, C.1.1 | the query encoder, as both of its own | |
-| ``initialise-document`` | Section 4.2, C.1.2 | the document encoder, as both of its own; Matryoshka | |
+| ``initialise-query`` | Section 4.2, C.1.1 | the query encoder, for queries and documents | |
+| ``initialise-document`` | Section 4.2, C.1.2 | the document encoder, for queries and documents; Matryoshka | |
 | ``align`` | Stage I, Section 4.2.1 | the query encoder | the document encoder |
 | ``joint`` | Stage II, Section 4.2.2 | both | |
-| ``distil`` | Table 3's distillation | the query encoder, as both of its own | the document encoder, as the teacher |
+| ``distil`` | Table 3's distillation | the query encoder, for queries and documents | the document encoder, as the teacher |
 
 ``align`` with other weights of its losses is a baseline of other papers: MSE alone is Wang and Lyu (2023), KL alone is
 KALE (Campos, Magnani and Zhai 2023), both on a student of the teacher's first layers.

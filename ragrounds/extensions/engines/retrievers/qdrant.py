@@ -1,7 +1,7 @@
 """Retriever ``qdrant``: a collection as a corpus.
 
-``qdrant[url="http://HOST:6333",collection=passages,embed=MODEL]`` is a collection of a server,
-``qdrant[path=FOLDER,…]``, the form of the client that lives in this process, for one process at a time.
+``qdrant[url="http://HOST:6333",collection=passages,embed=MODEL]`` searches a server,
+``qdrant[path=FOLDER,…]`` a folder in this process, which one process at a time can open.
 
 ``mode=vector`` searches the vectors by the collection's metric; ``vector=…`` names them if there are several.
 ``mode=text`` searches a sparse vector (``sparse=bm25``) whose weights Qdrant multiplies by the inverse document
