@@ -314,8 +314,9 @@ class Leader:
                 return  # another worker may still be lost, and its items must be handed out again
 
     def _is_full(self) -> bool:
-        """Return True if one more question would exceed the concurrency, counting attempts in flight in a joined
-        process.
+        """Return True if one more question would exceed the concurrency.
+
+        Only needed while a joined process still has attempts in flight.
         """
         in_flight_here = sum(len(runs) for _, runs in self._handover.open.values()) if self._handover is not None else 0
         assigned = sum(len(assigned_item.left) for worker in self.workers for assigned_item in worker.items.values())

@@ -30,9 +30,7 @@ class WorkerSetup(Struct, frozen=True, tag=True):
     """Worker's share of the models' rate limits."""
     folder: str
     path: tuple[str, ...]
-    """The leader's working folder and import path, because an agent's file or a user's graph may be named relative to
-    them.
-    """
+    """Working folder and import path of the leader: an agent's file or a user's graph may be named relative to them."""
     store_timeout: float = 0.0
     """Seconds to wait for a store that no longer answers."""
 

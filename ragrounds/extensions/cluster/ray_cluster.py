@@ -34,8 +34,9 @@ _HEARTBEAT_GROUP = "beats"
 
 
 class RayWorker:
-    """Worker's end of the link: an actor whose inbox is filled by calls, and whose outbox is emptied by a call that
-    waits.
+    """Worker's end of the link.
+
+    Calls fill the inbox of this actor, and a waiting call empties its outbox.
     """
 
     def __init__(self) -> None:

@@ -105,8 +105,9 @@ class _LeaderSource:
         """Do nothing: the leader gets a report after the attempt is written."""
 
     def attempt_written(self, finished: FinishedAttempt) -> None:
-        """Report the attempt to the leader; its events are only the calls that were tried again, which the leader
-        counts.
+        """Report the attempt to the leader.
+
+        Its events are only the calls that were tried again, which the leader counts.
         """
         events = tuple([event for event in finished.attempt.events if isinstance(event, Called) and event.call.faults])
         attempt, run = finished.attempt, finished.run.id
@@ -370,6 +371,7 @@ def _read_frames(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, p
                 continue
             loop.call_soon_threadsafe(inbox.put_nowait, frame)
         loop.call_soon_threadsafe(inbox.put_nowait, None)
+    # The leader is gone. A graph that keeps the event loop busy would never end: exit after a grace time.
     time.sleep(_GRACE_SECONDS)
     os._exit(1)
 

@@ -48,8 +48,10 @@ class Effect(Struct, frozen=True, kw_only=True):
     failed: int
     """Number of attempts that failed with the change; they count as not correct."""
     settled: PairedFigure | None = None
-    """`difference` if the change is assumed to do nothing to attempts that failed with it or before it; ``None``: no
-    attempt failed. An effect that also shows here does not come from the failures, and its p value is taken from here.
+    """Difference without the failed attempts: the change is assumed to have no effect on them.
+
+    ``None`` if no attempt failed, with the change or before. An effect that also shows here does not come from the
+    failures, and its p value is taken from here.
     """
     touched: Figure | None
     """Share of attempts that have the changed search."""
@@ -64,8 +66,9 @@ class Effect(Struct, frozen=True, kw_only=True):
     sufficient: Figure | None = None
     """Share that stays right, among attempts that were right and have the passages that alone are kept."""
     cited: Figure | None = None
-    """Share of the attempts that lose passages whose answer names one of these: its id, its title, or the bracketed
-    number before it in the last prompt.
+    """Share of attempts whose answer names a passage that the change removes, among attempts that lose passages.
+
+    A name is the passage's id, its title, or the bracketed number before it in the last prompt.
     """
     cited_unmoved: Figure | None = None
     """Share with the same answer without the passage, among attempts that name one. They cite it after the fact."""
@@ -263,9 +266,8 @@ def _measure_effect(
         if (id, epoch) not in scored.scores
     }
     scored_questions, golds = store.questions(run)
-    scored_questions = [
-        question for question in scored_questions if (question.id, 0) in parent.scores
-    ]  # other questions have another scorer
+    # Questions without a score by this scorer have another headline scorer.
+    scored_questions = [question for question in scored_questions if (question.id, 0) in parent.scores]
     questions = [question for question in scored_questions if question.id in complete_ids]
     targets = {question.id: question for question in questions}
     keys = [(question.id, epoch) for question in questions for epoch in range(epochs)]
@@ -472,8 +474,10 @@ def _cites(store: Store, attempt: Attempt, passages: set[str]) -> bool:
 
 
 _PASSAGE_START, _LABEL_WINDOW, _SHORTEST_NAME = 60, 300, 5
-"""Characters of a passage's text that identify it in a prompt; characters before it that are searched for its number;
-length of the shortest name that counts as a citation.
+"""Numbers of characters for the search of citations.
+
+Beginning of a passage that identifies it in a prompt; text before it that is searched for its number; shortest name
+that counts as a citation.
 """
 
 

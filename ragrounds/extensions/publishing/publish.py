@@ -224,6 +224,7 @@ def _replaced_pages(folder: Path) -> Iterator[Path]:
         stage.mkdir()
         yield stage
         new_names = {file.name for file in stage.iterdir()}
+        # The index page is moved last, so that none of its links leads to a missing page.
         for name in sorted(new_names, key=lambda name: name == INDEX):
             (stage / name).replace(folder / name)
         for name in existing - new_names:

@@ -44,16 +44,18 @@ class Sample(Struct, frozen=True, kw_only=True):
     """
 
     def mean(self, weights: Mapping[str, float] | None = None) -> Estimate | None:
-        """Return the mean over strata with its interval, by `weights` if given; ``None`` if a ratio has nothing to
-        count.
+        """Return the mean over strata with its interval, by `weights` if given.
+
+        ``None`` if a ratio has nothing to count.
         """
         if self.parts:
             return _combined_ratios([self.parts], [1.0], self, weights)
         return _combined([self.values], [1.0], self, weights)
 
     def minus(self, other: Sample, weights: Mapping[str, float] | None = None) -> Estimate | None:
-        """Return the difference from another sample on the questions that both have; ``None`` if there is no such
-        question.
+        """Return the difference from another sample on the questions that both have.
+
+        ``None`` if there is no such question.
         """
         other_values = dict(zip(zip(other.strata, other.ids, strict=True), other.values, strict=True))
         common = [index for index, key in enumerate(zip(self.strata, self.ids, strict=True)) if key in other_values]

@@ -342,8 +342,9 @@ def _findings(opened: _OpenStudy, results: Mapping[Place, CellResult]) -> Iterat
 
 
 def show_study(file: str | Path, *, home: str | Path | None = None, settings: Settings | None = None) -> StudyResult:
-    """Return a study from its stored results, with the arguments of its last call. Nothing is asked, searched or
-    judged.
+    """Return a study from its stored results, with the arguments of its last call.
+
+    Nothing is asked, searched or judged.
 
         show_study("mirage-table6")
 

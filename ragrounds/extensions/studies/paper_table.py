@@ -293,8 +293,9 @@ def _combine_parts(parts: Mapping[str, CellResult], combine: Combine, hidden: Co
 
 
 def _change_or_difference(column: StudyLine, figures: Mapping[str, CellFigure]) -> CellFigure:
-    """Return the change from the first column to the second in percent, or their difference in their own unit with an
-    interval.
+    """Return the change from the first column to the second in percent, or their difference.
+
+    A difference has the columns' unit, and an interval.
     """
     if column.change:
         base, value = (figures[name].value for name in column.change)

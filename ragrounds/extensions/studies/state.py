@@ -106,6 +106,7 @@ def write_state(home: Path, state: StudyState) -> None:
     path = state_file(home, state.name, state.file)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Written to another file and renamed, so that the state is never half-written.
         temporary = path.with_suffix(f".{os.getpid()}.part")
         temporary.write_bytes(msgspec.json.encode(state))
         temporary.replace(path)

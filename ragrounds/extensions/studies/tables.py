@@ -209,8 +209,9 @@ def _waiting(table: StudyTable) -> Iterator[str]:
 
 
 def study_notes(table: StudyTable) -> list[str]:
-    """Return the notes for a reader: the table's notes, then the cells that are not done with their reasons, then
-    doubts about figures.
+    """Return the notes for a reader.
+
+    The table's notes come first, then the cells that are not done with their reasons, then doubts about figures.
     """
     notes = list(table.notes)
     for state, reason, cells in _reasons(table):

@@ -173,6 +173,7 @@ def without_lora(opened: SentenceTransformer) -> None:
 def save_encoder(opened: SentenceTransformer, folder: Path) -> None:
     """Write an encoder; it gets its name after all of it is written."""
 
+    # Written to another folder and renamed, so that a folder of this name is always complete.
     temporary = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(temporary, ignore_errors=True)
     opened.save(str(temporary), create_model_card=False)

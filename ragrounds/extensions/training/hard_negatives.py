@@ -61,8 +61,9 @@ class Verifier(Protocol):
     """Interface that decides which candidates do not answer a query."""
 
     def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """Return a verdict for each candidate of each query: true if it does not answer, false if it does, ``None`` if
-        unknown.
+        """Return a verdict for each candidate of each query.
+
+        True if it does not answer, False if it does, ``None`` if unknown.
         """
 
 

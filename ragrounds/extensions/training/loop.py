@@ -207,6 +207,7 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
         StopRun: the disk is full.
     """
 
+    # Written to another file and renamed, so that a kill leaves the previous checkpoint whole.
     temporary = folder / f".{CHECKPOINT}.part"
     checkpoint = {
         **state,

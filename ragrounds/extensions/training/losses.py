@@ -6,7 +6,7 @@
 | ``initialise-document`` | Section 4.2, C.1.2 | the document encoder, for queries and documents; Matryoshka | |
 | ``align`` | Stage I, Section 4.2.1 | the query encoder | the document encoder |
 | ``joint`` | Stage II, Section 4.2.2 | both | |
-| ``distil`` | Table 3's distillation | the query encoder, for queries and documents | the document encoder, as the teacher |
+| ``distil`` | Table 3's distillation | the query encoder, for queries and documents | the document encoder (teacher) |
 
 ``align`` with other weights of its losses is a baseline of other papers: MSE alone is Wang and Lyu (2023), KL alone is
 KALE (Campos, Magnani and Zhai 2023), both on a student of the teacher's first layers.
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class Contrastive:
-    """Asymmetric InfoNCE (Equations 1 and 4): a query against its positive, the batch's other positives, hard
-    negatives.
+    """Asymmetric InfoNCE (Equations 1 and 4).
 
-    With Matryoshka dimensions it is the mean over the cuts (Equation 5).
+    A query is compared with its positive, the batch's other positives, and hard negatives. With Matryoshka dimensions
+    the loss is the mean over the cuts (Equation 5).
     """
 
     def __init__(self, encoder: Any, temperature: float, dimensions: Sequence[int] = ()) -> None:
@@ -50,8 +50,9 @@ class Contrastive:
         self._dimensions = tuple(dimensions)
 
     def __call__(self, queries: Tensor, documents: Sequence[Tensor]) -> Tensor:
-        """Compute the loss from vectors (batch, dimensions); `documents`: the positives first, then each hard
-        negative's.
+        """Compute the loss from vectors (batch, dimensions).
+
+        `documents`: the positives first, then each hard negative's.
         """
         if not self._dimensions:
             return self._compute(queries, documents)

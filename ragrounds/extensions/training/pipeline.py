@@ -152,8 +152,9 @@ class TrainingRun:
         return fit(open_encoder(self.training.document, self.training.device), self.dimensions)
 
     def frozen(self, state: EncoderPair) -> Callable[[Sequence[str]], Vectors]:
-        """Return a function that gives vectors of texts by a state's document encoder, from disk if they were computed
-        before.
+        """Return a function that gives vectors of texts by a state's document encoder.
+
+        Vectors that were computed before are read from disk.
         """
         encoder, folder = self.training.document, self.out / "vectors"
         initial_key = fingerprint([self._teacher, encoder.length, encoder.layers, self.dimensions])

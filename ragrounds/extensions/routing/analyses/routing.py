@@ -106,15 +106,15 @@ class Routing(Struct, frozen=True, kw_only=True):
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Routing:
-    scored_data = _outcomes(store, runs, options)
+    routing_data = _outcomes(store, runs, options)
     return routed(
-        scored_data.outcomes,
-        scored_data.questions,
-        scored_data.arms,
+        routing_data.outcomes,
+        routing_data.questions,
+        routing_data.arms,
         options,
-        scored_data.measure,
-        without=scored_data.without,
-        own=scored_data.own,
+        routing_data.measure,
+        without=routing_data.without,
+        own=routing_data.own,
     )
 
 
@@ -214,8 +214,9 @@ def _models_taken(attempts: Mapping[str, Sequence[Attempt]]) -> dict[str, dict[s
 def _costs(
     runs: Sequence[Run], attempts: Mapping[str, Sequence[Attempt]]
 ) -> tuple[CostMeasure | None, dict[str, dict[str, float]]]:
-    """Return the first measure that is known for all runs, with each run's costs by question; ``None`` if there is
-    none.
+    """Return the first measure that is known for all runs, with each run's costs by question.
+
+    Without such a measure it is ``None``, and the costs are empty.
     """
     for measure in _MEASURES:
         measured = {run.id: costs_of(run, attempts[run.id], measure, run.epochs) for run in runs}
@@ -244,14 +245,14 @@ def saved(store: Store, runs: Sequence[Run], options: AnalysisOptions, file: Pat
         UserError: as the analysis itself.
     """
     scorer = options.scorer or headline_scorer(store, runs)
-    scored_data = _outcomes(store, runs, msgspec.structs.replace(options, scorer=scorer))
-    model = learned(scored_data.outcomes)
-    arms = _arms([run for run in runs if run.id in scored_data.arms])
+    routing_data = _outcomes(store, runs, msgspec.structs.replace(options, scorer=scorer))
+    model = learned(routing_data.outcomes)
+    arms = _arms([run for run in runs if run.id in routing_data.arms])
     policy = Policy(
-        arms=scored_data.arms,
-        measure=scored_data.measure or "",
-        prices=tuple(map(float, scored_data.outcomes.prices)),
-        names=tuple(feature_names(scored_data.questions)),
+        arms=routing_data.arms,
+        measure=routing_data.measure or "",
+        prices=tuple(map(float, routing_data.outcomes.prices)),
+        names=tuple(feature_names(routing_data.questions)),
         intercepts=tuple(map(float, model.intercepts)),
         known=tuple(tuple(map(float, row)) for row in model.known),
         pieces=model.pieces,
@@ -260,9 +261,7 @@ def saved(store: Store, runs: Sequence[Run], options: AnalysisOptions, file: Pat
     policy_file = file.with_suffix(".policy.json")
     parameters = {"arms": str(arms), "policy": f"./{policy_file.name}", "digest": text_digest(text)}
     parameter_lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in parameters.items())
-    summary = (
-        f"One of {len(scored_data.arms)} agents for each question, learned from {len(scored_data.questions)} questions."
-    )
+    summary = f"One of {len(routing_data.arms)} agents for each question, learned from {len(routing_data.questions)} questions."
     agent = f'graph = "router"\nsummary = "{summary}"\n\n[parameters]\n{parameter_lines}worth = 0.0\n'
     return {policy_file: text, file: agent}
 
