@@ -1,5 +1,6 @@
-"""Protocol between the leader of a replay and its workers: messages in msgpack, one a frame, and the two ends of
-the link that carries them (a pipe, an actor of Ray)."""
+"""Protocol between the leader of a replay and its workers.
+
+It has messages in msgpack, one a frame, and the two ends of the link that carries them (a pipe, an actor of Ray)."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def _measure_effect(
         if (id, epoch) not in scored.scores
     }
     scored_questions, golds = store.questions(run)
-    # Questions without a score by this scorer have another headline scorer.
+    # Questions without a score here have another scorer.
     scored_questions = [question for question in scored_questions if (question.id, 0) in parent.scores]
     questions = [question for question in scored_questions if question.id in complete_ids]
     targets = {question.id: question for question in questions}

@@ -1,5 +1,6 @@
 """One vendor's search engine behind its official client: connect, describe the contents, search.
-The code that all adapters share. The searcher over an engine is in
+
+The base class has the code that all adapters share. The searcher over an engine is in
 :mod:`ragrounds.extensions.engines.external_index`."""
 
 from __future__ import annotations

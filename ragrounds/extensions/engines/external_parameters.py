@@ -1,5 +1,6 @@
-"""Parameters that every retriever over an external index takes
-(:mod:`ragrounds.extensions.engines.external_index`): fields, addresses, keys, and the embedder of queries."""
+"""Parameters of all retrievers over external indexes: fields, addresses, keys, and the embedder of queries.
+
+The retrievers are described in :mod:`ragrounds.extensions.engines.external_index`."""
 
 from __future__ import annotations
 

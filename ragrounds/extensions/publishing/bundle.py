@@ -258,7 +258,7 @@ def gold_digest(gold: Gold) -> str:
 def flat(value: Any) -> dict[str, Any]:
     """Return every nested value by its path: ``tables.robust.lines.RUN.overall.value``."""
     values: dict[str, Any] = {}
-    # JSON has no NaN, so every number in the result is comparable.
+    # The values pass through JSON, which has no NaN.
     _flatten(msgspec.json.decode(msgspec.json.encode(value)), "", values)
     return values
 

@@ -1,5 +1,7 @@
-"""Derive a bundle's figures again from its attempts: score answers, sum costs, and make the same comparison as
-`ragrounds compare`. Differences, and figures that could not be derived, are listed."""
+"""Derive a bundle's figures again from its attempts.
+
+Answers are scored, costs are summed, and the same comparison is made as by `ragrounds compare`. Differences, and
+figures that could not be derived, are listed."""
 
 from __future__ import annotations
 

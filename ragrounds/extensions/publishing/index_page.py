@@ -1,5 +1,7 @@
-"""Index page: every ranking as a table that the page's script sorts, and every study with its paper's figures. Also the
-pages of attempts, with their texts or, if these may not be published, with digests."""
+"""Index page of a leaderboard, and its pages of attempts.
+
+The index page has every ranking as a table that its script sorts, and every study with its paper's figures. Pages of
+attempts have their texts or, if these may not be published, digests."""
 
 from __future__ import annotations
 

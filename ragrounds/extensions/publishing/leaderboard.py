@@ -1,8 +1,8 @@
 """Rankings of runs that answered the same questions, equally often, with the same headline scorer.
 
 Runs with other questions, selections, epochs or headlines are never in one ranking. A place is a range that follows
-from the corrected tests: a run that is behind two others, and that no test separates from three more,
-has the places 3 to 6.
+from the corrected tests: a run that is behind two others, and that no test separates from three more, has the places
+3 to 6.
 """
 
 from __future__ import annotations

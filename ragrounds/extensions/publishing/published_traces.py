@@ -1,5 +1,7 @@
-"""Traces as they may be published: in full if the licence of the question's dataset allows redistribution,
-otherwise as digests and scores.
+"""Traces as they may be published.
+
+A trace is published in full if the licence of the question's dataset allows redistribution, otherwise as digests and
+scores.
 
 A digest identifies the question and answer of a score to people who have the questions, and reveals nothing else. It is
 the SHA-256 (hexadecimal) of a JSON list without blanks, in UTF-8: of a question ``[id, text, options]``, of an answer

@@ -261,7 +261,10 @@ def saved(store: Store, runs: Sequence[Run], options: AnalysisOptions, file: Pat
     policy_file = file.with_suffix(".policy.json")
     parameters = {"arms": str(arms), "policy": f"./{policy_file.name}", "digest": text_digest(text)}
     parameter_lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in parameters.items())
-    summary = f"One of {len(routing_data.arms)} agents for each question, learned from {len(routing_data.questions)} questions."
+    summary = (
+        f"One of {len(routing_data.arms)} agents for each question, "
+        f"learned from {len(routing_data.questions)} questions."
+    )
     agent = f'graph = "router"\nsummary = "{summary}"\n\n[parameters]\n{parameter_lines}worth = 0.0\n'
     return {policy_file: text, file: agent}
 
