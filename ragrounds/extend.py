@@ -1,4 +1,4 @@
-"""All that authors of scorers, agents, benchmarks and other additions import::
+"""Names that authors of scorers, agents, benchmarks and other additions import::
 
     from ragrounds.extend import ScorerRecord, no_text
 
@@ -91,10 +91,14 @@ def places() -> dict[str, str]:
 
     block = next(node for node in ast.parse(Path(__file__).read_bytes()).body if isinstance(node, ast.If)).body
     imports = [node for node in block if isinstance(node, ast.ImportFrom)]
-    known = {alias.asname or alias.name: f"{one.module}:{alias.name}" for one in imports for alias in one.names}
+    definitions = {
+        alias.asname or alias.name: f"{statement.module}:{alias.name}"
+        for statement in imports
+        for alias in statement.names
+    }
     renamed = (ast.unparse(node).split(" = ") for node in block if isinstance(node, ast.Assign))
-    known |= {name: known[original] for name, original in renamed}
-    return {name: place for name, place in known.items() if not name.startswith("_")}
+    definitions |= {name: definitions[original] for name, original in renamed}
+    return {name: definition for name, definition in definitions.items() if not name.startswith("_")}
 
 
 if not TYPE_CHECKING:
@@ -103,9 +107,9 @@ if not TYPE_CHECKING:
         """Import a name at its first use."""
         from importlib import import_module
 
-        if name.startswith("_") or name not in (known := places()):
+        if name.startswith("_") or name not in (definitions := places()):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module, _, defined = known[name].partition(":")
+        module, _, defined = definitions[name].partition(":")
         value = globals()[name] = getattr(import_module(module), defined)
         return value
 

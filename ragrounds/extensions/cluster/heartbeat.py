@@ -1,10 +1,10 @@
-"""Heartbeats: whether a worker that has not ended still works.
+"""Heartbeats: check that a worker that has not ended still works.
 
-The leader asks each worker every few seconds. A thread of the worker answers, not its event loop: a graph that computes
-for long holds the loop up, and must not be taken for a process that is stopped, frozen or cut off. So an answer proves
+The leader pings each worker every few seconds. A thread of the worker answers, not its event loop: a long computation
+of a graph blocks the loop, and must not be taken for a process that is stopped, frozen or cut off. So an answer proves
 that the process runs. Code that holds Python's interpreter lock lets no thread answer, nor does a machine with too much
-to do: such a process is known by what the system says of its threads, and is waited for. What neither answers nor
-computes is ended.
+to do: such a process is recognised by the system's report on its threads, and is waited for. A worker that neither
+answers nor computes is ended.
 """
 
 from __future__ import annotations
@@ -15,32 +15,35 @@ from ragrounds.base.processes import Activity
 from ragrounds.extensions.cluster.protocol import WorkerLink
 
 WORKER_TIMEOUT = 20.0
-"""Seconds without an answer after which a worker is ended, where the settings do not say."""
-_BEATS = 10
-"""Questions to a worker in that time."""
-_COMPUTES = 0.05
-"""Of a processor: what uses more computes."""
+"""Seconds without an answer after which a worker is ended, unless the settings have another value."""
+_PINGS_PER_TIMEOUT = 10
+"""Number of pings to a worker in that time."""
+_MIN_PROCESSOR_SHARE = 0.05
+"""Share of a processor above which a process counts as computing."""
 PING, PONG = b"ping", b"pong"
-"""The leader's question and the worker's answer; no other message is such a frame."""
+"""Frames of the leader's ping and the worker's answer; no other message is such a frame."""
 
 
-def _works(before: Activity | None, now: Activity | None, seconds: float) -> bool:
-    """Whether a process that does not answer works: it has a thread that runs, as one has that waits for a processor on
-    a machine with too much to do, or has used one in these seconds."""
+def _is_working(before: Activity | None, now: Activity | None, seconds: float) -> bool:
+    """Return True if a process that does not answer still works.
+
+    It has a thread that runs, as a thread does that waits for a processor on an overloaded machine, or it has used a
+    processor in these seconds.
+    """
     if before is None or now is None or now.stopped:
         return False
-    return now.running or now.seconds - before.seconds >= _COMPUTES * seconds
+    return now.running or now.seconds - before.seconds >= _MIN_PROCESSOR_SHARE * seconds
 
 
 async def until_hung(link: WorkerLink, limit: float) -> str:
-    """Ask a worker again and again whether it works, and return when it does not: how it stands, in words.
+    """Ping a worker again and again until it no longer works, and return a description of its state.
 
     Args:
-        link: the link to it.
-        limit: seconds without an answer after which it does not.
+        link: the link to the worker.
+        limit: seconds without an answer after which it counts as not working.
     """
     while True:
-        await asyncio.sleep(limit / _BEATS)
+        await asyncio.sleep(limit / _PINGS_PER_TIMEOUT)
         beat = asyncio.ensure_future(link.beat())
         try:
             silent = 0.0
@@ -52,12 +55,12 @@ async def until_hung(link: WorkerLink, limit: float) -> str:
                     await asyncio.wait({beat}, timeout=limit / 2)
                 if not beat.done():
                     # This process may have been suspended itself: then the answer is there and has not been read.
-                    await asyncio.wait({beat}, timeout=limit / _BEATS)
+                    await asyncio.wait({beat}, timeout=limit / _PINGS_PER_TIMEOUT)
                 if beat.done():
                     beat.result()
                     break
                 silent += limit
-                if not _works(before, await link.activity(), limit / 2):
+                if not _is_working(before, await link.activity(), limit / 2):
                     return f"did not answer for {silent:g} s{link.place} and was ended"
         finally:
             beat.cancel()

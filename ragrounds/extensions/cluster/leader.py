@@ -1,4 +1,4 @@
-"""The leader of a distributed replay: it hands out questions, takes reports, and keeps budgets and stops."""
+"""Leader of a distributed replay: it hands out questions, takes reports, and enforces budgets and stops."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ from ragrounds.extensions.cluster.protocol import (
 from ragrounds.models import traffic
 
 OpenLinks = Callable[[], Awaitable[Sequence[WorkerLink]]]
-"""Starts the workers. It is not called where nothing is left to do."""
+"""Function that starts the workers. It is not called if nothing is left to do."""
 StartServers = Callable[[Recipe, Callable[[StopRun], None]], Awaitable[Recipe]]
-"""Starts the servers of the recipe's models and gives the recipe with their addresses. Its second argument is called,
-in any thread, where a server ends by itself."""
+"""Function that starts the servers of the recipe's models and returns the recipe with their addresses.
+
+Its second argument is called, in any thread, if a server ends by itself.
+"""
 Say = Callable[[str], None]
 QuestionText = tuple[str, tuple[tuple[str, str], ...]]
-"""A question's text, and its options."""
+"""Text of a question, and its options."""
 
 
 async def replay_distributed(
@@ -65,13 +67,13 @@ async def replay_distributed(
     serve: StartServers | None = None,
     **how: Any,
 ) -> str:
-    """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, by several workers.
+    """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, with several workers.
 
-    `serve` starts the servers of the recipe's models, if anything is left to ask; where one ends by itself, the run
-    stops. `how` is the rest of what a :class:`Leader` takes.
+    `serve` starts the servers of the recipe's models, if anything is left to ask; if one ends by itself, the run stops.
+    `how` are the other arguments of :class:`Leader`.
 
     Returns:
-        Why the run ended before its last question; empty: it did not.
+        Reason why the run ended before its last question; empty if it did not.
 
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
@@ -84,7 +86,7 @@ async def replay_distributed(
 
 @dataclass(eq=False)
 class _AssignedItem:
-    """A work item that a worker has, and the runs whose attempts it has not reported."""
+    """Work item of a worker, and the runs whose attempts it has not reported."""
 
     item: WorkItem
     left: list[PlannedRun]
@@ -92,7 +94,7 @@ class _AssignedItem:
 
 @dataclass(eq=False)
 class _Worker:
-    """A worker as the leader sees it."""
+    """State of a worker, as known to the leader."""
 
     link: WorkerLink
     items: dict[int, _AssignedItem] = field(default_factory=dict)
@@ -101,11 +103,11 @@ class _Worker:
     searches: int = 0
     alive: bool = True
     done: bool = False
-    """It has said that it ends."""
+    """True if it has reported that it ends."""
     left: str = ""
-    """What asked it to end, where this leader did not."""
+    """Reason for its end, if this leader did not ask for it."""
     hung: str = ""
-    """How it was found to work no more; empty: it was not."""
+    """Description of its state when it was found hanging; empty if it was not."""
 
     def post(self, message: ToWorker) -> None:
         """Send a message, if the worker is alive."""
@@ -114,13 +116,13 @@ class _Worker:
 
 
 class Leader:
-    """Leads workers; where they join a process at work, `here` knows what is in flight there.
+    """Leader of workers; if they join a replaying process, `here` has the attempts in flight there.
 
-    The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`), for
-    which they wait `store_timeout` seconds where it does not answer any more.
-    `concurrency` is for all of them together. Where a worker is lost, the others do what it had begun and not written,
-    and `say` is called with that. One that neither answers for `worker_timeout` seconds nor computes is ended, and so
-    lost. Calls that workers made are counted in `journal`.
+    The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`). They
+    wait `store_timeout` seconds for a store that no longer answers. `concurrency` is for all of them together. If a
+    worker is lost, the others do the attempts that it had begun and not written, and `say` is called with a message. A
+    worker that neither answers for `worker_timeout` seconds nor computes is ended, and so lost. Calls that workers made
+    are counted in `journal`.
     """
 
     def __init__(
@@ -143,7 +145,7 @@ class Leader:
     ) -> None:
         self.workers: list[_Worker] = []
         self.say = say
-        self._journal, self._here, self._open_links = journal, here, open_links
+        self._journal, self._handover, self._open_links = journal, here, open_links
         self._setup = WorkerSetup(
             recipe=recipe,
             runs=tuple(planned.run for planned in planned_runs),
@@ -153,11 +155,11 @@ class Leader:
             concurrency=0,
             share=0.0,
             folder=str(Path.cwd()),
-            path=tuple(place for place in sys.path if place),
+            path=tuple(entry for entry in sys.path if entry),
             store_timeout=store_timeout,
         )
         self._store, self._planned_runs, self._scorers, self._source = store, planned_runs, scorers, source
-        self._places = {planned.run.id: place for place, planned in enumerate(planned_runs)}
+        self._run_indices = {planned.run.id: index for index, planned in enumerate(planned_runs)}
         self._concurrency = concurrency
         self._timeout = worker_timeout
         self._ends: list[BaseException] = []
@@ -166,12 +168,14 @@ class Leader:
         self._waiting_items: deque[WorkItem] = deque()
         """Items that were lost with their worker, or whose text another worker has."""
         self._texts: dict[QuestionText, list[_Worker]] = {}
-        """Which worker has which text, once for each item of it: always the same one, because equal texts make equal
-        calls, and those are made once where they meet in one worker."""
+        """Workers of each question text, once for each item of it.
+
+        A text is always given to the same worker: equal texts make equal calls, which one worker makes only once.
+        """
         self._assigned = 0
 
     async def lead(self, serve: StartServers | None) -> None:
-        """Hand out questions until nothing is left, or the run ends otherwise."""
+        """Hand out questions until nothing is left, or the run ends for another reason."""
         first = self._source.take()
         if first is None:
             return  # no worker is started for nothing
@@ -192,7 +196,7 @@ class Leader:
             raise self._ends[0]
 
     async def work(self) -> None:
-        """Start the workers, and hand out until nothing is left.
+        """Start the workers, and hand out questions until nothing is left.
 
         Raises:
             StopRun: as :func:`replay_distributed`.
@@ -208,7 +212,7 @@ class Leader:
             raise self._ends[0]
 
     def stop(self, error: BaseException) -> None:
-        """Have the workers finish what is in flight; :meth:`work` raises this error then."""
+        """Let the workers finish the attempts in flight; :meth:`work` raises this error then."""
         self._ends.append(error)
         self._end_work()
 
@@ -218,7 +222,7 @@ class Leader:
             worker.post(share)
 
     def _stop_from_any_thread(self) -> Callable[[StopRun], None]:
-        """Give a function that stops the run at once, whichever thread calls it."""
+        """Return a function that stops the run at once, from any thread."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
         def stop(error: StopRun) -> None:
@@ -228,14 +232,14 @@ class Leader:
                 task.cancel()
 
         def stop_soon(error: StopRun) -> None:
-            """Have it ended, from any thread."""
+            """Schedule the end of the run from any thread."""
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(stop, error)
 
         return stop_soon
 
     async def _supervise(self, worker: _Worker) -> None:
-        """End a worker that hangs; reading its messages then finds that it is lost."""
+        """End a worker that hangs; its loss is noticed when its messages end."""
         worker.hung = await until_hung(worker.link, self._timeout)
         await worker.link.kill()
 
@@ -252,16 +256,16 @@ class Leader:
             worker.alive = False
             supervision.cancel()
             traffic.report_flows(worker.link.name, ())
-            how = await worker.link.end()
+            exit_description = await worker.link.end()
         if not worker.done:
-            self._lost(worker, worker.hung or worker.left or how)
+            self._reassign(worker, worker.hung or worker.left or exit_description)
 
     def _act_on(self, worker: _Worker, message: FromWorker) -> None:
         match message:
             case WorkRequest():
                 self._asking.append(worker)
-                if self._here is not None and not self._here.given:
-                    self._here.given = True
+                if self._handover is not None and not self._handover.given:
+                    self._handover.given = True
                     traffic.set_share(self._shares()[0].share)
                 self.hand_out()
             case AttemptReport():
@@ -293,12 +297,12 @@ class Leader:
         self._source.attempt_written(finished)
 
     def hand_out(self) -> None:
-        """Give work to those that ask for it."""
+        """Give work to the workers that ask for it."""
         while self._asking and not self._ends:
             worker = self._asking[0]
             if not worker.alive:
                 self._asking.popleft()
-            elif self._full():
+            elif self._is_full():
                 return  # an attempt that ends makes room
             elif (item := self._next_item(worker)) is not None:
                 self._asking.popleft()
@@ -307,19 +311,22 @@ class Leader:
                 self._post_all(EndOfWork())
                 return
             else:
-                return  # somebody may yet be lost, with what is in their hands
+                return  # another worker may still be lost, and its items must be handed out again
 
-    def _full(self) -> bool:
-        """Whether one more question would be too much, beside what is in flight where workers join."""
-        here = sum(len(runs) for _, runs in self._here.open.values()) if self._here is not None else 0
-        given = sum(len(one.left) for worker in self.workers for one in worker.items.values())
-        return here > 0 and here + given + len(self._planned_runs) > self._concurrency
+    def _is_full(self) -> bool:
+        """Return True if one more question would exceed the concurrency.
+
+        Only needed while a joined process still has attempts in flight.
+        """
+        in_flight_here = sum(len(runs) for _, runs in self._handover.open.values()) if self._handover is not None else 0
+        assigned = sum(len(assigned_item.left) for worker in self.workers for assigned_item in worker.items.values())
+        return in_flight_here > 0 and in_flight_here + assigned + len(self._planned_runs) > self._concurrency
 
     def _next_item(self, worker: _Worker) -> WorkItem | None:
-        """Give the next item whose text no other worker has."""
-        for place, item in enumerate(self._waiting_items):
+        """Return the next item whose text no other worker has."""
+        for index, item in enumerate(self._waiting_items):
             if self._may_have(item, worker):
-                del self._waiting_items[place]
+                del self._waiting_items[index]
                 return item
         while (fresh := self._source.take()) is not None:
             if self._may_have(fresh, worker):
@@ -329,7 +336,9 @@ class Leader:
 
     def _may_have(self, item: WorkItem, worker: _Worker) -> bool:
         text = _question_text(item)
-        if self._here is not None and any(_question_text(one) == text for one, _ in self._here.open.values()):
+        if self._handover is not None and any(
+            _question_text(open_item) == text for open_item, _ in self._handover.open.values()
+        ):
             return False
         holding = self._texts.get(text)
         return holding is None or holding[0] is worker
@@ -338,8 +347,8 @@ class Leader:
         self._assigned += 1
         worker.items[self._assigned] = _AssignedItem(item, list(item.planned_runs))
         self._texts.setdefault(_question_text(item), []).append(worker)
-        places = tuple(self._places[planned.run.id] for planned in item.planned_runs)
-        worker.post(Assignment(self._assigned, item.question, item.gold, item.epoch, places))
+        run_indices = tuple(self._run_indices[planned.run.id] for planned in item.planned_runs)
+        worker.post(Assignment(self._assigned, item.question, item.gold, item.epoch, run_indices))
 
     def _release_text(self, item: WorkItem) -> None:
         text = _question_text(item)
@@ -347,37 +356,39 @@ class Leader:
         if not self._texts[text]:
             del self._texts[text]
 
-    def _lost(self, worker: _Worker, how: str) -> None:
-        """Put the worker's items back for the others, but for attempts that it had written and could not report."""
+    def _reassign(self, worker: _Worker, reason: str) -> None:
+        """Put the worker's items back for the others, except attempts that it had written and could not report."""
         if self._ends:
             return
         unfinished = 0
         for number, assigned in list(worker.items.items()):
             for planned in list(assigned.left):
-                found = stored_attempt(self._store, planned, assigned.item, self._scorers)
-                if found is not None:
-                    self._ended(worker, number, planned, found)
+                finished = stored_attempt(self._store, planned, assigned.item, self._scorers)
+                if finished is not None:
+                    self._ended(worker, number, planned, finished)
             if assigned.left:
                 unfinished += 1
                 self._release_text(assigned.item)
                 self._waiting_items.appendleft(replace(assigned.item, planned_runs=tuple(assigned.left)))
         worker.items.clear()
         alive = [other for other in self.workers if other.alive]
-        said = f"{worker.link.name} {how or 'ended before its work was finished'}"
+        description = f"{worker.link.name} {reason or 'ended before its work was finished'}"
         if not alive:
-            self._ends.append(StopRun(f"All workers ended: {said}. Finished work is saved; the same command resumes."))
+            self._ends.append(
+                StopRun(f"All workers ended: {description}. Finished work is saved; the same command resumes.")
+            )
             return
-        lost = f"other workers take its {unfinished:,} questions" if unfinished else "the others continue"
-        self.say(f"{said}; {lost}.")
+        consequence = f"other workers take its {unfinished:,} questions" if unfinished else "the others continue"
+        self.say(f"{description}; {consequence}.")
         self.divide()
         self.hand_out()
 
     def _shares(self) -> list[CapacityShare]:
         """Divide the concurrency and the models' rate limits among the workers that are alive."""
         count = sum(worker.alive for worker in self.workers)
-        each, rest = divmod(self._concurrency, max(1, count))
-        part = 1 / max(1, count + bool(self._here is not None and self._here.open))
-        return [CapacityShare(max(1, each + (place < rest)), part) for place in range(count)]
+        per_worker, rest = divmod(self._concurrency, max(1, count))
+        part = 1 / max(1, count + bool(self._handover is not None and self._handover.open))
+        return [CapacityShare(max(1, per_worker + (index < rest)), part) for index in range(count)]
 
     def _end_work(self) -> None:
         self._post_all(EndOfWork(now=True))

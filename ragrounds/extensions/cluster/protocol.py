@@ -1,5 +1,6 @@
-"""The protocol between the leader of a replay and its workers: messages in msgpack, one a frame, and the two ends of
-the link that carries them (a pipe, an actor of Ray)."""
+"""Protocol between the leader of a replay and its workers.
+
+It has messages in msgpack, one a frame, and the two ends of the link that carries them (a pipe, an actor of Ray)."""
 
 from __future__ import annotations
 
@@ -16,84 +17,84 @@ from ragrounds.models.traffic import ServerTraffic
 
 
 class WorkerSetup(Struct, frozen=True, tag=True):
-    """To a worker, first: what it is to work at."""
+    """First message to a worker: the runs and its settings."""
 
     recipe: Recipe
     runs: tuple[Run, ...]
-    """One for each agent of the recipe, in its order."""
+    """Runs, one for each agent of the recipe, in its order."""
     home: str
     store: str | None
     mode: Mode
     concurrency: int
-    """Attempts in flight."""
+    """Number of attempts in flight."""
     share: float
-    """The part of the models' rate limits that is this worker's."""
+    """Worker's share of the models' rate limits."""
     folder: str
     path: tuple[str, ...]
-    """The leader's working folder and import path: an agent's file or a user's own graph may be named by them."""
+    """Working folder and import path of the leader: an agent's file or a user's graph may be named relative to them."""
     store_timeout: float = 0.0
-    """Seconds for which a store that does not answer any more is waited for."""
+    """Seconds to wait for a store that no longer answers."""
 
 
 class CapacityShare(Struct, frozen=True, tag=True):
-    """To a worker: others have come or gone."""
+    """Message to a worker with its new share, after other workers have joined or left."""
 
     concurrency: int
     share: float
 
 
 class Assignment(Struct, frozen=True, tag=True):
-    """To a worker that asked for work: a question in one epoch."""
+    """Message to a worker that asked for work: a question in one epoch."""
 
     number: int
     question: Question
     gold: Gold
     epoch: int
     planned_runs: tuple[int, ...]
-    """Places among the runs of :class:`WorkerSetup` that are to answer it."""
+    """Indices of the runs of :class:`WorkerSetup` that are to answer it."""
 
 
 class EndOfWork(Struct, frozen=True, tag=True):
-    """To a worker: there is no more work. `now`: begin nothing further, also of what was given."""
+    """Message to a worker: there is no more work. `now`: begin nothing further, not even assigned work."""
 
     now: bool = False
 
 
 class WorkRequest(Struct, frozen=True, tag=True):
-    """From a worker: a place is free."""
+    """Message from a worker: it can take another item."""
 
 
 class AttemptReport(Struct, frozen=True, tag=True):
-    """From a worker: an attempt has ended and is written."""
+    """Message from a worker: an attempt has ended and is written."""
 
     number: int
     planned_run: int
-    """Its place among the runs of :class:`WorkerSetup`."""
+    """Index of its run in :class:`WorkerSetup`."""
     attempt: Attempt
-    """Of its events only calls that were tried again."""
+    """The attempt; its events are only the calls that were tried again."""
     scores: tuple[Score, ...]
     tokens: int | None
     billable: float | None
-    """Both as in :class:`ragrounds.base.contracts.FinishedAttempt`."""
+    """Tokens and billable cost as in :class:`ragrounds.base.contracts.FinishedAttempt`."""
     made: int
     reused: int
     searches: int
-    """Of this worker so far: model calls made and answered from the journal, and searches made."""
+    """Totals of this worker so far: model calls made and answered from the journal, and searches made."""
     flows: tuple[ServerTraffic, ...] = ()
-    """Its calls to servers now."""
+    """Current traffic of the worker to servers."""
 
 
 class WorkerFailure(Struct, frozen=True, tag=True):
-    """From a worker: the run cannot go on."""
+    """Message from a worker: the run cannot go on."""
 
     reason: str
 
 
 class WorkerDone(Struct, frozen=True, tag=True):
-    """From a worker, last: it ends, as it was asked to."""
+    """Last message from a worker: it ends as requested."""
 
     how: str = ""
-    """What asked it where the leader did not."""
+    """Reason for the end, if the leader did not ask for it."""
 
 
 ToWorker = WorkerSetup | CapacityShare | Assignment | EndOfWork
@@ -119,36 +120,36 @@ def from_worker(frame: bytes) -> FromWorker:
 
 
 class WorkerLink(Protocol):
-    """The leader's end of the link to one worker."""
+    """Leader's end of the link to one worker."""
 
     @property
     def name(self) -> str:
-        """The worker's name in messages to the user."""
+        """Name of the worker in messages to the user."""
 
     def post(self, frame: bytes) -> None:
-        """Send a frame. To a worker that is gone nothing is sent."""
+        """Send a frame; to a worker that is gone, nothing is sent."""
 
     async def receive(self) -> bytes | None:
-        """Give the worker's next frame; ``None``: it has ended, or is lost."""
+        """Return the worker's next frame; ``None`` if it has ended, or is lost."""
 
     @property
     def place(self) -> str:
-        """Which process it is and how it stands, in parentheses after a space; empty: not known."""
+        """Worker's process and its state, in parentheses after a space; empty if unknown."""
 
     async def beat(self) -> None:
         """Wait until the worker answers."""
 
     async def activity(self) -> Activity | None:
-        """Give what the worker's process does; ``None``: not known."""
+        """Return the activity of the worker's process; ``None`` if unknown."""
 
     async def kill(self) -> None:
-        """End the worker at once, whatever it does: :meth:`receive` gives ``None`` then."""
+        """End the worker at once, whatever it does; :meth:`receive` returns ``None`` then."""
 
     async def end(self) -> str:
-        """Make sure that the worker is gone, soon where it still works. Give how it ended; empty: properly."""
+        """Make sure that the worker is gone soon, even if it still works. Return how it ended; empty: properly."""
 
 
 class SendFrame(Protocol):
-    """The worker's end: it answers by this."""
+    """Worker's end of the link, by which it answers."""
 
     def __call__(self, frame: bytes) -> None: ...

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: one actor each, whose methods the leader calls.
+"""Workers on a Ray cluster: each worker is one actor, whose methods the leader calls.
 
 The cluster is one that runs already; nothing of the leader's code or settings is shipped to it, every node has
 ragrounds installed and its own keys in its environment.
@@ -28,40 +28,43 @@ _START_SECONDS = 120.0
 """Seconds in which a worker must have started."""
 _CONNECT_SECONDS = 10.0
 _NODE_SECONDS = 15.0
-"""Seconds in which a node must have carried out a task that needs no processor of its own."""
-_BEATS = "beats"
-"""The actor's group of calls that has a thread and an event loop of its own."""
+"""Seconds in which a node must have carried out a task that reserves no processor."""
+_HEARTBEAT_GROUP = "beats"
+"""Name of the actor's concurrency group with a separate thread and event loop for heartbeats."""
 
 
 class RayWorker:
-    """The worker's end: an actor, whose inbox is filled by calls and whose outbox is emptied by a call that waits."""
+    """Worker's end of the link.
+
+    Calls fill the inbox of this actor, and a waiting call empties its outbox.
+    """
 
     def __init__(self) -> None:
         self._inbox: Inbox = asyncio.Queue()
-        self._early: dict[int, bytes] = {}
+        self._frames_by_number: dict[int, bytes] = {}
         self._next = 0
         self._out: list[bytes] = []
         self._ready = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
 
     async def begin(self) -> Process | None:
-        """Start to work; give the process in which that is done."""
+        """Start to work, and return the process that works."""
         self._work = asyncio.create_task(serve(self._inbox, self._post))
-        self._work.add_done_callback(lambda done: self._ready.set())
+        self._work.add_done_callback(lambda task: self._ready.set())
         return process(os.getpid())
 
     async def beat(self) -> None:
-        """Answer, beside the event loop that works."""
+        """Answer a heartbeat; the call runs apart from the event loop that works."""
 
     async def take(self, number: int, frame: bytes) -> None:
-        """Take frame `number` from the leader in: calls may overtake each other, frames must not."""
-        self._early[number] = frame
-        while (frame_now := self._early.pop(self._next, None)) is not None:
+        """Take in frame `number` from the leader. Calls may overtake each other, so frames are put in order here."""
+        self._frames_by_number[number] = frame
+        while (next_frame := self._frames_by_number.pop(self._next, None)) is not None:
             self._next += 1
-            self._inbox.put_nowait(frame_now)
+            self._inbox.put_nowait(next_frame)
 
     async def frames(self) -> list[bytes] | None:
-        """Give the worker's frames since the last call, as soon as there is one; ``None``: it has ended."""
+        """Return the worker's frames since the last call, as soon as there is one; ``None`` after it has ended."""
         assert self._work is not None
         await self._ready.wait()
         frames, self._out = self._out, []
@@ -78,17 +81,17 @@ class RayWorker:
 
 
 class RayLink:
-    """The leader's end (contract: :class:`WorkerLink`)."""
+    """Leader's end of the link (contract: :class:`WorkerLink`)."""
 
     def __init__(self, worker: Any, name: str, node: object) -> None:
         self._worker = worker
         self._name = name
         self._node = node
-        """Where the worker is, as Ray's strategy for scheduling."""
+        """Node of the worker, as Ray's strategy for scheduling."""
         self._process: Process | None = None
         self._numbers = itertools.count()
         self._frames: deque[bytes] = deque()
-        self._how = ""
+        self._failure = ""
 
     @property
     def name(self) -> str:
@@ -96,30 +99,30 @@ class RayLink:
         return self._name
 
     async def begin(self) -> bool:
-        """Start the worker; give whether it has started."""
+        """Start the worker; return True if it has started."""
         from ray.exceptions import RayError
 
         try:
             self._process = await asyncio.wait_for(self._worker.begin.remote(), _START_SECONDS)
         except TimeoutError:
-            self._how = f"did not start within {_START_SECONDS:g} s: its node is busy"
+            self._failure = f"did not start within {_START_SECONDS:g} s: its node is busy"
         except RayError as error:
-            self._how = _cause(error)
-        return not self._how
+            self._failure = _cause(error)
+        return not self._failure
 
     def post(self, frame: bytes) -> None:
         """Send a frame, with its number."""
         self._worker.take.remote(next(self._numbers), frame)
 
     async def receive(self) -> bytes | None:
-        """Give the worker's next frame; ``None``: it has ended, or is lost."""
+        """Return the worker's next frame; ``None`` if the worker has ended, or is lost."""
         from ray.exceptions import RayError
 
         if not self._frames:
             try:
                 frames = await self._worker.frames.remote()
             except RayError as error:
-                self._how = _cause(error)
+                self._failure = _cause(error)
                 return None
             if frames is None:
                 return None
@@ -128,46 +131,46 @@ class RayLink:
 
     @property
     def place(self) -> str:
-        """`` (process 1234)``, of its node."""
+        """Process of the worker on its node, as `` (process 1234)``."""
         return f" (process {self._process.pid})" if self._process else ""
 
     async def beat(self) -> None:
-        """Ask the actor in its group for that, and wait for its answer."""
+        """Send a heartbeat to the actor's group for it, and wait for the answer."""
         from ray.exceptions import RayError
 
-        with contextlib.suppress(RayError):  # it is lost: whoever waits for its frames is told
-            await self._worker.beat.options(concurrency_group=_BEATS).remote()
+        with contextlib.suppress(RayError):  # it is lost: the receiver of its frames reports that
+            await self._worker.beat.options(concurrency_group=_HEARTBEAT_GROUP).remote()
 
     async def activity(self) -> Activity | None:
-        """What the worker's node says of its process; ``None``: the node does not answer in time."""
+        """Return the activity of the worker's process; ``None`` if its node does not answer in time."""
         return None if self._process is None else await self._on_node(activity_of, self._process.pid)
 
     async def kill(self) -> None:
-        """Have its node kill the process, which may be stopped and hear nothing of Ray; then give the actor up."""
+        """Kill the process by a task on its node, then the actor; a stopped process does not react to Ray."""
         import ray
 
         if self._process is not None:
             await self._on_node(_kill, self._process)
         ray.kill(self._worker)
 
-    async def _on_node(self, function: Callable[[G], R], given: G) -> R | None:
-        """Carry out a function on the worker's node, in a process of its own there; ``None``: not in time."""
+    async def _on_node(self, function: Callable[[G], R], argument: G) -> R | None:
+        """Carry out a function on the worker's node, in a separate process there; ``None`` if it is not in time."""
         import ray
         from ray.exceptions import RayError
 
         task = ray.remote(function).options(num_cpus=0, max_retries=0, scheduling_strategy=self._node)
         try:
-            result: R = await asyncio.wait_for(task.remote(given), _NODE_SECONDS)
+            result: R = await asyncio.wait_for(task.remote(argument), _NODE_SECONDS)
         except (TimeoutError, RayError):
             return None
         return result
 
     async def end(self) -> str:
-        """Kill the actor; give how the worker was lost, empty: it was not."""
+        """Kill the actor, and return how the worker was lost; empty if it was not."""
         import ray
 
         ray.kill(self._worker)
-        return self._how
+        return self._failure
 
 
 async def open_cluster(
@@ -176,14 +179,14 @@ async def open_cluster(
     """Join the cluster, and start one worker on each of its nodes, or `workers` on them in turn.
 
     Args:
-        workers: how many; ``None``: as many as there are nodes with a processor for Ray.
+        workers: number of workers; ``None``: the number of nodes with a processor for Ray.
         concurrency: attempts in flight in all; there are never more workers.
         shared_store: whether the store can be reached from other machines.
-        held: where the leaving is put.
+        held: exit stack that leaves the cluster at its end.
         say: called with a line for each worker that does not start.
 
     Raises:
-        UserError: no cluster runs, or one of several nodes and a store in a file.
+        UserError: no cluster runs, or it has several nodes and the store is a file.
         StopRun: no worker could be started.
     """
     import ray
@@ -193,33 +196,33 @@ async def open_cluster(
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
     if not nodes:
         raise UserError("The Ray cluster has no node with a processor for workers. Start one: `ray start --address=…`.")
-    chosen = list(itertools.islice(itertools.cycle(nodes), min(workers or len(nodes), concurrency)))
-    here = ray.get_runtime_context().get_node_id()
-    if not shared_store and any(node["NodeID"] != here for node in chosen):
+    worker_nodes = list(itertools.islice(itertools.cycle(nodes), min(workers or len(nodes), concurrency)))
+    leader_node = ray.get_runtime_context().get_node_id()
+    if not shared_store and any(node["NodeID"] != leader_node for node in worker_nodes):
         raise UserError(
             f"The Ray cluster has {len(nodes)} nodes, and the store is a file on this machine. Set RAGROUNDS_STORE to "
             "a PostgreSQL database that all nodes reach: postgresql://USER@HOST/DATABASE."
         )
     links = []
-    for number, node in enumerate(chosen, 1):
+    for number, node in enumerate(worker_nodes, 1):
         strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        kind = ray.remote(concurrency_groups={_BEATS: 1})(RayWorker)
+        kind = ray.remote(concurrency_groups={_HEARTBEAT_GROUP: 1})(RayWorker)
         actor = kind.options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy).remote()
         links.append(RayLink(actor, f"worker {number} on node {node['NodeManagerAddress']}", strategy))
     started = await asyncio.gather(*(link.begin() for link in links))
-    for link, runs in zip(links, started, strict=True):
-        if not runs:
+    for link, has_started in zip(links, started, strict=True):
+        if not has_started:
             say(f"{link.name} {await link.end()}.")
     if not any(started):
         raise StopRun("No worker could be started on the Ray cluster.")
-    return [link for link, runs in zip(links, started, strict=True) if runs]
+    return [link for link, has_started in zip(links, started, strict=True) if has_started]
 
 
-def _join(held: ExitStack) -> None:
+def _join(exit_stack: ExitStack) -> None:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
-    if ray.is_initialized():  # for the pilot's questions
+    if ray.is_initialized():  # the pilot's questions have joined it already
         return
     from ray.exceptions import RayError
 
@@ -227,19 +230,19 @@ def _join(held: ExitStack) -> None:
         _reach(os.environ.get("RAY_ADDRESS", ""))
         ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
     except (OSError, ValueError, RuntimeError, RayError) as error:
-        why = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise UserError(
-            f"Cannot join a Ray cluster: {why}. Start one with `ray start --head`, or name one by RAY_ADDRESS; "
+            f"Cannot join a Ray cluster: {reason}. Start one with `ray start --head`, or name one by RAY_ADDRESS; "
             "RAY_AUTH_MODE must be set alike on every part. Processes on this machine need no cluster: --workers N."
         ) from error
-    # Ray prints what it thinks of lost nodes, pages of it, on standard output, which is for results.
-    nowhere = held.enter_context(Path(os.devnull).open("w"))  # noqa: SIM115 - `held` closes it
-    held.enter_context(contextlib.redirect_stdout(nowhere))
-    held.callback(ray.shutdown)
+    # Ray prints pages about lost nodes on standard output, which is for results.
+    devnull = exit_stack.enter_context(Path(os.devnull).open("w"))  # noqa: SIM115 - `exit_stack` closes it
+    exit_stack.enter_context(contextlib.redirect_stdout(devnull))
+    exit_stack.callback(ray.shutdown)
 
 
 def _reach(address: str) -> None:
-    """Connect to ``HOST:PORT``, to see whether anything answers: Ray itself would try for minutes."""
+    """Check that something answers at ``HOST:PORT``, because Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         try:
@@ -249,7 +252,7 @@ def _reach(address: str) -> None:
 
 
 def _kill(worker: Process) -> None:
-    """On the worker's node: kill its process, if it is still that one."""
+    """Kill the worker's process if it is still the same one; runs on the worker's node."""
     if worker.alive:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(worker.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""A worker of a distributed replay: an ordinary pool of attempts that gets its questions from a leader.
+"""Worker of a distributed replay: an ordinary pool of attempts that gets its questions from a leader.
 
-Workers on this machine are processes of their own, reached through their standard input and output. When the leader
+Workers on this machine are separate processes, reached through their standard input and output. When the leader
 dies, however it dies, the pipe to its worker closes, and the worker ends by itself.
 """
 
@@ -51,22 +51,22 @@ from ragrounds.models.traffic import flows, set_share
 from ragrounds.recorder.reads import leave_out
 
 Inbox = asyncio.Queue[bytes | None]
-"""Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""
+"""Queue of frames from the leader; ``None`` if the link is cut, so that no leader waits for this worker."""
 
 
 async def serve(inbox: Inbox, post: SendFrame, asked: Sequence[str] = ()) -> None:
-    """Work until the leader says that it is enough; where the link is cut, end at once, whatever is in flight.
+    """Work until the leader ends the work; if the link is cut, end at once, whatever is in flight.
 
     Args:
-        inbox: what the leader sends.
-        post: sends to the leader.
-        asked: holds who asked the worker to end, once it was not the leader.
+        inbox: frames from the leader.
+        post: sends a frame to the leader.
+        asked: gets the reason for ending if another process than the leader asked for it.
     """
     frame = await inbox.get()
     setup = None if frame is None else to_worker(frame)
     if not isinstance(setup, WorkerSetup):
         return
-    with options_named():  # the leader knows who reads it
+    with options_named():  # errors name options; the leader knows its interface
         try:
             await _work(setup, inbox, post)
         except UserError as error:
@@ -75,42 +75,45 @@ async def serve(inbox: Inbox, post: SendFrame, asked: Sequence[str] = ()) -> Non
 
 
 class _LeaderSource:
-    """Where a worker's pool gets its work from (contract: :class:`ragrounds.evals.engine.scheduler.WorkSource`)."""
+    """Source of work of a worker's pool (contract: :class:`ragrounds.evals.engine.scheduler.WorkSource`)."""
 
     def __init__(self, planned_runs: Sequence[PlannedRun], journal: StoreJournal, post: SendFrame) -> None:
         self._planned_runs = planned_runs
-        self._places = {planned.run.id: place for place, planned in enumerate(planned_runs)}
+        self._run_indices = {planned.run.id: index for index, planned in enumerate(planned_runs)}
         self._journal = journal
         self._post = post
         self._assignments: asyncio.Queue[Assignment | None] = asyncio.Queue()
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def put(self, given: Assignment | None) -> None:
-        """Take an assignment in; ``None``: no more will come."""
+        """Take in an assignment; ``None``: no more will come."""
         self._assignments.put_nowait(given)
 
     async def next(self) -> WorkItem | None:
         """Ask the leader for work, and wait for it."""
         self._post(encode(WorkRequest()))
-        given = await self._assignments.get()
-        if given is None:
-            self._assignments.put_nowait(None)  # for whoever asks again
+        assignment = await self._assignments.get()
+        if assignment is None:
+            self._assignments.put_nowait(None)  # for the next call
             return None
-        planned_runs = tuple(self._planned_runs[place] for place in given.planned_runs)
+        planned_runs = tuple(self._planned_runs[index] for index in assignment.planned_runs)
         for planned in planned_runs:
-            self._numbers[planned.run.id, given.question.id, given.epoch] = given.number
-        return WorkItem(given.question, given.gold, given.epoch, planned_runs)
+            self._numbers[planned.run.id, assignment.question.id, assignment.epoch] = assignment.number
+        return WorkItem(assignment.question, assignment.gold, assignment.epoch, planned_runs)
 
     def attempt_ended(self, finished: FinishedAttempt) -> None:
-        """Wait: the leader gets a report of what is written."""
+        """Do nothing: the leader gets a report after the attempt is written."""
 
     def attempt_written(self, finished: FinishedAttempt) -> None:
-        """Report the attempt to the leader, of its events only calls that were tried again, which it counts."""
-        events = tuple([one for one in finished.attempt.events if isinstance(one, Called) and one.call.faults])
+        """Report the attempt to the leader.
+
+        Its events are only the calls that were tried again, which the leader counts.
+        """
+        events = tuple([event for event in finished.attempt.events if isinstance(event, Called) and event.call.faults])
         attempt, run = finished.attempt, finished.run.id
         report = AttemptReport(
             number=self._numbers.pop((run, attempt.question_id, attempt.epoch)),
-            planned_run=self._places[run],
+            planned_run=self._run_indices[run],
             attempt=storable(replace(attempt, events=events)),
             scores=tuple(storable(score) for score in finished.scores),
             tokens=finished.tokens_made,
@@ -137,23 +140,23 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
         runner = AttemptRunner(store, journal, planned_runs, scorers_for)
 
         async def make_attempt(planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
-            """Make an attempt; tell the leader of an error at once."""
+            """Make an attempt, and report an error to the leader at once."""
             try:
                 return await runner(planned, item, on_end)
             except UserError as error:
-                post(encode(WorkerFailure(str(error))))  # now: what is in flight here may take its time
+                post(encode(WorkerFailure(str(error))))  # now, because the attempts in flight here may take long
                 raise
 
         async def read_messages() -> None:
-            """Act on what the leader sends, until the link is cut."""
+            """Act on the leader's messages until the link is cut."""
             while (frame := await inbox.get()) is not None:
                 match to_worker(frame):
                     case Assignment() as assignment:
                         source.put(assignment)
-                    case CapacityShare() as changed:
-                        journal.collect()  # who is gone may have left responses
-                        semaphore.resize(changed.concurrency)
-                        set_share(changed.share)
+                    case CapacityShare() as new_share:
+                        journal.collect()  # a worker that is gone may have left responses
+                        semaphore.resize(new_share.concurrency)
+                        set_share(new_share.share)
                     case EndOfWork(now=now):
                         if now:
                             ends.append(Interrupted("The leader ended the run."))
@@ -177,38 +180,44 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
 
 
 def _follow_leader(setup: WorkerSetup) -> None:
-    """Work in the leader's folder with its import path, so that files and modules are found by the same names."""
+    """Change to the leader's folder and import path, so that files and modules are found by the same names."""
     with contextlib.suppress(OSError):  # another machine may not have the folder, and may not need it
         os.chdir(setup.folder)
-    sys.path.extend(place for place in setup.path if place not in sys.path)
+    sys.path.extend(entry for entry in setup.path if entry not in sys.path)
 
 
 def _planned_runs(setup: WorkerSetup, store: Store) -> list[PlannedRun]:
-    """Open the agents of the leader's runs here.
+    """Open the agents of the leader's runs on this machine.
 
     Raises:
-        StopRun: an agent would be another one here than where its run was planned.
+        StopRun: an agent differs here from the one its run was planned with.
     """
     planned_runs = []
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
-        here, planned, card = agent_identity(opened), run.identity, opened.agent.card
-        reads = reads_of_systems(one.card for one in opened.agent.whole)
-        told = {*SEEN_BY_LEADER} - ({"models"} if here["tier"] != "own" else set()) if is_foreign(card) else set[str]()
-        # Of the run's identity the agent's part. What a system of one's own has read is compared by itself.
+        local_identity, planned_identity, card = agent_identity(opened), run.identity, opened.agent.card
+        reads = reads_of_systems(system.card for system in opened.agent.whole)
+        reported_by_leader = (
+            {*SEEN_BY_LEADER} - ({"models"} if local_identity["tier"] != "own" else set())
+            if is_foreign(card)
+            else set[str]()
+        )
+        # Compare the agent's part of the run's identity. The files that a user's system has read are compared below.
         differing = [
-            key for key, value in here.items() if key not in told and _plain(value) != _plain(planned.get(key))
+            key
+            for key, value in local_identity.items()
+            if key not in reported_by_leader and _plain(value) != _plain(planned_identity.get(key))
         ]
         if reads is not None:
-            found = differences(store, run, SystemIdentity(here, reads))
-            differing += [in_words(one) for one in found if one.kind != "package" or one.now]
+            changes = differences(store, run, SystemIdentity(local_identity, reads))
+            differing += [in_words(change) for change in changes if change.kind != "package" or change.now]
         if differing:
             raise StopRun(
                 f"The agent {opened.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was "
                 f"planned with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs "
                 "and corpora."
             )
-        made = PlannedRun(run, opened.agent, opened.models, opened.searcher, setup.recipe.prices)
-        planned_runs.append(replace(made, tools=opened.tools, inner=opened.inner))
+        planned_run = PlannedRun(run, opened.agent, opened.models, opened.searcher, setup.recipe.prices)
+        planned_runs.append(replace(planned_run, tools=opened.tools, inner=opened.inner))
     return planned_runs
 
 
@@ -217,13 +226,13 @@ def _plain(value: object) -> bytes:
 
 
 _HEADER_BYTES = 4
-"""Bytes of a frame's length."""
-_GRACE = 10.0
-"""Seconds in which a worker ends by itself."""
+"""Number of bytes of a frame's length."""
+_GRACE_SECONDS = 10.0
+"""Seconds in which a worker must end by itself."""
 
 
 class PipeLink:
-    """The leader's end of a pipe to a worker (contract: :class:`WorkerLink`)."""
+    """Leader's end of a pipe to a worker (contract: :class:`WorkerLink`)."""
 
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
         self._process = process
@@ -232,12 +241,12 @@ class PipeLink:
 
     @property
     def name(self) -> str:
-        """``worker N``."""
+        """Name of the worker, ``worker N``."""
         return self._name
 
     @property
     def pid(self) -> int:
-        """The id of the worker's process."""
+        """Id of the worker's process."""
         return self._process.pid
 
     def post(self, frame: bytes) -> None:
@@ -262,18 +271,18 @@ class PipeLink:
 
     @property
     def place(self) -> str:
-        """`` (process 1234, which is stopped)``."""
+        """Process and its state, as `` (process 1234, which is stopped)``."""
         activity = activity_of(self.pid)
         return f" (process {self.pid}{', which is stopped' if activity and activity.stopped else ''})"
 
     async def beat(self) -> None:
-        """Ask the thread of the worker that reads the pipe, and wait for its answer."""
+        """Ping the worker's thread that reads the pipe, and wait for its answer."""
         self._beat = asyncio.get_running_loop().create_future()
         self.post(PING)
         await self._beat
 
     async def activity(self) -> Activity | None:
-        """What the system says of the process."""
+        """Return the system's report on the process."""
         return activity_of(self.pid)
 
     async def kill(self) -> None:
@@ -282,11 +291,11 @@ class PipeLink:
             self._process.kill()
 
     async def end(self) -> str:
-        """Close the pipe and wait for the process, which is killed where it does not end in time; give how it ended."""
+        """Close the pipe and wait for the process, which is killed after a grace time; return how it ended."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            code = await asyncio.wait_for(self._process.wait(), _GRACE)
+            code = await asyncio.wait_for(self._process.wait(), _GRACE_SECONDS)
         except TimeoutError:
             self._process.kill()
             code = await self._process.wait()
@@ -298,7 +307,7 @@ class PipeLink:
 async def open_pipes(count: int) -> list[PipeLink]:
     """Start `count` workers on this machine.
 
-    Each leads a process group of its own: a Ctrl-C in the terminal reaches the leader alone, who decides.
+    Each has a separate process group, so that a Ctrl-C in the terminal reaches only the leader, which decides.
     """
     return [
         PipeLink(
@@ -317,7 +326,7 @@ async def open_pipes(count: int) -> list[PipeLink]:
 def main() -> None:
     """Serve as a worker over standard input and output."""
     incoming, outgoing = os.dup(0), os.dup(1)
-    # What a graph of the user's own prints must not get between the frames, nor may it read them.
+    # Output of a user's graph must not get between the frames, and the graph must not read the frames.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     asyncio.run(_main(incoming, outgoing))
@@ -329,29 +338,31 @@ async def _main(incoming: int, outgoing: int) -> None:
 
     def post(frame: bytes) -> None:
         """Write a frame to standard output, from any thread."""
-        rest = len(frame).to_bytes(_HEADER_BYTES, "big") + frame
-        with writing, contextlib.suppress(BrokenPipeError):  # the reader will say so
-            while rest:
-                rest = rest[os.write(outgoing, rest) :]
+        unwritten = len(frame).to_bytes(_HEADER_BYTES, "big") + frame
+        with writing, contextlib.suppress(BrokenPipeError):  # the reading thread reports it
+            while unwritten:
+                unwritten = unwritten[os.write(outgoing, unwritten) :]
 
-    loop, asked = asyncio.get_running_loop(), list[str]()
+    loop, end_reasons = asyncio.get_running_loop(), list[str]()
 
     def drain() -> None:
-        """Finish what is in flight, and begin nothing further; a second SIGTERM ends the process."""
+        """Finish the attempts in flight, and begin nothing further; a second SIGTERM ends the process."""
         loop.remove_signal_handler(signal.SIGTERM)
-        asked.append("got SIGTERM and finished the calls in flight")
+        end_reasons.append("got SIGTERM and finished the calls in flight")
         inbox.put_nowait(encode(EndOfWork(now=True)))
 
     with contextlib.suppress(NotImplementedError):  # Windows
         loop.add_signal_handler(signal.SIGTERM, drain)
-    reader = threading.Thread(target=_read, args=(incoming, inbox, loop, post), daemon=True)
+    reader = threading.Thread(target=_read_frames, args=(incoming, inbox, loop, post), daemon=True)
     reader.start()
-    await serve(inbox, post, asked)
+    await serve(inbox, post, end_reasons)
 
 
-def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, post: SendFrame) -> None:
-    """A thread of its own: it notices the leader's end, and answers its heartbeats, also while a graph keeps the event
-    loop busy."""
+def _read_frames(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, post: SendFrame) -> None:
+    """Read frames and answer heartbeats on a separate thread.
+
+    It notices the leader's end, also while a graph keeps the event loop busy.
+    """
     with os.fdopen(incoming, "rb") as stream, contextlib.suppress(RuntimeError):  # the loop has ended
         while len(head := stream.read(_HEADER_BYTES)) == _HEADER_BYTES:
             frame = stream.read(int.from_bytes(head, "big"))
@@ -360,7 +371,8 @@ def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, post: Se
                 continue
             loop.call_soon_threadsafe(inbox.put_nowait, frame)
         loop.call_soon_threadsafe(inbox.put_nowait, None)
-    time.sleep(_GRACE)
+    # The leader is gone. A graph that keeps the event loop busy would never end: exit after a grace time.
+    time.sleep(_GRACE_SECONDS)
     os._exit(1)
 
 

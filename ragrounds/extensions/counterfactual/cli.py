@@ -35,9 +35,9 @@ def counterfactual_command(
 
       ragrounds counterfactual ircot --change 'none[search=last]' --limit 200
     """
-    found = counterfactual(**asdict(replace(given, listener=RunDisplay(display))))
+    analysis = counterfactual(**asdict(replace(given, listener=RunDisplay(display))))
     if as_json:
-        print_json(found.result)
+        print_json(analysis.result)
     else:
-        print_analysis(found.shown)
-    draw_picture(found, plot)
+        print_analysis(analysis.shown)
+    draw_picture(analysis, plot)

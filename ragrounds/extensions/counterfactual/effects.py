@@ -1,4 +1,4 @@
-"""What a change did: the attempts of a run against the same attempts with the change, and against mere re-asking."""
+"""Effects of changes: a run's attempts compared with the changed attempts and with plain repetition."""
 
 from __future__ import annotations
 
@@ -29,82 +29,90 @@ from ragrounds.extensions.counterfactual.changes import IDENTITY, Change, Target
 AttemptKey = tuple[str, int]
 """Question id and epoch."""
 Shares = Mapping[str, float]
-"""Question id → the share of its attempts."""
+"""Share of a question's attempts, by question id."""
 LEVEL = 0.05
 
 
 class Effect(Struct, frozen=True, kw_only=True):
-    """What one change did to the attempts of one run."""
+    """Effect of one change on the attempts of one run."""
 
     run: str
     agent: str
     change: str
-    """Its canonical text."""
+    """Canonical text of the change."""
     counterfactuals: tuple[str, ...]
-    """The ids of the stored counterfactuals: one, or a sample of an identity each."""
+    """Ids of the stored counterfactuals: one, or several samples of an identity."""
     questions: int
-    """Those of which every attempt was made again."""
+    """Number of questions whose attempts were all repeated."""
     attempts: int
     failed: int
-    """Attempts that failed with the change; they count as not correct."""
+    """Number of attempts that failed with the change; they count as not correct."""
     settled: PairedFigure | None = None
-    """`difference` where the change is taken to do nothing to those that failed with it or before; ``None``: none did.
-    An effect that is in this
-    one too does not come from their failing, and its p value is of this one."""
+    """Difference without the failed attempts: the change is assumed to have no effect on them.
+
+    ``None`` if no attempt failed, with the change or before. An effect that also shows here does not come from the
+    failures, and its p value is taken from here.
+    """
     touched: Figure | None
-    """Share of attempts that have the search that is changed."""
+    """Share of attempts that have the changed search."""
     reached: Figure | None
-    """Share of attempts whose last prompt is another one; ``None``: nothing is changed in any."""
+    """Share of attempts whose last prompt has changed; ``None`` for an identity."""
     before: Figure
     after: Figure
     difference: PairedFigure
-    """After minus before."""
+    """Mean score after the change minus before."""
     necessary: Figure | None = None
-    """Of the attempts that were right, and that lose passages by the change: the share that is wrong without them."""
+    """Share wrong without the passages, among attempts that were right and lose passages by the change."""
     sufficient: Figure | None = None
-    """Of the attempts that were right, and that have the passages which alone are kept: the share that stays right."""
+    """Share that stays right, among attempts that were right and have the passages that alone are kept."""
     cited: Figure | None = None
-    """Share of the attempts that lose passages whose answer names one of these: its id, its title, or the number in
-    brackets that stands before it in the last prompt."""
+    """Share of attempts whose answer names a passage that the change removes, among attempts that lose passages.
+
+    A name is the passage's id, its title, or the bracketed number before it in the last prompt.
+    """
     cited_unmoved: Figure | None = None
-    """Of the attempts that name one: the share whose answer stays the same without it. They cite it after the fact."""
+    """Share with the same answer without the passage, among attempts that name one. They cite it after the fact."""
     p: float | None = None
-    """Of this difference, adjusted by Holm's procedure for all changes of all runs; ``None``: of an identity, or scores
-    are not right-or-wrong (several epochs): then its interval alone says whether there is an effect."""
+    """P value of the difference, adjusted by Holm's procedure for all changes of all runs.
+
+    ``None`` for an identity, or if scores are not right-or-wrong (several epochs): then only the interval shows whether
+    there is an effect.
+    """
     lost: Figure | None
-    """Share of attempts that were right and are wrong."""
+    """Share of attempts that were right and are wrong after the change."""
     gained: Figure | None
-    """Share of attempts that were wrong and are right."""
+    """Share of attempts that were wrong and are right after the change."""
     changed: Figure | None
     """Share of attempts with another answer."""
     noise: Figure | None = None
-    """The same where the model is asked again and nothing is changed; ``None``: that was not measured."""
+    """Share of attempts with another answer if the model is asked again with nothing changed; ``None``: not measured.
+    """
     beyond: PairedFigure | None = None
     """`changed` minus `noise`, paired by question."""
     next_query: Figure | None
-    """Share of the attempts that search again whose next search is another one, or is not made."""
+    """Share whose next search differs or is missing, among attempts that search again."""
     argued: Figure | None = None
     """Share of attempts that choose the wrong option that an added text argues for."""
     argued_before: Figure | None = None
     known: PairedFigure | None = None
-    """`difference` on the questions that the agent without search gets right."""
+    """`difference` on the questions that the agent without search answers correctly."""
     unknown: PairedFigure | None = None
-    """The same on those that it gets wrong."""
+    """`difference` on the questions that the agent without search answers wrongly."""
     bought: int
-    """Model calls that were made."""
+    """Number of model calls that were sent to a model."""
     reused: int
-    """Model calls that were answered from the journal."""
+    """Number of model calls that were answered from the journal."""
     paid: float | None
-    """Dollars really paid; ``None``: not known."""
+    """Dollars really paid; ``None``: unknown."""
 
     @property
     def is_identity(self) -> bool:
-        """Whether nothing was changed."""
+        """True if nothing was changed."""
         return parse(self.change).name == IDENTITY
 
     @property
     def verdict(self) -> str:
-        """What can be said: an effect on the score, on the answers, or none beyond the noise floor."""
+        """Conclusion: an effect on the score, on the answers, or none beyond the noise floor."""
         if self.is_identity:
             return "noise floor"
         if self.p < LEVEL if self.p is not None else (self.settled or self.difference).leaves_out_0:
@@ -116,74 +124,87 @@ class Effect(Struct, frozen=True, kw_only=True):
         return "within noise" if self.noise is not None else "not significant"
 
 
-class _Made(Struct, frozen=True):
-    """The attempts of a stored run or counterfactual, with their scores."""
+class _ScoredRun(Struct, frozen=True):
+    """Attempts of a stored run or counterfactual, with their scores."""
 
     run: Run
     change: Change | None
-    """``None``: it is the run itself."""
+    """Change of the counterfactual; ``None`` for the original run."""
     attempts: Mapping[AttemptKey, Attempt]
     scores: Mapping[AttemptKey, Score]
 
     def values(self, questions: Sequence[Question], scorer: str) -> Mapping[str, float | None]:
-        """Question id → its mean score."""
-        wanted = {question.id for question in questions}
-        scores = [score for (id, _), score in self.scores.items() if id in wanted]
+        """Return the mean score of each question, by id."""
+        question_ids = {question.id for question in questions}
+        scores = [score for (id, _), score in self.scores.items() if id in question_ids]
         return scorer_values(questions, scores, self.run.epochs, described(scorer), {})
 
 
-def _made(store: Store, run: Run, scorer: str) -> _Made:
-    return _Made(
+def _scored_run(store: Store, run: Run, scorer: str) -> _ScoredRun:
+    return _ScoredRun(
         run,
         Change.stored(run) if run.origin == "counterfactual" else None,
-        {(one.question_id, one.epoch): one for one in store.attempts(run) if one.status != "not_run"},
-        {(one.question_id, one.epoch): one for one in store.scores(run, scorer)},
+        {
+            (attempt.question_id, attempt.epoch): attempt
+            for attempt in store.attempts(run)
+            if attempt.status != "not_run"
+        },
+        {(score.question_id, score.epoch): score for score in store.scores(run, scorer)},
     )
 
 
 def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> list[Effect]:
-    """Every change that was made in some runs, the identities of each run first; one of no questions has not ended in
-    any attempt.
+    """Measure every change that was made in the runs, the identities of each run first.
 
-    An agent among the runs that never searches says which questions are known without any evidence.
+    A change with 0 questions has not ended in any attempt. If an agent among the runs never searches, its answers tell
+    which questions are known without any evidence.
 
     Raises:
         UserError: no change was made in any of the runs.
     """
-    stored = {run.id: store.counterfactuals(run) for run in runs}
-    if not any(stored.values()):
+    counterfactuals = {run.id: store.counterfactuals(run) for run in runs}
+    if not any(counterfactuals.values()):
         raise UserError(
             f"Nothing was changed in {', '.join(run.id for run in runs)}. `ragrounds counterfactual RUN --change "
             "'drop[passage=gold]'` makes its attempts again without the gold passages."
         )
-    parents = {run.id: _made(store, run, scorer) for run in runs}
-    alone = next((one for one in parents.values() if not any(made.searches for made in one.attempts.values())), None)
-    found: list[Effect] = []
+    parents = {run.id: _scored_run(store, run, scorer) for run in runs}
+    closed_book = next(
+        (scored for scored in parents.values() if not any(attempt.searches for attempt in scored.attempts.values())),
+        None,
+    )
+    measured: list[Effect] = []
     for run in runs:
         parent = parents[run.id]
-        floors: dict[str, list[_Made]] = {}
-        changed: list[_Made] = []
-        for other in stored[run.id]:
-            made = _made(store, other, scorer)
-            assert made.change is not None
-            if made.change.is_identity:
-                floors.setdefault(made.change.fork, []).append(made)
+        floors: dict[str, list[_ScoredRun]] = {}
+        changed: list[_ScoredRun] = []
+        for counterfactual in counterfactuals[run.id]:
+            scored = _scored_run(store, counterfactual, scorer)
+            assert scored.change is not None
+            if scored.change.is_identity:
+                floors.setdefault(scored.change.fork, []).append(scored)
             else:
-                changed.append(made)
-        known = alone if alone is not parent else None
-        found += [_effect(store, parent, samples, scorer, seed, None, None) for samples in floors.values()]
-        for made in changed:
-            assert made.change is not None
-            noise = _noise(parent, floors.get(made.change.fork, []))
-            found.append(_effect(store, parent, [made], scorer, seed, noise, known))
-    tested = [(one, value) for one in found if not one.is_identity and (value := _p(one)) is not None]
-    adjusted = holm([value for _, value in tested])
-    p = {one.counterfactuals: value for (one, _), value in zip(tested, adjusted, strict=True)}
-    return [replace(one, p=p.get(one.counterfactuals)) for one in found]
+                changed.append(scored)
+        baseline = closed_book if closed_book is not parent else None
+        measured += [_measure_effect(store, parent, samples, scorer, seed, None, None) for samples in floors.values()]
+        for scored in changed:
+            assert scored.change is not None
+            noise = _noise(parent, floors.get(scored.change.fork, []))
+            measured.append(_measure_effect(store, parent, [scored], scorer, seed, noise, baseline))
+    adjustable = [
+        (effect, value)
+        for effect in measured
+        if not effect.is_identity and (value := _unadjusted_p(effect)) is not None
+    ]
+    adjusted = holm([value for _, value in adjustable])
+    p_by_counterfactuals = {
+        effect.counterfactuals: value for (effect, _), value in zip(adjustable, adjusted, strict=True)
+    }
+    return [replace(effect, p=p_by_counterfactuals.get(effect.counterfactuals)) for effect in measured]
 
 
 def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
-    """Questions in the order in which samples of any size take them; duplicates follow each other."""
+    """Return the questions in the order in which samples of any size take them; duplicates follow each other."""
     clusters: dict[str, list[Question]] = {}
     for question in questions:
         clusters.setdefault(cluster_of(question), []).append(question)
@@ -193,212 +214,274 @@ def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
 
 
 def followed(asked: Sequence[Question], before: Values, after: Values, seed: int) -> PairedFigure:
-    """The difference where questions were taken until it was known: its interval and its p value hold at whatever
-    number that was (:class:`ragrounds.evals.stats.sequential.ConfidenceSequence`)."""
+    """Return the paired difference for sequential sampling.
+
+    Its interval and p value hold at any number of questions
+    (:class:`ragrounds.evals.stats.sequential.ConfidenceSequence`).
+    """
     sequence = ConfidenceSequence(null=0.0)
     for _, cluster in groupby(drawn(asked, seed), cluster_of):
-        ends = [(before.get(question.id), after.get(question.id)) for question in cluster]
-        values = [now - then for then, now in ends if then is not None and now is not None]
-        if not values:
+        score_pairs = [(before.get(question.id), after.get(question.id)) for question in cluster]
+        differences = [new - old for old, new in score_pairs if old is not None and new is not None]
+        if not differences:
             break
-        sequence.add(fmean(values))
-    made = sequence.interval
-    if made is None:
+        sequence.add(fmean(differences))
+    interval = sequence.interval
+    if interval is None:
         return PairedFigure(n=0)
-    return PairedFigure(difference=made.mean, low=made.low, high=made.high, n=made.n, p_always=made.p)
+    return PairedFigure(
+        difference=interval.mean, low=interval.low, high=interval.high, n=interval.n, p_always=interval.p
+    )
 
 
-def _p(one: Effect) -> float | None:
-    """The p value of an effect before it is adjusted; where attempts failed, of what there is without them."""
-    held = one.settled or one.difference
-    return held.p_mcnemar if held.p_always is None else held.p_always
+def _unadjusted_p(effect: Effect) -> float | None:
+    """Return the p value of an effect before Holm's correction.
+
+    If attempts failed, the effect is measured without them. A sequential p value, valid at any stopping time, is
+    preferred.
+    """
+    difference = effect.settled or effect.difference
+    return difference.p_mcnemar if difference.p_always is None else difference.p_always
 
 
-def _effect(
+def _measure_effect(
     store: Store,
-    parent: _Made,
-    others: Sequence[_Made],
+    parent: _ScoredRun,
+    samples: Sequence[_ScoredRun],
     scorer: str,
     seed: int,
     noise: Shares | None,
-    alone: _Made | None,
+    closed_book: _ScoredRun | None,
 ) -> Effect:
-    """The effect of one change, or of the samples of an identity taken together."""
-    run, epochs, known = parent.run, parent.run.epochs, described(scorer)
-    change = others[0].change
+    """Measure the effect of one change, or of all samples of an identity together."""
+    run, epochs, scorer_record = parent.run, parent.run.epochs, described(scorer)
+    change = samples[0].change
     assert change is not None
-    whole = {id for id, _ in parent.scores}
-    whole -= {
-        id for id in whole for epoch in range(epochs) for one in (parent, *others) if (id, epoch) not in one.scores
+    complete_ids = {id for id, _ in parent.scores}
+    complete_ids -= {
+        id
+        for id in complete_ids
+        for epoch in range(epochs)
+        for scored in (parent, *samples)
+        if (id, epoch) not in scored.scores
     }
-    asked, golds = store.questions(run)
-    asked = [question for question in asked if (question.id, 0) in parent.scores]  # some have another scorer
-    questions = [question for question in asked if question.id in whole]
+    scored_questions, golds = store.questions(run)
+    # Questions without a score here have another scorer.
+    scored_questions = [question for question in scored_questions if (question.id, 0) in parent.scores]
+    questions = [question for question in scored_questions if question.id in complete_ids]
     targets = {question.id: question for question in questions}
     keys = [(question.id, epoch) for question in questions for epoch in range(epochs)]
-    values = [one.values(questions, scorer) for one in others]
+    sample_means = [scored.values(questions, scorer) for scored in samples]
     before = parent.values(questions, scorer)
-    after = {question.id: _mean_of([one.get(question.id) for one in values]) for question in questions}
+    after = {question.id: _mean_of([means.get(question.id) for means in sample_means]) for question in questions}
 
-    def share(held: Iterable[tuple[AttemptKey, bool]]) -> Figure | None:
-        """The share of attempts in which something holds, over the datasets as scores are."""
-        shares = _by_question(held)
-        among = [question for question in questions if question.id in shares]
-        return figure(among, shares, {}, seed) if among else None
+    def share(outcomes: Iterable[tuple[AttemptKey, bool]]) -> Figure | None:
+        """Return the share of attempts for which the outcome is true, averaged over datasets as scores are."""
+        shares = _by_question(outcomes)
+        answered = [question for question in questions if question.id in shares]
+        return figure(answered, shares, {}, seed) if answered else None
 
-    seeds = [msgspec.msgpack.decode(body, type=int) for body in store.stops(others[0].run)]
-    follows = seeds[0] if seeds and len(questions) < len(asked) and not change.is_identity else None
+    seeds = [msgspec.msgpack.decode(body, type=int) for body in store.stops(samples[0].run)]
+    sequence_seed = seeds[0] if seeds and len(questions) < len(scored_questions) and not change.is_identity else None
 
-    def whole_difference(then: Values, now: Values) -> PairedFigure:
-        """Of all questions; those of a sample that was followed have an interval that holds at any number."""
-        if follows is not None:
-            return followed(asked, then, now, follows)
-        return paired(questions, then, now, seed, known, epochs)
+    def sequential_difference(old: Values, new: Values) -> PairedFigure:
+        """Return the difference over all questions; for sequential samples its interval holds at any number of them."""
+        if sequence_seed is not None:
+            return followed(scored_questions, old, new, sequence_seed)
+        return paired(questions, old, new, seed, scorer_record, epochs)
 
-    def difference(among: Sequence[Question]) -> PairedFigure:
-        return paired(among, before, after, seed, known, epochs)
+    def difference(subset: Sequence[Question]) -> PairedFigure:
+        return paired(subset, before, after, seed, scorer_record, epochs)
 
-    pairs = [(key, parent.scores[key], one.scores[key]) for one in others for key in keys]
-    traced = [(key, parent.attempts[key], one.attempts[key]) for one in others for key in keys
-              if key in parent.attempts and key in one.attempts]  # fmt: skip
-    places = {key: change.at(parent.attempts[key].searches) if key in parent.attempts else None for key in keys}
-    changed = _by_question((key, one.prediction != other.prediction) for key, one, other in pairs)
-    reached = [(key, _last(one) != _last(other)) for key, one, other in traced if places[key] is not None]
-    later = [
-        (key, _search(one, at + 1) != _search(other, at + 1))
-        for key, one, other in traced
-        if (place := places[key]) is not None and _search(one, at := place[0]) and _search(one, at + 1)
+    pairs = [(key, parent.scores[key], scored.scores[key]) for scored in samples for key in keys]
+    traced = [(key, parent.attempts[key], scored.attempts[key]) for scored in samples for key in keys
+              if key in parent.attempts and key in scored.attempts]  # fmt: skip
+    search_ranges = {key: change.at(parent.attempts[key].searches) if key in parent.attempts else None for key in keys}
+    changed = _by_question((key, original.prediction != repeated.prediction) for key, original, repeated in pairs)
+    reached = [
+        (key, _last_prompt_key(original) != _last_prompt_key(repeated))
+        for key, original, repeated in traced
+        if search_ranges[key] is not None
     ]
-    asks = keys if "{wrong}" in change.template else []
-    argued = {key: Target(targets[key[0]], golds[key[0]], f"{key[0]}#{key[1]}").wrong for key in asks}
-    poisoned = any(argued.values())
-    failures = {key for key, one, other in traced if "failed" in (one.status, other.status)}
-    settled = None
+    next_query_changed = [
+        (key, _search_key(original, number + 1) != _search_key(repeated, number + 1))
+        for key, original, repeated in traced
+        if (search_range := search_ranges[key]) is not None
+        and _search_key(original, number := search_range[0])
+        and _search_key(original, number + 1)
+    ]
+    poisoned_keys = keys if "{wrong}" in change.template else []
+    argued_options = {key: Target(targets[key[0]], golds[key[0]], f"{key[0]}#{key[1]}").wrong for key in poisoned_keys}
+    has_argued_option = any(argued_options.values())
+    failures = {key for key, original, repeated in traced if "failed" in (original.status, repeated.status)}
+    after_without_failures = None
     if failures and not change.is_identity:
-        same = {key: parent.scores[key] for key in failures}
-        settled = replace(others[0], scores={**others[0].scores, **same}).values(questions, scorer)
-    shown = {key: (_given(one, place[0]), _given(other, place[0])) for key, one, other in traced
-             if (place := places[key]) is not None and key not in failures}  # fmt: skip
-    made = [call for _, _, other in traced for call in calls(other.events) if call.kind == "model"]
-    costs = [other.cost_paid for _, _, other in traced]
-    mine = noise is not None and all(question.id in noise for question in questions)
-    split = _split(alone, questions, scorer) if alone is not None else None
-    found = Effect(
+        original_scores = {key: parent.scores[key] for key in failures}
+        after_without_failures = replace(samples[0], scores={**samples[0].scores, **original_scores}).values(
+            questions, scorer
+        )
+    search_passages = {key: (_search_passages(original, search_range[0]), _search_passages(repeated, search_range[0]))
+             for key, original, repeated in traced
+             if (search_range := search_ranges[key]) is not None and key not in failures}  # fmt: skip
+    model_calls = [call for _, _, repeated in traced for call in calls(repeated.events) if call.kind == "model"]
+    costs = [repeated.cost_paid for _, _, repeated in traced]
+    has_noise = noise is not None and all(question.id in noise for question in questions)
+    known_split = _split_by_knowledge(closed_book, questions, scorer) if closed_book is not None else None
+    effect = Effect(
         run=run.id,
         agent=run.agent,
         change=str(Spec(IDENTITY, {"search": change.fork}) if change.is_identity else change.spec),
-        counterfactuals=tuple(one.run.id for one in others),
+        counterfactuals=tuple(scored.run.id for scored in samples),
         questions=len(questions),
         attempts=len(traced),
-        failed=sum(other.status == "failed" for _, _, other in traced),
-        settled=whole_difference(before, settled) if settled is not None else None,
-        touched=share((key, place is not None) for key, place in places.items()),
+        failed=sum(repeated.status == "failed" for _, _, repeated in traced),
+        settled=sequential_difference(before, after_without_failures) if after_without_failures is not None else None,
+        touched=share((key, search_range is not None) for key, search_range in search_ranges.items()),
         reached=share(reached) if not change.is_identity else None,
-        before=figure(questions, before, {}, seed, known, epochs),
-        after=figure(questions, after, {}, seed, known, epochs),
-        difference=whole_difference(before, after),
-        lost=share((key, one.value == 1.0 != other.value) for key, one, other in pairs),
-        gained=share((key, one.value != 1.0 == other.value) for key, one, other in pairs),
+        before=figure(questions, before, {}, seed, scorer_record, epochs),
+        after=figure(questions, after, {}, seed, scorer_record, epochs),
+        difference=sequential_difference(before, after),
+        lost=share((key, original.value == 1.0 != repeated.value) for key, original, repeated in pairs),
+        gained=share((key, original.value != 1.0 == repeated.value) for key, original, repeated in pairs),
         changed=figure(questions, changed, {}, seed) if questions else None,
-        noise=figure(questions, noise, {}, seed) if mine and noise is not None and questions else None,
-        beyond=paired(questions, noise, changed, seed) if mine and noise is not None else None,
-        next_query=share(later),
-        argued=share((key, other.prediction == argued[key]) for key, _, other in pairs) if poisoned else None,
-        argued_before=share((key, one.prediction == argued[key]) for key, one, _ in pairs) if poisoned else None,
-        known=difference(split[0]) if split else None,
-        unknown=difference(split[1]) if split else None,
-        bought=sum(not call.cached for call in made),
-        reused=sum(call.cached for call in made),
+        noise=figure(questions, noise, {}, seed) if has_noise and noise is not None and questions else None,
+        beyond=paired(questions, noise, changed, seed) if has_noise and noise is not None else None,
+        next_query=share(next_query_changed),
+        argued=share((key, repeated.prediction == argued_options[key]) for key, _, repeated in pairs)
+        if has_argued_option
+        else None,
+        argued_before=share((key, original.prediction == argued_options[key]) for key, original, _ in pairs)
+        if has_argued_option
+        else None,
+        known=difference(known_split[0]) if known_split else None,
+        unknown=difference(known_split[1]) if known_split else None,
+        bought=sum(not call.cached for call in model_calls),
+        reused=sum(call.cached for call in model_calls),
         paid=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
-    return replace(found, **{name: share(held) for name, held in _uses(store, parent, change, shown, pairs).items()})
+    return replace(
+        effect,
+        **{
+            name: share(outcomes)
+            for name, outcomes in _passage_uses(store, parent, change, search_passages, pairs).items()
+        },
+    )
 
 
-def _uses(
+def _passage_uses(
     store: Store,
-    parent: _Made,
+    parent: _ScoredRun,
     change: Change,
-    shown: Mapping[AttemptKey, tuple[set[str], set[str]]],
+    search_passages: Mapping[AttemptKey, tuple[set[str], set[str]]],
     pairs: Iterable[tuple[AttemptKey, Score, Score]],
 ) -> dict[str, list[tuple[AttemptKey, bool]]]:
-    """What answers made of passages that a change takes or leaves alone: figure → attempts, and whether it holds there.
-    `shown`: the passages of the changed search before and after."""
-    kind, scores = change.spec.name, [(key, one, other) for key, one, other in pairs if key in shown]
-    lost = {key: then - now for key, (then, now) in shown.items() if kind in ("drop", "none") and then - now}
+    """Return, per figure about passages, the attempts it is measured on and the outcome of each.
+
+    `search_passages`: the passages of the changed search before and after.
+    """
+    kind, scores = (
+        change.spec.name,
+        [(key, original, repeated) for key, original, repeated in pairs if key in search_passages],
+    )
+    lost = {
+        key: before - after
+        for key, (before, after) in search_passages.items()
+        if kind in ("drop", "none") and before - after
+    }
     cites = {key for key in lost if kind == "drop" and _cites(store, parent.attempts[key], lost[key])}
-    right = [(key, other.value == 1.0) for key, one, other in scores if one.value == 1.0]
+    right = [(key, repeated.value == 1.0) for key, original, repeated in scores if original.value == 1.0]
     return {
-        "necessary": [(key, not held) for key, held in right if key in lost],
-        "sufficient": [(key, held) for key, held in right if kind == "keep" and shown[key][1]],
+        "necessary": [(key, not is_right) for key, is_right in right if key in lost],
+        "sufficient": [(key, is_right) for key, is_right in right if kind == "keep" and search_passages[key][1]],
         "cited": [(key, key in cites) for key in lost if kind == "drop"],
-        "cited_unmoved": [(key, one.prediction == other.prediction) for key, one, other in scores if key in cites],
+        "cited_unmoved": [
+            (key, original.prediction == repeated.prediction) for key, original, repeated in scores if key in cites
+        ],
     }
 
 
-def _noise(parent: _Made, identities: Sequence[_Made]) -> Shares | None:
-    """Question id → the share of its attempts whose answer is another one when the model is asked again."""
+def _noise(parent: _ScoredRun, identities: Sequence[_ScoredRun]) -> Shares | None:
+    """Return the share of attempts whose answer differs if the model is asked again, by question id."""
     pairs = [
-        (key, score.prediction != one.scores[key].prediction)
-        for one in identities
+        (key, score.prediction != identity.scores[key].prediction)
+        for identity in identities
         for key, score in parent.scores.items()
-        if key in one.scores
+        if key in identity.scores
     ]
     return _by_question(pairs) if pairs else None
 
 
-def _split(alone: _Made, questions: Sequence[Question], scorer: str) -> tuple[list[Question], list[Question]]:
-    """The questions that an agent gets right, in more than half of its attempts, and the others."""
-    values = alone.values(questions, scorer)
-    right = [question for question in questions if (values.get(question.id) or 0.0) > 0.5]
+def _split_by_knowledge(
+    closed_book: _ScoredRun, questions: Sequence[Question], scorer: str
+) -> tuple[list[Question], list[Question]]:
+    """Split questions into those the closed-book agent gets right in more than half of its attempts, and the rest."""
+    mean_scores = closed_book.values(questions, scorer)
+    right = [question for question in questions if (mean_scores.get(question.id) or 0.0) > 0.5]
     return right, [question for question in questions if question not in right]
 
 
-def _by_question(held: Iterable[tuple[AttemptKey, bool]]) -> dict[str, float]:
-    found: dict[str, list[bool]] = {}
-    for (id, _), holds in held:
-        found.setdefault(id, []).append(holds)
-    return {id: fmean(each) for id, each in found.items()}
+def _by_question(outcomes: Iterable[tuple[AttemptKey, bool]]) -> dict[str, float]:
+    outcomes_by_question: dict[str, list[bool]] = {}
+    for (id, _), outcome in outcomes:
+        outcomes_by_question.setdefault(id, []).append(outcome)
+    return {id: fmean(question_outcomes) for id, question_outcomes in outcomes_by_question.items()}
 
 
 def _mean_of(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else None
+    present = [value for value in values if value is not None]
+    return fmean(present) if len(present) == len(values) else None
 
 
-def _of_kind(attempt: Attempt, kind: str) -> list[Call]:
+def _calls_of_kind(attempt: Attempt, kind: str) -> list[Call]:
     return [call for call in calls(attempt.events) if call.kind == kind]
 
 
-def _last(attempt: Attempt) -> str:
-    """The key of the last model call: all that it saw is in it."""
-    made = _of_kind(attempt, "model")
-    return made[-1].key if made else ""
+def _last_prompt_key(attempt: Attempt) -> str:
+    """Return the key of the last model call; the key covers everything the model saw."""
+    model_calls = _calls_of_kind(attempt, "model")
+    return model_calls[-1].key if model_calls else ""
 
 
-def _given(attempt: Attempt, number: int) -> set[str]:
-    """The passages that a search gave, counted from 1."""
-    made = _of_kind(attempt, "search")
-    return set(made[number - 1].passages) if 0 < number <= len(made) else set()
+def _search_passages(attempt: Attempt, number: int) -> set[str]:
+    """Return the ids of the passages that search `number` (from 1) returned."""
+    search_calls = _calls_of_kind(attempt, "search")
+    return set(search_calls[number - 1].passages) if 0 < number <= len(search_calls) else set()
 
 
 def _cites(store: Store, attempt: Attempt, passages: set[str]) -> bool:
-    """Whether an attempt's answer names one of some passages that its searches found."""
-    recorded = store.call(_last(attempt), Request, Reply)
+    """Return True if an attempt's answer names one of the passages that its searches returned."""
+    recorded = store.call(_last_prompt_key(attempt), Request, Reply)
     prompt = "\n".join(message.content for message in recorded[0].messages) if recorded else ""
-    found = {one.id: one for search in searches_by(store, attempt) for one in search.passages if one.id in passages}
-    for one in found.values():
-        labels = re.findall(r"\[\d+\]", prompt.partition(one.text[:_BEGINS])[0][-_BEFORE:]) if one.text else []
-        names = [*labels[-1:], *(name for name in (one.id, one.document, one.title) if len(name) >= _NAME)]
+    retrieved = {
+        passage.id: passage
+        for search in searches_by(store, attempt)
+        for passage in search.passages
+        if passage.id in passages
+    }
+    for passage in retrieved.values():
+        labels = (
+            re.findall(r"\[\d+\]", prompt.partition(passage.text[:_PASSAGE_START])[0][-_LABEL_WINDOW:])
+            if passage.text
+            else []
+        )
+        names = [
+            *labels[-1:],
+            *(name for name in (passage.id, passage.document, passage.title) if len(name) >= _SHORTEST_NAME),
+        ]
         if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", attempt.text) for name in names):
             return True
     return False
 
 
-_BEGINS, _BEFORE, _NAME = 60, 300, 5
-"""Characters: by which a passage is found in a prompt, before it where its number stands, of the shortest name."""
+_PASSAGE_START, _LABEL_WINDOW, _SHORTEST_NAME = 60, 300, 5
+"""Numbers of characters for the search of citations.
+
+Beginning of a passage that identifies it in a prompt; text before it that is searched for its number; shortest name
+that counts as a citation.
+"""
 
 
-def _search(attempt: Attempt, number: int) -> str:
-    """The key of a search, counted from 1; empty: there is none."""
-    made = _of_kind(attempt, "search")
-    return made[number - 1].key if 0 < number <= len(made) else ""
+def _search_key(attempt: Attempt, number: int) -> str:
+    """Return the key of search `number` (from 1), or an empty string if it was not made."""
+    search_calls = _calls_of_kind(attempt, "search")
+    return search_calls[number - 1].key if 0 < number <= len(search_calls) else ""

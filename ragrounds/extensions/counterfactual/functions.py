@@ -1,4 +1,4 @@
-"""Counterfactuals: a run's attempts made again with one thing changed, from its journal up to the change."""
+"""Counterfactuals: repeat a run's attempts with one change; calls before the change come from the journal."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from ragrounds.models.providers import open_model
 from ragrounds.version import __version__
 
 DEFAULT_CHANGES = ("drop[passage=gold]", "none")
-_CARRIED = "concurrency confirmed journal max_cost max_total_tokens max_time listener progress".split()
-"""Arguments that are those of `run`."""
+_RUN_ARGUMENTS = "concurrency confirmed journal max_cost max_total_tokens max_time listener progress".split()
+"""Names of the arguments that are passed on to `run`."""
 _FIRST = 32
-"""Questions that are taken before it is looked for the first time whether they are enough; then twice as many."""
-_OTHERS = 50
-"""Searches for other questions that a replacement of a passage is looked for in."""
+"""Number of questions before the first check of `until`; it doubles from check to check."""
+_SWAP_SOURCES = 50
+"""Number of other questions' searches that are tried for a replacement of a passage."""
 
 
 class CounterfactualArguments(Struct, frozen=True):
-    """What is changed in which runs, and what that may use."""
+    """Arguments of `counterfactual`: the runs, the changes, and the limits on calls and cost."""
 
     runs: arguments.Runs
     changes: Annotated[
@@ -93,20 +93,20 @@ class CounterfactualArguments(Struct, frozen=True):
 
 @takes(CounterfactualArguments)
 def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
-    """Make the attempts of stored runs again with one thing changed, and say what that did.
+    """Repeat the attempts of stored runs with one change each, and report its effects.
 
-    Before the change everything is answered from the journal, what follows is asked anew. First the model is asked
-    again with nothing changed: every effect is shown next to that noise floor. The same change of the same run is made
-    once, and resumed like any run; `rr.analyse("evidence", runs)` shows it again.
+    Calls before the change are answered from the journal; calls after it are made again. First the model is asked again
+    with nothing changed: every effect is shown next to that noise floor. The same change of the same run is made once,
+    and resumed like any run; `rr.analyse("evidence", runs)` shows it again.
 
         rr.counterfactual("vanilla_rag", changes=["drop[passage=gold]", "reverse"])
 
     Raises:
-        UserError: an unknown run or change; a run that cannot be made again: an imported one, one whose agent is code,
-            one of which something is another now.
-        StopRun: the run cannot go on; what ended is kept.
+        UserError: an unknown run or change; or a run that cannot be repeated: an imported run, a run whose agent is
+            code, or a run with a dependency that has changed.
+        StopRun: the run cannot go on; finished attempts are kept.
     """
-    chosen = chosen_settings(given.settings, given.home)
+    resolved_settings = chosen_settings(given.settings, given.home)
     changes = [Change(text) for text in texts(given.changes)]
     if any(change.is_identity for change in changes):
         raise UserError("The identity is always measured: --samples says how often.")
@@ -116,58 +116,70 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
         for fork in forks
         for sample in range(1, given.samples + 1)
     ]
-    with opened_runs(given.runs, chosen) as (store, found):
-        counts = {run.id: len(store.questions(run)[0]) for run in found}
-        asked = [kept_options(run.id, chosen, named=texts(given.code)) for run in found]
-    for run, kept in asked:
+    with opened_runs(given.runs, resolved_settings) as (store, stored_runs):
+        counts = {run.id: len(store.questions(run)[0]) for run in stored_runs}
+        runs_with_options = [kept_options(run.id, resolved_settings, named=texts(given.code)) for run in stored_runs]
+    for run, run_options in runs_with_options:
         request = structs.replace(
-            _request(kept.options),
+            _request(run_options.options),
             only=run.id,
             workers=1,
-            settings=chosen,
-            **{name: getattr(given, name) for name in _CARRIED},
+            settings=resolved_settings,
+            **{name: getattr(given, name) for name in _RUN_ARGUMENTS},
         )
         # Relative paths of its options begin where the run began.
-        folder = kept.folder if Path(kept.folder).is_dir() else "."
-        for limit in _limits(given, counts[run.id]):
-            change = partial(_changed, [*floors, *changes], given, limit, request, chosen)
+        folder = run_options.folder if Path(run_options.folder).is_dir() else "."
+        for limit in _sample_sizes(given, counts[run.id]):
+            change = partial(_plan_changes, [*floors, *changes], given, limit, request, resolved_settings)
             with contextlib.chdir(folder), begun_runs(request, change=change) as replay:
                 finish(replay.carry_out())
-            if given.until is not None and _decided(given.until, changes, run, given, chosen):
+            if given.until is not None and _is_decided(given.until, changes, run, given, resolved_settings):
                 break
-    return analyse("evidence", [run.id for run, _ in asked], scorer=given.scorer, seed=given.seed, settings=chosen)
+    return analyse(
+        "evidence",
+        [run.id for run, _ in runs_with_options],
+        scorer=given.scorer,
+        seed=given.seed,
+        settings=resolved_settings,
+    )
 
 
-def _limits(given: CounterfactualArguments, questions: int) -> list[int]:
-    """How many questions are taken: one number, or several after each other, until it is decided."""
-    most = min(questions, given.limit or questions)
-    if given.until is None:
-        return [most]
-    if not 0 < given.until <= 100:
-        raise UserError(f"--until is {given.until:g}; expected points, above 0 up to 100.")
-    return [*(size for size in (_FIRST << power for power in range(30)) if size < most), most]
+def _sample_sizes(options: CounterfactualArguments, questions: int) -> list[int]:
+    """Return the sample sizes to run one after the other: one size, or doubling sizes if `until` is set."""
+    largest = min(questions, options.limit or questions)
+    if options.until is None:
+        return [largest]
+    if not 0 < options.until <= 100:
+        raise UserError(f"--until is {options.until:g}; expected points, above 0 up to 100.")
+    return [*(size for size in (_FIRST << power for power in range(30)) if size < largest), largest]
 
 
-def _decided(
-    until: float, asked: Sequence[Change], run: Run, given: CounterfactualArguments, settings: Settings
+def _is_decided(
+    until: float, changes: Sequence[Change], run: Run, options: CounterfactualArguments, settings: Settings
 ) -> bool:
-    """Whether each change that is asked for has a significant effect, or an interval that is narrow enough."""
-    found = analyse("evidence", [run.id], scorer=given.scorer, seed=given.seed, settings=settings).result.record
-    wanted = {str(change.spec) for change in asked}
-    changes = [one for one in found.effects if one.change in wanted]  # type: ignore[union-attr]
-    ends = [(one.difference.low, one.difference.high, one.difference.difference, one.verdict) for one in changes]
+    """Return True if every requested change has a significant effect or a narrow enough interval."""
+    evidence = analyse("evidence", [run.id], scorer=options.scorer, seed=options.seed, settings=settings).result.record
+    requested = {str(change.spec) for change in changes}
+    effects = [effect for effect in evidence.effects if effect.change in requested]  # type: ignore[union-attr]
+    bounds = [
+        (effect.difference.low, effect.difference.high, effect.difference.difference, effect.verdict)
+        for effect in effects
+    ]
     return all(
         verdict == "effect" or (None not in (low, high) and max(high - middle, middle - low) <= until / 100)
-        for low, high, middle, verdict in ends
+        for low, high, middle, verdict in bounds
     )
 
 
 def _request(options: Sequence[str]) -> RunArguments:
-    """The arguments that kept options of `ragrounds run` say."""
-    known = {option_name(name, said): (name, kind, said.many) for name, (kind, said) in described(RunArguments).items()}
+    """Return the run arguments that stored options of `ragrounds run` describe."""
+    parameters_by_option = {
+        option_name(name, argument): (name, kind, argument.many)
+        for name, (kind, argument) in described(RunArguments).items()
+    }
     values: dict[str, Any] = {}
     for option, text in zip(options[::2], options[1::2], strict=True):
-        name, kind, many = known[option]
+        name, kind, many = parameters_by_option[option]
         if many:
             values.setdefault(name, []).append(text)
         else:
@@ -175,9 +187,9 @@ def _request(options: Sequence[str]) -> RunArguments:
     return RunArguments(**values)
 
 
-def _changed(
+def _plan_changes(
     changes: Sequence[Change],
-    given: CounterfactualArguments,
+    options: CounterfactualArguments,
     limit: int,
     request: RunArguments,
     settings: Settings,
@@ -185,19 +197,19 @@ def _changed(
     planned_runs: Sequence[PlannedRun],
     loaded: Benchmark,
 ) -> tuple[list[PlannedRun], Sequence[Question]]:
-    """For each change the run of the parent's attempts with it; and the questions that are drawn."""
+    """Return one planned counterfactual per change, and the sampled questions."""
     [parent] = planned_runs
     run = parent.run
-    foreign = run.identity.get("tier") != "journaled"
-    made = {(one.question_id, one.epoch): one.searches for one in store.summaries(run)}
+    makes_own_calls = run.identity.get("tier") != "journaled"
+    search_counts = {(summary.question_id, summary.epoch): summary.searches for summary in store.summaries(run)}
     swaps = any(change.spec.name == "swap" for change in changes)
-    first = first_found(searches(store, run), loaded.questions) if swaps else {}
-    others = {id: found.passages for id, found in first.items()}
-    if foreign:
-        _check_foreign(run, changes, any(made.values()))
+    passages_by_question = first_found(searches(store, run), loaded.questions) if swaps else {}
+    passages_by_id = {id: search.passages for id, search in passages_by_question.items()}
+    if makes_own_calls:
+        _check_foreign(run, changes, any(search_counts.values()))
     recipe = recipe_of(request, loaded, settings)
-    questions = drawn(loaded.questions, given.seed)[:limit]
-    if given.until is not None and len({question.benchmark for question in loaded.questions}) > 1:
+    questions = drawn(loaded.questions, options.seed)[:limit]
+    if options.until is not None and len({question.benchmark for question in loaded.questions}) > 1:
         raise UserError(
             "--until needs questions of one dataset: a mean over several has no interval that holds at any number."
         )
@@ -206,25 +218,27 @@ def _changed(
         name = change.spec.parameters.get("model")
         models = (
             {str(name): open_model(with_defaults(str(name), recipe.defaults), recipe.prices)}
-            if change.spec.name == "model" and not foreign
+            if change.spec.name == "model" and not makes_own_calls
             else {}
         )
-        made_again = _find_or_start(store, run, change, loaded)
-        if given.until is not None:
-            _follow(store, made_again, given.seed)
+        counterfactual_run = _find_or_start(store, run, change, loaded)
+        if options.until is not None:
+            _record_order(store, counterfactual_run, options.seed)
         planned.append(
             structs.replace(
                 parent,
-                run=made_again,
+                run=counterfactual_run,
                 models={**parent.models, **models},
-                change=partial(_of_attempt, change, made, others if change.spec.name == "swap" else {}, models),
+                change=partial(
+                    _attempt_change, change, search_counts, passages_by_id if change.spec.name == "swap" else {}, models
+                ),
             )
         )
     return planned, questions
 
 
 def _check_foreign(run: Run, changes: Sequence[Change], searches: bool) -> None:
-    """Refuse what cannot be changed in a system that makes its calls itself."""
+    """Raise UserError for a change that is impossible in a system that makes its calls itself."""
     for change in changes:
         spec = change.spec
         if spec.name == "query" or "role" in spec.parameters or "[" in str(spec.parameters.get("model", "")):
@@ -236,45 +250,48 @@ def _check_foreign(run: Run, changes: Sequence[Change], searches: bool) -> None:
             raise UserError(f"{spec}: no search of {run.agent} was recorded, so that none can be changed.")
 
 
-def _of_attempt(
+def _attempt_change(
     change: Change,
-    made: Mapping[tuple[str, int], int],
-    others: Mapping[str, tuple[Any, ...]],
+    search_counts: Mapping[tuple[str, int], int],
+    passages_by_id: Mapping[str, tuple[Any, ...]],
     models: Mapping[str, Model],
     question: Question,
     gold: Gold,
     epoch: int,
 ) -> Intervention:
     seed = f"{question.id}#{epoch}"
-    of_others = [found for id, found in others.items() if id != question.id]
-    random.Random(f"others {seed}").shuffle(of_others)
-    target = Target(question, gold, seed, change.template, of_others[:_OTHERS])
-    return AttemptChange(change, target, change.at(made.get((question.id, epoch), 0)), models)
+    passages_of_others = [passages for id, passages in passages_by_id.items() if id != question.id]
+    random.Random(f"others {seed}").shuffle(passages_of_others)
+    target = Target(question, gold, seed, change.template, passages_of_others[:_SWAP_SOURCES])
+    return AttemptChange(change, target, change.at(search_counts.get((question.id, epoch), 0)), models)
 
 
-def _follow(store: Store, counterfactual: Run, seed: int) -> None:
-    """Keep that questions are taken until something is known, and in which order: intervals go by that.
+def _record_order(store: Store, counterfactual: Run, seed: int) -> None:
+    """Record the seed of the question order, because sequential intervals depend on a fixed order.
 
     Raises:
-        UserError: they were taken in another order. Whoever may draw until an order suits finds what they look for.
+        UserError: the questions were sampled in another order before. Trying orders until one suits would bias the
+            result.
     """
-    before = [msgspec.msgpack.decode(body, type=int) for body in store.stops(counterfactual)]
-    if any(one != seed for one in before):
-        raise UserError(f"{counterfactual.agent} drew its questions with --seed {before[0]} before; give that again.")
+    recorded_seeds = [msgspec.msgpack.decode(body, type=int) for body in store.stops(counterfactual)]
+    if any(recorded_seed != seed for recorded_seed in recorded_seeds):
+        raise UserError(
+            f"{counterfactual.agent} drew its questions with --seed {recorded_seeds[0]} before; give that again."
+        )
     store.write_stop([counterfactual.id], "counterfactual", seed, msgspec.msgpack.encode(seed))
 
 
 def _find_or_start(store: Store, parent: Run, change: Change, loaded: Benchmark) -> Run:
-    """The stored counterfactual of this change, or a new one."""
+    """Return the stored counterfactual of this change, or store a new one."""
     identity = {**parent.identity, "counterfactual": {"run": parent.id, "of": parent.fingerprint, **change.identity}}
     digest = fingerprint(identity)
-    if (before := store.latest(digest)) is not None:
-        return before
-    every = [run.id for run in store.runs(counterfactuals=True)]
+    if (existing := store.latest(digest)) is not None:
+        return existing
+    run_ids = [run.id for run in store.runs(counterfactuals=True)]
     return store.add_run(
         structs.replace(
             parent,
-            id=new_run_id(parent.agent, digest, every),
+            id=new_run_id(parent.agent, digest, run_ids),
             agent=f"{parent.agent} with {change.spec}",
             fingerprint=digest,
             identity=identity,

@@ -1,5 +1,6 @@
-"""One vendor's search engine behind its official client: how it connects, what it holds, how it searches.
-What all adapters share stands here; what a searcher makes of one in
+"""One vendor's search engine behind its official client: connect, describe the contents, search.
+
+The base class has the code that all adapters share. The searcher over an engine is in
 :mod:`ragrounds.extensions.engines.external_index`."""
 
 from __future__ import annotations
@@ -31,32 +32,32 @@ from ragrounds.extensions.engines.external_parameters import (
 from ragrounds.tools.index.embedders import Metric, Vectors
 
 Vendor = Any
-"""What a vendor's client is or gives: its types are its own matter, and the tests run the real one."""
+"""Type of a vendor's client and its results, whose types are not imported; the tests run the real client."""
 FUSED = 60
-"""The constant of reciprocal rank fusion."""
+"""Constant of reciprocal rank fusion."""
 FUSED_DEPTH = 100
-"""Passages of each ranking that are fused, or `k` where that is more."""
+"""Number of passages of each ranking that are fused, or `k` if that is more."""
 Found = tuple[Record, float]
-"""A record that was found, with its score: the greater the better."""
+"""Retrieved record with its score; greater is better."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What an engine says of the table, collection or index that a spec names."""
+    """Description of the table, collection or index that a spec names."""
 
     fields: Sequence[str]
-    """Names of the fields that records have; empty: not known."""
+    """Names of the fields that records have; empty if unknown."""
     metric: Metric | None = None
-    """By which its vectors are compared; ``None``: the question says."""
+    """Metric of its vectors; ``None`` if the query determines it."""
 
 
 class EngineFault(Exception):
-    """What an engine's client met, in our words: adapters raise it where its own errors do not say enough.
+    """Fault of an engine's client, raised by adapters if the client's errors are not specific enough.
 
     Args:
-        kind: ``connection``, ``timeout``, ``server``, ``rate_limit``: passes, and is tried again; ``auth``,
-            ``bad_request``, ``missing``, ``malformed``: does not.
-        message: One line; keys are taken out when it is shown.
+        kind: ``connection``, ``timeout``, ``server``, ``rate_limit``: temporary, and tried again; ``auth``,
+            ``bad_request``, ``missing``, ``malformed``: permanent.
+        message: One line; keys are removed when it is shown.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -65,26 +66,28 @@ class EngineFault(Exception):
 
 
 class ExternalEngine(ABC):
-    """One table, collection or index behind its vendor's official client, with blocking calls that several threads make
-    at a time. Every call may raise the client's own errors: :meth:`fault` says which of them pass."""
+    """Table, collection or index behind its vendor's official client, with blocking calls from several threads.
+
+    Every call may raise the client's errors: :meth:`fault` tells which of them are temporary.
+    """
 
     parameters: ClassVar[type[ExternalParameters]]
     place: ClassVar[str] = "collection"
-    """The parameter that names what is searched, and what the vendor calls it."""
+    """Parameter that names the table, collection or index, which is also the vendor's word for it."""
     extra: ClassVar[str]
-    """The extra of this package that brings the client."""
+    """Extra of this package that installs the client."""
     by_words: ClassVar[bool] = True
-    """Whether it searches by words, too."""
+    """True if it searches by words, too."""
 
     def __init__(self, given: ExternalParameters, spec: Spec) -> None:
-        """Nothing is opened before the first call.
+        """Read the parameters; nothing is opened before the first call.
 
         Args:
             given: The parameters of the spec.
             spec: The retriever.
 
         Raises:
-            UserError: nothing is named, no place or two are, or a variable is not set.
+            UserError: no name is given, no or two addresses are given, or a variable is not set.
         """
         self.given, self.name, self.spec = given, spec.name, str(spec)
         self.named = str(getattr(given, self.place))
@@ -100,53 +103,54 @@ class ExternalEngine(ABC):
 
     @abstractmethod
     def connect(self) -> Vendor:
-        """The vendor's client, imported here. ImportError: it is not installed."""
+        """Open the vendor's client, which is imported here. ImportError: it is not installed."""
 
     def release(self, client: Vendor) -> None:
-        """Give a client back."""
+        """Release a client."""
         client.close()
 
     @abstractmethod
     def look(self, client: Vendor) -> Held | None:
-        """What is there under the name; ``None``: nothing."""
+        """Return a description of the named table, collection or index; ``None`` if it does not exist."""
 
     @abstractmethod
     def others(self, client: Vendor) -> Iterable[str]:
-        """The names of what else could be searched, for an error."""
+        """Return the names of the existing tables, collections or indexes, for an error message."""
 
     @abstractmethod
     def count(self) -> int:
-        """How many passages it holds, under the filter where there is one."""
+        """Return the number of passages, under the filter if it is set."""
 
     @abstractmethod
     def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
-        """Ids and texts of all passages, or of `most` that the engine gives again as long as they are unchanged; what
-        it counts of its own changes may stand among them.
+        """Return ids and texts of all passages, or of `most` passages that are the same as long as they are unchanged.
+
+        The engine's own count of changes may be among them.
 
         Args:
-            count: As :meth:`count` gave it.
-            most: Rows at most.
+            count: Number that :meth:`count` gave.
+            most: Largest number of rows.
         """
 
     @abstractmethod
     def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
-        """For each vector, shape (queries, dimensions), the `k` nearest records."""
+        """Return the `k` nearest records for each vector, shape (queries, dimensions)."""
 
     def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
-        """For each query the `k` best records by their words."""
+        """Return the `k` best records by their words for each query."""
         raise NotImplementedError
 
     @abstractmethod
     def records(self, document: str) -> Sequence[Record]:
-        """The records of a document; empty: the engine cannot tell."""
+        """Return the records of a document; empty if the engine cannot tell."""
 
     def fault(self, error: Exception) -> str:
-        """The kind of a client's error, as :class:`EngineFault` names them; empty: not known, it does not pass."""
+        """Return the kind of a client's error, as :class:`EngineFault` names them; empty if unknown, so not retried."""
         return client_fault(error)
 
     @property
     def client(self) -> Vendor:
-        """The client, connected once; what is to be searched was found there.
+        """Client, connected and checked once.
 
         Raises:
             UserError: the client is not installed, or there is no such collection or field.
@@ -166,26 +170,26 @@ class ExternalEngine(ABC):
             return self._client
 
     def _check(self, client: Vendor) -> None:
-        held = self.look(client)
-        if held is None:
+        description = self.look(client)
+        if description is None:
             names = sorted(self.others(client))
-            listed = ", ".join(safe(one, 60) for one in names[:20]) or "none"
+            listed = ", ".join(safe(name, 60) for name in names[:20]) or "none"
             raise UserError(
                 f"{self.name} has no {self.place} {self.named!r}.{nearest(self.named, names)} Its {self.place}s: "
                 f"{listed}."
             )
-        check_fields(self.given, held.fields, self.name)
-        asked = query_encoding(self.given).metric if self.given.embed and self.given.mode != "text" else "cosine"
-        self.metric = held.metric or asked
+        check_fields(self.given, description.fields, self.name)
+        query_metric = query_encoding(self.given).metric if self.given.embed and self.given.mode != "text" else "cosine"
+        self.metric = description.metric or query_metric
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Release the connections."""
         client, self._client = self._client, None
         if client is not None:
             self.release(client)
 
     def version(self, most: int) -> str:
-        """Twelve hexadecimal digits of the number of passages and of the sampled ids and texts, by id."""
+        """Return a digest (12 hexadecimal digits) of the number of passages and the sampled ids and texts, by id."""
         _, count = self.client, self.count()
         digest = hashlib.blake2b(f"{count}".encode(), digest_size=6)
         for identity, text in sorted(self.sample(count, most)):
@@ -193,23 +197,28 @@ class ExternalEngine(ABC):
         return digest.hexdigest()
 
     def ranked(self, queries: Sequence[str], vectors: Vectors | None, k: int, mode: str = "") -> list[list[Found]]:
-        """For each query the `k` best records, best first, by default in the mode of the spec; both rankings are fused
-        by reciprocal rank."""
+        """Return the `k` best records for each query, best first, by default in the mode of the spec.
+
+        In mode ``hybrid`` both rankings are fused by reciprocal rank.
+        """
         _ = self.client
         if vectors is None:
             return self._ordered(self.by_texts(queries, k))
         if (mode or self.given.mode) == "vector":
             return self._ordered(self.by_vectors(vectors, k))
         depth = max(k, FUSED_DEPTH)
-        both = zip(
+        ranking_pairs = zip(
             self._ordered(self.by_texts(queries, depth)), self._ordered(self.by_vectors(vectors, depth)), strict=True
         )
-        return [self._fused(pair)[:k] for pair in both]
+        return [self._fused(pair)[:k] for pair in ranking_pairs]
 
     def _ordered(self, rankings: Iterable[Iterable[Found]]) -> list[list[Found]]:
-        """Best first; of equal scores by id, since engines give them in any order. A vector of zeros has no cosine."""
-        sound = [[(record, score if np.isfinite(score) else 0.0) for record, score in one] for one in rankings]
-        return [sorted(one, key=lambda found: (-found[1], self.id_of(found[0]))) for one in sound]
+        """Sort rankings best first, and equal scores by id, because engines give these in any order.
+
+        A score that is not finite becomes 0: a vector of zeros has no cosine.
+        """
+        sound = [[(record, score if np.isfinite(score) else 0.0) for record, score in ranking] for ranking in rankings]
+        return [sorted(ranking, key=lambda scored: (-scored[1], self.id_of(scored[0]))) for ranking in sound]
 
     def _fused(self, rankings: Iterable[Sequence[Found]]) -> list[Found]:
         scores: dict[str, float] = {}
@@ -219,57 +228,64 @@ class ExternalEngine(ABC):
                 identity = self.id_of(record)
                 scores[identity] = scores.get(identity, 0.0) + 1 / (FUSED + rank)
                 records.setdefault(identity, record)
-        return [(records[one], score) for one, score in sorted(scores.items(), key=lambda item: -item[1])]
+        return [(records[identity], score) for identity, score in sorted(scores.items(), key=lambda item: -item[1])]
 
     def passage(self, record: Record, score: float, rank: int, corpus: str, retriever: str) -> Passage:
-        """The passage that a record holds. One without a document is a document of its own."""
-        own = self.id_of(record)
+        """Return the passage of a record. A passage without a document is its own document."""
+        identity = self.id_of(record)
         return Passage(
-            id=own, document=text_of(record, self.given.document) or own, title=text_of(record, self.given.title),
+            id=identity, document=text_of(record, self.given.document) or identity,
+            title=text_of(record, self.given.title),
             text=text_of(record, self.given.text), corpus=corpus, score=score, rank=rank, retriever=retriever,
         )  # fmt: skip
 
     def id_of(self, record: Record) -> str:
-        """The id of a record, or a hash of its text."""
+        """Return the id of a record, or a hash of its text."""
         text = text_of(record, self.given.text).encode("utf-8", "replace")
         return text_of(record, self.given.id) or hashlib.blake2b(text, digest_size=8).hexdigest()
 
     def with_id(self, record: Record, own: object) -> Record:
-        """A record that is called as the engine calls it, where it has no id in a field."""
+        """Return a record with the engine's id if it has no id in a field."""
         return record if text_of(record, self.given.id) else {**record, self.given.id: own}
 
     def row_of(self, record: Record) -> tuple[str, str]:
-        """Id and text of a record, for a sample."""
+        """Return id and text of a record, for a sample."""
         return self.id_of(record), text_of(record, self.given.text)
 
     @property
     def read(self) -> list[str]:
-        """The fields that a passage is made of, each once. Vectors are never sent along."""
-        given = self.given
-        return [one for one in dict.fromkeys((given.id, given.text, given.title, given.document)) if one]
+        """Fields that a passage is made of, each once. Vectors are never fetched."""
+        parameters = self.given
+        return [
+            field
+            for field in dict.fromkeys((parameters.id, parameters.text, parameters.title, parameters.document))
+            if field
+        ]
 
 
 def paths_in(record: Record, before: str = "") -> Iterator[str]:
-    """The names of a record's fields, with dots for those inside others."""
+    """Yield the names of a record's fields, with dots for those inside others."""
     for name, value in record.items():
         yield f"{before}{name}"
         if isinstance(value, Mapping):
             yield from paths_in(value, f"{before}{name}.")
 
 
-_CLASSES = {
+_CLASS_NAME_PARTS = {
     "timeout": ("Timeout", "TimedOut"),
     "tls": ("SSLError", "TlsError"),
     "connection": (
         "Connect", "NetworkError", "RemoteProtocolError", "ServerDisconnectedError", "ServiceUnavailable"
     ),
 }  # fmt: skip
-"""Kind → what stands in the names of the classes of clients' errors."""
+"""Parts of the class names of clients' errors, by kind."""
 
 
 def client_fault(error: Exception) -> str:
-    """The kind of an error of some client that is not known here: by its status, or by how its class and those of what
-    led to it are called. As :class:`EngineFault` names kinds; empty: not known."""
+    """Return the kind of an unknown client's error, by its status or by its class and those of its causes.
+
+    The kinds are those of :class:`EngineFault`; empty if unknown.
+    """
     for cause in causes(error):
         if isinstance(cause, EngineFault):
             return cause.kind
@@ -278,14 +294,14 @@ def client_fault(error: Exception) -> str:
                 status = getattr(holder, name, None)
                 if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
                     return status_fault(status)
-        called = [kind.__name__ for kind in type(cause).__mro__]
-        for kind, words in _CLASSES.items():
-            if any(word in name for word in words for name in called):
+        class_names = [kind.__name__ for kind in type(cause).__mro__]
+        for kind, parts in _CLASS_NAME_PARTS.items():
+            if any(part in name for part in parts for name in class_names):
                 return kind
     return ""
 
 
 def status_fault(status: int) -> str:
-    """The kind of an HTTP status, as :class:`EngineFault` names them; empty: none."""
-    named = {429: "rate_limit", 401: "auth", 403: "auth", 404: "missing", 408: "timeout"}
-    return named.get(status, "server" if status >= 500 else "bad_request" if status >= 400 else "")
+    """Return the kind of an HTTP status, as :class:`EngineFault` names them; empty if it is no error."""
+    kinds = {429: "rate_limit", 401: "auth", 403: "auth", 404: "missing", 408: "timeout"}
+    return kinds.get(status, "server" if status >= 500 else "bad_request" if status >= 400 else "")

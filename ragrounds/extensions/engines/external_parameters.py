@@ -1,5 +1,6 @@
-"""The parameters that every retriever over an external index takes
-(:mod:`ragrounds.extensions.engines.external_index`): fields, addresses, keys, and what makes vectors of queries."""
+"""Parameters of all retrievers over external indexes: fields, addresses, keys, and the embedder of queries.
+
+The retrievers are described in :mod:`ragrounds.extensions.engines.external_index`."""
 
 from __future__ import annotations
 
@@ -23,12 +24,15 @@ Mode = Literal["vector", "text", "hybrid"]
 Record = Mapping[str, object]
 P = TypeVar("P", bound="ExternalParameters")
 FIELDS = ("id", "document", "title", "text", "vector")
-"""What a passage is made of. The parameters of these names say what an engine calls them; a dotted name reaches into
-fields that are objects: ``metadata.title``."""
+"""Parts of a passage.
+
+The parameters of these names are the engine's names of the fields; a dotted name is the path into fields that are
+objects: ``metadata.title``.
+"""
 
 
 class ExternalParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every external engine takes. An adapter adds its own in a subclass."""
+    """Parameters of every external engine. An adapter adds others in a subclass."""
 
     url: Annotated[str, "address of the server, without a password"] = ""
     url_env: Annotated[str, "environment variable that holds the address, where a password stands in it"] = ""
@@ -52,7 +56,7 @@ class ExternalParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 def field_of(record: Record, name: str) -> object:
-    """The value of a field: of that very name, or, where there is none, along its dots; ``None``: there is none."""
+    """Return the value of a field: of the exact name, or along its dots; ``None`` if the record has neither."""
     if name in record:
         return record[name]
     value: object = record
@@ -64,46 +68,47 @@ def field_of(record: Record, name: str) -> object:
 
 
 def text_of(record: Record, name: str) -> str:
-    """A field as text; ``""`` where the record has none."""
+    """Return a field as text; ``""`` if the record does not have it."""
     value = field_of(record, name) if name else None
     return "" if value is None else value if isinstance(value, str) else str(value)
 
 
 def read_parameters(spec: Spec, kind: type[P], *, words: bool = True) -> P:
-    """Read the parameters of a spec. Where the engine does not search by `words`, there is one mode.
+    """Read the parameters of a spec. If the engine does not search by `words`, only one mode is allowed.
 
     Raises:
-        UserError: one that is not known (names the nearest), a value of another kind, or a password in the address.
+        UserError: an unknown parameter (the message has the nearest), a value of another kind, or a password in the
+            address.
     """
     check_known(spec, kind.__struct_fields__)
     hints = get_type_hints(kind)
     plain: dict[str, object] = {key: _plain(value, hints[key] is str) for key, value in spec.parameters.items()}
     try:
-        given = msgspec.convert(plain, kind)
+        parameters = msgspec.convert(plain, kind)
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
-    if given.url and given.url_env:
+    if parameters.url and parameters.url_env:
         raise UserError(f"{spec.name} was given url and url_env: expected one of them.")
-    _check_url(given.url, spec.name)
+    _check_url(parameters.url, spec.name)
     for parameter in ("url_env", "key_env"):
-        if not (getattr(given, parameter) or "a").replace("_", "a").isalnum():
-            # Whoever gives the key itself here reads no half of it in the error.
+        if not (getattr(parameters, parameter) or "a").replace("_", "a").isalnum():
+            # The value may be the key itself, so the message must not repeat it.
             raise UserError(
                 f"{spec.name}[{parameter}=…] takes the name of an environment variable, such as "
                 f"{parameter}=MY_{parameter[:3].upper()}. What was given is no name. "
                 "The key or address itself never stands in a spec."
             )
-    if not words and given.mode != "vector":
+    if not words and parameters.mode != "vector":
         raise UserError(
             f"{spec.name} ranks by vectors alone: fuse it with BM25 for words, rrf[a=bm25,b={spec.name}[…]]."
         )
-    if given.mode != "text" and not given.embed:
+    if parameters.mode != "text" and not parameters.embed:
         other = " Or search by words: mode=text." if words else ""
         raise UserError(
-            f"{spec.name}[mode={given.mode}] needs what makes vectors of queries: {spec.name}[embed=MODEL], the model "
-            f"that made the vectors of the index.{other}"
+            f"{spec.name}[mode={parameters.mode}] needs what makes vectors of queries: {spec.name}[embed=MODEL], the "
+            f"model that made the vectors of the index.{other}"
         )
-    return given
+    return parameters
 
 
 def _plain(value: Value, text: bool) -> object:
@@ -113,33 +118,34 @@ def _plain(value: Value, text: bool) -> object:
 
 
 def _check_url(url: str, retriever: str) -> None:
-    """Refuse an address with a password or a key; a user's name may stand in it.
+    """Raise UserError if an address has a password or a key; a user's name is allowed.
 
     Raises:
-        UserError: something in it is, or looks like, a password or key.
+        UserError: a part of it is, or looks like, a password or key.
     """
     if not url:
         return
     parts = urlsplit(url)
-    instead = (
+    advice = (
         f"put the whole address into an environment variable and give its name, {retriever}[url_env=NAME], or the key "
         f"alone: key_env=NAME"
     )
     if parts.password:
         raise UserError(
-            f"The address of {retriever} was given with a password. Leave it out: {instead}. A spec stands in tables, "
+            f"The address of {retriever} was given with a password. Leave it out: {advice}. A spec stands in tables, "
             "stores and reports."
         )
     host = parts.netloc.rpartition("@")[2]
-    check_address(urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment)), instead)
+    check_address(urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment)), advice)
 
 
 def place_of(given: ExternalParameters, retriever: str) -> str:
-    """Where an engine is: the address of a server, of its own or in the variable `url_env`, or `path`, where it may
-    live in this process.
+    """Return the address of an engine's server, or the `path` of an engine in this process.
+
+    The address is in the spec, or in the environment variable `url_env`.
 
     Raises:
-        UserError: there is none, or both were given.
+        UserError: neither or both were given.
     """
     path: str = getattr(given, "path", "")
     if "path" in given.__struct_fields__ and bool(path) == bool(given.url or given.url_env):
@@ -155,7 +161,7 @@ def place_of(given: ExternalParameters, retriever: str) -> str:
 
 
 def variable(name: str, parameter: str, retriever: str) -> str:
-    """What the environment variable `name` holds; empty: the spec names none.
+    """Return the value of the environment variable `name`; empty if the spec names none.
 
     Raises:
         UserError: the variable is not set.
@@ -167,10 +173,10 @@ def variable(name: str, parameter: str, retriever: str) -> str:
 
 
 def json_given(text: str, parameter: str, retriever: str, example: str) -> dict[str, object]:
-    """A filter or options that are written as JSON; empty: there are none.
+    """Parse a filter or options that are written as JSON; empty if there is no text.
 
     Raises:
-        UserError: it is no object of JSON; shows the `example`.
+        UserError: it is no object of JSON; the message shows the `example`.
     """
     if not text.strip():
         return {}
@@ -183,13 +189,13 @@ def json_given(text: str, parameter: str, retriever: str, example: str) -> dict[
 
 
 def secrets_in(*texts: str) -> list[str]:
-    """What must never be shown of some keys and addresses: themselves, and the password in an address."""
+    """Return the parts of keys and addresses that must never be shown: all of them, and the password in an address."""
     passwords = [urlsplit(text).password or "" for text in texts if "://" in text]
     return [text for text in (*texts, *passwords) if text]
 
 
 def query_encoding(given: ExternalParameters) -> Encoding:
-    """How queries become vectors, as the retriever ``dense`` takes it, by the metric of the spec where that says one.
+    """Return the encoding of queries, as the retriever ``dense`` takes it, with the metric of the spec if it is set.
 
     Raises:
         UserError: `embed` names no embedder, or the card of a retriever that is not used this way.
@@ -203,23 +209,23 @@ def query_encoding(given: ExternalParameters) -> Encoding:
 
 
 def check_fields(given: ExternalParameters, known: Sequence[str], retriever: str) -> None:
-    """Refuse fields that the engine has not. Title and document may be missing under their usual names.
+    """Check that the engine has the fields. Title and document may be missing under their usual names.
 
     Args:
         given: The parameters.
         known: The engine's fields; of a dotted name the first part is enough. Empty: nothing is checked.
-        retriever: For the error.
+        retriever: Name for the error.
 
     Raises:
-        UserError: one is not there; lists those that are.
+        UserError: a field does not exist; the message lists the existing ones.
     """
-    here = set(known)
-    for purpose in FIELDS if here else ():
+    existing = set(known)
+    for purpose in FIELDS if existing else ():
         name: str = getattr(given, purpose)
         optional = purpose in ("title", "document") and name in ("", purpose)
         optional = optional or (purpose == "vector" and given.mode == "text")
-        if name not in here and name.split(".")[0] not in here and not optional:
-            listed = ", ".join(sorted(safe(one, 60) for one in here if one)[:40])
+        if name not in existing and name.split(".")[0] not in existing and not optional:
+            listed = ", ".join(sorted(safe(field, 60) for field in existing if field)[:40])
             raise UserError(
-                f"{retriever} has no field {name!r} for {purpose}=….{nearest(name, here)} Its fields are {listed}."
+                f"{retriever} has no field {name!r} for {purpose}=….{nearest(name, existing)} Its fields are {listed}."
             )

@@ -1,4 +1,4 @@
-"""What a leaderboard shows."""
+"""Contents of a leaderboard."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ragrounds.extensions.studies.paper_table import StudyTable
 
 
 class BoardRanking(Struct, frozen=True, kw_only=True):
-    """A ranking, and the files that its links lead to."""
+    """Ranking with the files that its links lead to."""
 
     ranking: Ranking
     page: str
-    """Its comparison."""
+    """Page of its comparison."""
     attempts: Mapping[str, str]
-    """Run id → the page with its attempts; none where these are not published."""
+    """Page with the attempts of each run, by run id; empty if they are not published."""
     free: frozenset[str]
-    """The datasets whose texts are shown there."""
+    """Datasets whose texts are shown on these pages."""
 
 
 class BoardStudy(Struct, frozen=True, kw_only=True):
-    """A study, and its page."""
+    """Study with its page."""
 
     table: StudyTable
     page: str
     updated: float | None
-    """Seconds since 1970."""
+    """Seconds since 1970 of its last change."""
 
 
 class Board(Struct, frozen=True, kw_only=True):
-    """All that is published."""
+    """All contents of a published leaderboard."""
 
     title: str
     made: float
-    """Seconds since 1970."""
+    """Time of publication, in seconds since 1970."""
     mode: TextMode
     rankings: tuple[BoardRanking, ...]
     studies: tuple[BoardStudy, ...]
@@ -47,12 +47,12 @@ class Board(Struct, frozen=True, kw_only=True):
 
     @property
     def runs(self) -> int:
-        """Runs in rankings."""
-        return sum(len(one.ranking.runs) for one in self.rankings)
+        """Number of runs in rankings."""
+        return sum(len(entry.ranking.runs) for entry in self.rankings)
 
 
 def attempt_links(pages: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Labels and addresses of pages of attempts, each once.
+    """Return labels and addresses of pages of attempts, each once.
 
     Args:
         pages: run id → its page.
@@ -62,23 +62,23 @@ def attempt_links(pages: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def day(seconds: float) -> str:
-    """A date, UTC."""
+    """Format a date, UTC."""
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
 def withheld_words(texts: Sequence[TextLicence], free: frozenset[str], mode: TextMode) -> str:
-    """What of the questions and answers is not published, and why; empty: all is."""
+    """Return a sentence on the questions and answers that are not published, and why; empty if all are."""
     if mode == "never":
         return "Questions and answers are not published."
-    kept = [one for one in texts if one.dataset not in free]
-    if not kept:
+    withheld = [licence for licence in texts if licence.dataset not in free]
+    if not withheld:
         return ""
-    return f"Questions and answers are digests: the licence does not let anybody give them on ({by_licence(kept)})."
+    return f"Questions and answers are digests: the licence does not let anybody give them on ({by_licence(withheld)})."
 
 
 def by_licence(texts: Sequence[TextLicence]) -> str:
-    """Datasets in a line, those of one licence together."""
-    found: dict[str, list[str]] = {}
-    for one in texts:
-        found.setdefault(one.license, []).append(one.dataset)
-    return "; ".join(f"{', '.join(datasets)}: {said}" for said, datasets in found.items())
+    """List datasets in a line, grouped by licence."""
+    datasets_by_licence: dict[str, list[str]] = {}
+    for entry in texts:
+        datasets_by_licence.setdefault(entry.license, []).append(entry.dataset)
+    return "; ".join(f"{', '.join(datasets)}: {licence}" for licence, datasets in datasets_by_licence.items())

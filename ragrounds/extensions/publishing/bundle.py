@@ -1,9 +1,9 @@
-"""A bundle: what the figures of a ranking rest on, in one file that a stranger can derive them from again.
+"""Bundle: one file with all records of a ranking, from which anyone can derive its figures again.
 
 The file holds JSON, a record a line. The first line is an in-toto statement whose predicate is an ``eval-result``
-(in-toto/attestation, pull request 575); of the records that follow it holds the digest, the root of their Merkle tree
+(in-toto/attestation, pull request 575); it has the digest of the records that follow, the root of their Merkle tree
 (RFC 6962) and every figure. Then come the runs, the questions, what judges replied, and the attempts with their scores
-and calls. The last line is the digest of all lines before it. Texts that nobody may give on are digests.
+and calls. The last line is the digest of all lines before it. Texts that may not be published are digests.
 """
 
 from __future__ import annotations
@@ -35,45 +35,48 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/eval-result/v0.1"
 SUFFIX = ".bundle.jsonl"
 _EVALUATOR = "https://pypi.org/project/ragrounds/"
-_LONGEST = 64 << 20
-"""Bytes of a line, beyond which a file is not believed."""
-_MOST = 10_000_000
-"""Attempts of a run, beyond which a file is not believed."""
+_MAX_LINE_BYTES = 64 << 20
+"""Bytes of the longest accepted line of a bundle."""
+_MAX_ATTEMPTS = 10_000_000
+"""Largest accepted number of attempts of a run."""
 
 
 class RunLine(Struct, frozen=True, kw_only=True, tag="run", tag_field="record"):
-    """A run. The folder that it was started in is left out."""
+    """Record of a run, without the folder that it was started in."""
 
     run: Run
     name: str = ""
-    """What it is called."""
+    """Displayed name of the run."""
     stops: tuple[tuple[str, str, bytes], ...] = ()
-    """Claims that it was followed for: the claim, the seed, and how it stood."""
+    """Claims that the run was followed for: the claim, the seed, and the state of its test."""
 
 
 class QuestionLine(Struct, frozen=True, kw_only=True, tag="question", tag_field="record"):
-    """A question; without its texts and its gold where nobody may give them on. Then its id is a part of the digest."""
+    """Record of a question.
+
+    If its texts may not be published, texts and gold are left out, and its id is a part of the digest.
+    """
 
     question: Question
     gold: Gold | None = None
-    """``None``: the texts are withheld."""
+    """Gold of the question; ``None`` if the texts are withheld."""
     digest: str
-    """Of the question: :func:`ragrounds.extensions.publishing.published_traces.question_digest`."""
+    """Digest of the question: :func:`ragrounds.extensions.publishing.published_traces.question_digest`."""
     gold_digest: str
 
 
 class JudgeLine(Struct, frozen=True, kw_only=True, tag="judge", tag_field="record"):
-    """A judge's call about an answer of a run, with its reply."""
+    """Record of a judge's call on an answer of a run, with its reply."""
 
     run: str
     call: Call
     reply: Reply | None = None
     again: bool = False
-    """It was paid for once more (``--journal fresh``)."""
+    """True if the call was paid for once more (``--journal fresh``)."""
 
 
 class AttemptLine(Struct, frozen=True, kw_only=True, tag="attempt", tag_field="record"):
-    """An attempt with its scores; of its events the calls alone, without what they were asked."""
+    """Record of an attempt with its scores; its events are only the calls, without their prompts."""
 
     attempt: Attempt
     scores: tuple[Score, ...] = ()
@@ -83,7 +86,7 @@ Line = RunLine | QuestionLine | JudgeLine | AttemptLine
 
 
 class EvalClaim(Struct, frozen=True):
-    """A figure as the predicate has it: the observed value is the threshold."""
+    """Figure in the form of the predicate: the observed value is the threshold."""
 
     metric: str
     comparator: str
@@ -92,36 +95,36 @@ class EvalClaim(Struct, frozen=True):
 
 
 class Basis(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the predicate has no field for."""
+    """Fields that the predicate of in-toto does not have."""
 
     merkle_root: str
     records: int
     seed: int
     prices: dict[str, Price] = {}
-    """``provider:model`` → the publisher's own price."""
+    """Prices set by the publisher, by ``provider:model``."""
     price_list: str = ""
-    """The version of genai-prices, whose list says the others."""
+    """Version of genai-prices, whose list has the other prices."""
     scorers: dict[str, tuple[str, ...]] = {}
-    """Scorer → the digests of the code that made the scores: with prompts and parser, where a judge did."""
+    """Digests of the code that made the scores, by scorer; with prompts and parser for a judge."""
     figures: dict[str, Any] = {}
-    """Every figure of the comparison by its place."""
+    """Every figure of the comparison, by its path."""
     printed: dict[str, str] = {}
-    """The same as text, with the digits that tables show."""
+    """Every figure as text, with the digits that tables show."""
 
 
 class Predicate(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An ``eval-result``."""
+    """Predicate of type ``eval-result``."""
 
     evaluator: dict[str, str] = field(default_factory=lambda: {"id": _EVALUATOR})
     evaluated_at: str
-    """When the last attempt began."""
+    """Time when the last attempt began."""
     suite: dict[str, str]
     claims: tuple[EvalClaim, ...]
     sample_size: int
     model: dict[str, Any]
-    """The runs, by the digest of their fingerprints."""
+    """Runs, by the digest of their fingerprints."""
     dataset: dict[str, Any]
-    """The questions, by the hash of their content."""
+    """Questions, by the hash of their content."""
     assurance_level: str = "self_attested"
     subject_profile: str = "receipt"
     harness: dict[str, str] = field(default_factory=lambda: {"name": "ragrounds", "version": __version__})
@@ -129,7 +132,7 @@ class Predicate(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Statement(Struct, frozen=True, kw_only=True):
-    """The first line."""
+    """Statement in the first line of a bundle."""
 
     type: str = field(default=STATEMENT, name="_type")
     subject: tuple[dict[str, Any], ...]
@@ -146,30 +149,32 @@ class Seal(Struct, frozen=True):
 
 
 def seal_of(lines: Iterable[bytes]) -> Seal:
-    """The digests of some lines, each with the sign that ends it."""
-    whole, leaves = hashlib.sha256(), list[bytes]()
+    """Compute the digests of some lines, each including its line end."""
+    digest, leaves = hashlib.sha256(), list[bytes]()
     for line in lines:
-        whole.update(line)
+        digest.update(line)
         leaves.append(hashlib.sha256(b"\0" + line).digest())
-    return Seal(len(leaves), whole.hexdigest(), merkle_root(leaves).hex())
+    return Seal(len(leaves), digest.hexdigest(), merkle_root(leaves).hex())
 
 
 def merkle_root(leaves: Sequence[bytes]) -> bytes:
-    """The root of the tree over these hashes of leaves (RFC 6962, section 2.1)."""
+    """Return the root of the Merkle tree over some leaf hashes (RFC 6962, section 2.1)."""
     level = list(leaves) or [hashlib.sha256(b"").digest()]
-    while len(level) > 1:  # pairs from the left; one that is left over goes up as it is
-        pairs = [hashlib.sha256(b"\1" + one + two).digest() for one, two in zip(level[::2], level[1::2], strict=False)]
+    while len(level) > 1:  # pairs from the left; an unpaired hash goes up unchanged
+        pairs = [
+            hashlib.sha256(b"\1" + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)
+        ]
         level = pairs + level[len(pairs) * 2 :]
     return level[0]
 
 
 def records_of(store: Store, runs: Sequence[Run], names: Mapping[str, str], free: Collection[str]) -> Iterator[bytes]:
-    """The records of runs on the same questions as lines, with keys redacted. Replies stand there in full.
+    """Yield the records of runs on the same questions as lines, with keys redacted. Replies are included in full.
 
     Args:
-        store: where they are.
+        store: the store that has the runs.
         runs: in the order of their table.
-        names: run id → what it is called.
+        names: run id → displayed name.
         free: the datasets whose texts are shown.
     """
     hide = Redactor()
@@ -180,24 +185,27 @@ def records_of(store: Store, runs: Sequence[Run], names: Mapping[str, str], free
 def _records(store: Store, runs: Sequence[Run], names: Mapping[str, str], free: Collection[str]) -> Iterator[Line]:
     stopped = schema.stoppings
     for run in runs:
-        wanted = sa.select(stopped).where(stopped.c.run == store.number(run))
+        query = sa.select(stopped).where(stopped.c.run == store.number(run))
         with store.engine.connect() as connection:
-            stops = [(one.claim, one.seed, decompress(one.body)) for one in connection.execute(wanted)]
+            stops = [(row.claim, row.seed, decompress(row.body)) for row in connection.execute(query)]
         yield RunLine(run=replace(run, asked=None), name=names.get(run.id, ""), stops=tuple(stops))
     questions, golds = store.questions(runs[0])
-    lines = {one.id: _question(one, golds[one.id], free) for one in questions}
+    lines = {question.id: _question(question, golds[question.id], free) for question in questions}
     yield from lines.values()
     for run in runs:
         for table in (schema.gradings, schema.regradings):
             with store.engine.connect() as connection:
                 bodies = [
-                    one.body for one in connection.execute(sa.select(table).where(table.c.run == store.number(run)))
+                    row.body for row in connection.execute(sa.select(table).where(table.c.run == store.number(run)))
                 ]
             for body in bodies:
                 call = msgspec.msgpack.decode(decompress(body), type=Call)
-                found = store.call(call.key, Request, Reply) if call.kind == "model" else None
+                recorded = store.call(call.key, Request, Reply) if call.kind == "model" else None
                 yield JudgeLine(
-                    run=run.id, call=_bare(call), reply=found and found[1], again=table is schema.regradings
+                    run=run.id,
+                    call=_without_results(call),
+                    reply=recorded and recorded[1],
+                    again=table is schema.regradings,
                 )
     for run in runs:
         scores: dict[tuple[str, int], list[Score]] = {}
@@ -205,18 +213,25 @@ def _records(store: Store, runs: Sequence[Run], names: Mapping[str, str], free: 
             scores.setdefault((score.question_id, score.epoch), []).append(score)
         for attempt in store.attempts(run):
             line, key = lines[attempt.question_id], (attempt.question_id, attempt.epoch)
-            id, shown = line.question.id, line.gold is not None
-            calls = (replace(one, step=0, call=_bare(one.call)) for one in attempt.events if isinstance(one, Called))
+            id, has_text = line.question.id, line.gold is not None
+            calls = (
+                replace(event, step=0, call=_without_results(event.call))
+                for event in attempt.events
+                if isinstance(event, Called)
+            )
             yield AttemptLine(
-                attempt=replace(attempt, question_id=id, events=tuple(calls), reason=attempt.reason if shown else ""),
+                attempt=replace(
+                    attempt, question_id=id, events=tuple(calls), reason=attempt.reason if has_text else ""
+                ),
                 scores=tuple(
-                    replace(one, question_id=id, reason=one.reason if shown else "") for one in scores.get(key, ())
+                    replace(score, question_id=id, reason=score.reason if has_text else "")
+                    for score in scores.get(key, ())
                 ),
             )
 
 
-def _bare(call: Call) -> Call:
-    """A call without what servers said, and without what it found."""
+def _without_results(call: Call) -> Call:
+    """Return a call without servers' messages and without its search results."""
     return replace(call, passages=(), faults=(), error="failed" if call.error else "")
 
 
@@ -225,27 +240,27 @@ def _question(question: Question, gold: Gold, free: Collection[str]) -> Question
     line = QuestionLine(question=question, gold=gold, digest=digest, gold_digest=gold_digest(gold))
     if question.benchmark in free:
         return line
-    bare = replace(question, id=digest[:32], text=f"SHA-256 {digest}", options={}, metadata={})
-    return replace(line, question=replace(bare, cluster=hidden_cluster(question, True)), gold=None)
+    without_text = replace(question, id=digest[:32], text=f"SHA-256 {digest}", options={}, metadata={})
+    return replace(line, question=replace(without_text, cluster=hidden_cluster(question, True)), gold=None)
 
 
 def hidden_cluster(question: Question, hidden: bool) -> str:
-    """The name of a question's cluster, which may hold a question's id; `hidden`: as a digest."""
-    known = question.cluster
-    return hashlib.sha256(known.encode()).hexdigest()[:32] if known and hidden else known
+    """Return the name of a question's cluster, which may contain a question's id; `hidden`: as a digest."""
+    cluster = question.cluster
+    return hashlib.sha256(cluster.encode()).hexdigest()[:32] if cluster and hidden else cluster
 
 
 def gold_digest(gold: Gold) -> str:
-    """The digest of what is right for a question."""
+    """Return the digest of a gold answer."""
     return hashlib.sha256(msgspec.json.encode(gold)).hexdigest()
 
 
 def flat(value: Any) -> dict[str, Any]:
-    """Every value within another by its place: ``tables.robust.lines.RUN.overall.value``."""
-    found: dict[str, Any] = {}
-    # By way of JSON, which has no number that is none.
-    _flatten(msgspec.json.decode(msgspec.json.encode(value)), "", found)
-    return found
+    """Return every nested value by its path: ``tables.robust.lines.RUN.overall.value``."""
+    values: dict[str, Any] = {}
+    # The values pass through JSON, which has no NaN.
+    _flatten(msgspec.json.decode(msgspec.json.encode(value)), "", values)
+    return values
 
 
 def _flatten(value: Any, path: str, into: dict[str, Any]) -> None:
@@ -253,16 +268,16 @@ def _flatten(value: Any, path: str, into: dict[str, Any]) -> None:
         for key, item in value.items():
             _flatten(item, f"{path}.{key}" if path else key, into)
     elif isinstance(value, list):
-        for place, item in enumerate(value):
-            named = item if isinstance(item, dict) else {}
-            name = "/".join(str(named[key]) for key in ("scorer", "run", "first", "second", "metric") if key in named)
-            _flatten(item, f"{path}.{name or place}", into)
+        for index, item in enumerate(value):
+            fields = item if isinstance(item, dict) else {}
+            name = "/".join(str(fields[key]) for key in ("scorer", "run", "first", "second", "metric") if key in fields)
+            _flatten(item, f"{path}.{name or index}", into)
     else:
         into[path] = value
 
 
 def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal: Seal, basis: Basis) -> Statement:
-    """The statement on a comparison of these runs; `last`: when the last attempt began."""
+    """Build the statement on a comparison of these runs; `last`: time when the last attempt began."""
     claims = [
         EvalClaim(f"{table.scorer} of {line.run}", sign, repr(line.overall.value))
         for table, _ in comparison.shown()
@@ -270,7 +285,7 @@ def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal:
         for line in table.lines
         if line.overall.value is not None
     ]
-    prints = hashlib.sha256("\n".join(run.fingerprint for run in runs).encode()).hexdigest()
+    fingerprints = hashlib.sha256("\n".join(run.fingerprint for run in runs).encode()).hexdigest()
     return Statement(
         subject=({"name": "records", "digest": {"sha256": seal.sha256}},),
         predicate=Predicate(
@@ -278,7 +293,7 @@ def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal:
             suite={"name": runs[0].benchmark, "version": runs[0].questions},
             claims=tuple(claims),
             sample_size=sum(row.made for row in comparison.rows),
-            model={"name": ", ".join(run.id for run in runs), "digest": {"sha256": prints}},
+            model={"name": ", ".join(run.id for run in runs), "digest": {"sha256": fingerprints}},
             dataset={"name": runs[0].benchmark, "digest": {"sha256": runs[0].questions}},
             ragrounds=replace(
                 basis,
@@ -293,36 +308,36 @@ def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal:
 def write_bundle(path: Path, statement: Statement, records: Path) -> None:
     """Write a statement, its records (a file of lines), and the digest of both."""
     head = msgspec.json.encode(statement, order="deterministic") + b"\n"
-    whole = hashlib.sha256(head)
+    digest = hashlib.sha256(head)
     with path.open("wb") as file, records.open("rb") as lines:
         file.write(head)
         for line in lines:
             file.write(line)
-            whole.update(line)
-        file.write(_last(whole.hexdigest()))
+            digest.update(line)
+        file.write(_digest_line(digest.hexdigest()))
 
 
-def _last(digest: str) -> bytes:
+def _digest_line(digest: str) -> bytes:
     return b'{"sha256":"%s"}\n' % digest.encode()
 
 
 class Bundle(Struct, frozen=True, kw_only=True):
-    """A bundle of unknown origin, read once: its statement, and the digests of what it holds now."""
+    """Bundle of unknown origin, read once: its statement, and the digests of its current records."""
 
     path: Path
     statement: Statement
     seal: Seal
     whole: bool
-    """Whether its last line is the digest of all lines before it."""
+    """True if the last line is the digest of all lines before it."""
 
     def records(self) -> Iterator[tuple[int, Line]]:
-        """The records, each with the number of its line.
+        """Yield the records, each with the number of its line.
 
         Raises:
             UserError: a line is no record.
         """
         decoder = msgspec.json.Decoder(Line)
-        for number, line in enumerate(_middle(self.path), 2):
+        for number, line in enumerate(_record_lines(self.path), 2):
             try:
                 yield number, decoder.decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -330,19 +345,19 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Read a bundle's statement, and digest the rest.
+    """Read a bundle's statement, and compute the digests of the rest.
 
     Raises:
         UserError: no file, or no bundle.
     """
     try:
         with path.open("rb") as file:
-            head = file.readline(_LONGEST)
-        whole, last = hashlib.sha256(head), [b""]
+            head = file.readline(_MAX_LINE_BYTES)
+        digest, last = hashlib.sha256(head), [b""]
 
         def lines() -> Iterator[bytes]:
-            for line in _middle(path, last):
-                whole.update(line)
+            for line in _record_lines(path, last):
+                digest.update(line)
                 yield line
 
         seal = seal_of(lines())
@@ -350,42 +365,44 @@ def read_bundle(path: Path) -> Bundle:
         raise UserError(f"Cannot read {path}: {error.strerror or error}.") from error
     try:
         statement = msgspec.json.decode(head, type=Statement)
-        exact = head == msgspec.json.encode(statement, order="deterministic") + b"\n"
+        is_canonical = head == msgspec.json.encode(statement, order="deterministic") + b"\n"
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(
             f"{path} is no bundle of `ragrounds publish --bundle`: its first line is no statement ({error})."
         ) from error
     if (statement.type, statement.predicate_type) != (STATEMENT, PREDICATE):
         raise UserError(f"{path} holds a statement of another kind: {statement.predicate_type[:200]!r}.")
-    return Bundle(path=path, statement=statement, seal=seal, whole=exact and last[0] == _last(whole.hexdigest()))
+    return Bundle(
+        path=path, statement=statement, seal=seal, whole=is_canonical and last[0] == _digest_line(digest.hexdigest())
+    )
 
 
-def _middle(path: Path, last: list[bytes] | None = None) -> Iterator[bytes]:
-    """The lines of a file but the first and the last, which is put into `last`."""
+def _record_lines(path: Path, last: list[bytes] | None = None) -> Iterator[bytes]:
+    """Yield the lines of a file except the first and the last; the last line is stored in `last`."""
     with path.open("rb") as file:
-        file.readline(_LONGEST)
-        held = file.readline(_LONGEST)
-        while line := file.readline(_LONGEST):
-            yield held
-            held = line
+        file.readline(_MAX_LINE_BYTES)
+        previous = file.readline(_MAX_LINE_BYTES)
+        while line := file.readline(_MAX_LINE_BYTES):
+            yield previous
+            previous = line
     if last is not None:
-        last[0] = held
+        last[0] = previous
 
 
 def check_runs(runs: Sequence[Run], questions: Sequence[QuestionLine]) -> None:
-    """Check that the runs of a bundle are of its questions.
+    """Check that the runs of a bundle belong to its questions.
 
     Raises:
-        UserError: they are not, or cannot be.
+        UserError: they do not, or cannot.
     """
-    ids = [one.question.id for one in questions]
+    ids = [line.question.id for line in questions]
     texts = [*ids, *(text for run in runs for text in (run.id, run.agent, run.benchmark))]
     if not runs or len({run.id for run in runs}) < len(runs) or len(set(ids)) < len(ids):
         raise UserError("The bundle has no run, or a run or a question twice.")
     if not all(text.isprintable() and len(text) < 10_000 for text in texts):
         raise UserError("The bundle holds a name with control characters.")
     for run in runs:
-        if run.count != len(ids) or not 1 <= run.epochs <= _MOST // max(1, run.count):
+        if run.count != len(ids) or not 1 <= run.epochs <= _MAX_ATTEMPTS // max(1, run.count):
             raise UserError(f"The run {run.id} has {run.count:,} questions, and {len(ids):,} are in the bundle.")
         if run.questions != runs[0].questions:
             raise UserError(f"The run {run.id} is of other questions than {runs[0].id}.")

@@ -1,5 +1,7 @@
-"""The way in: every ranking as a table that the page's script sorts, every study beside its paper; and the
-pages of attempts, with their texts or with digests where these may not be given on."""
+"""Index page of a leaderboard, and its pages of attempts.
+
+The index page has every ranking as a table that its script sorts, and every study with its paper's figures. Pages of
+attempts have their texts or, if these may not be published, digests."""
 
 from __future__ import annotations
 
@@ -31,15 +33,15 @@ from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of
 from ragrounds.ui.theme import theme_style
 
 _HYPHEN = "\u2011"
-"""At which no line ends."""
+"""Non-breaking hyphen: no line ends at it."""
 _CELL = '<td class="right">{}</td>'
-"""As a page's tables have figures."""
-_BESIDE = 620
+"""HTML of a table cell with a figure."""
+_FRONTIER_WIDTH = 620
 """Width of a ranking's frontier, in pixels."""
 
 
 def index_page(board: Board) -> Iterator[str]:
-    """The page, part by part. It asks nothing of any network; without a script all of it can be read."""
+    """Yield the parts of the index page. It loads nothing from a network, and can be read without a script."""
     hide = Redactor()
     script = page_script(attempts=False)
     sheets = (
@@ -49,12 +51,12 @@ def index_page(board: Board) -> Iterator[str]:
     )
     yield head(hide(board.title), [], theme_style() + sheets + picture_style(), script)
     yield _lead(board)
-    for one in board.rankings:
-        yield hide(_ranking(one, board))
+    for entry in board.rankings:
+        yield hide(_ranking(entry, board))
     for study in board.studies:
         yield hide(_study(study))
     if board.left_out:
-        rows = "".join(f"<li>{text(', '.join(one.runs))}: {text(one.why)}</li>" for one in board.left_out)
+        rows = "".join(f"<li>{text(', '.join(group.runs))}: {text(group.why)}</li>" for group in board.left_out)
         yield f'<section id="left-out"><h2>Not ranked</h2><ul>{hide(rows)}</ul></section>\n'
     yield f"{_READING}</main>\n<script>{script}</script>\n</body></html>\n"
 
@@ -75,92 +77,102 @@ really cost, <em>full price</em> what it costs without any cache.</p></section>
 """
 
 
-def _ranking(one: BoardRanking, board: Board) -> str:
-    ranking = one.ranking
+def _ranking(entry: BoardRanking, board: Board) -> str:
+    ranking = entry.ranking
     names = agent_names(ranking.comparison)
-    lacks = lack_lines(ranking.abstract, names)
-    missing = f'<p class="apart">Incomplete: {text(" ".join(lacks))}</p>' if lacks else ""
+    missing_lines = lack_lines(ranking.abstract, names)
+    missing = f'<p class="apart">Incomplete: {text(" ".join(missing_lines))}</p>' if missing_lines else ""
     first = ranking.comparison.shown()[0][0].frontier if ranking.comparison.shown() else None
-    drawn = figure(frontier_picture(first, ranking.comparison.shown()[0][0].scorer, names), _BESIDE) if first else ""
-    concluded = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
-    said = [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
-    said += [held] if (held := withheld_words(ranking.licences, one.free, board.mode)) else []
-    notes = "".join(f'<p class="apart">{prose(line)}</p>' for line in said)
-    links = [("Comparison", one.page), *attempt_links(one.attempts)]
-    shown = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
+    chart = (
+        figure(frontier_picture(first, ranking.comparison.shown()[0][0].scorer, names), _FRONTIER_WIDTH)
+        if first
+        else ""
+    )
+    conclusions = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
+    remarks = [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
+    remarks += [withheld] if (withheld := withheld_words(ranking.licences, entry.free, board.mode)) else []
+    notes = "".join(f'<p class="apart">{prose(line)}</p>' for line in remarks)
+    links = [("Comparison", entry.page), *attempt_links(entry.attempts)]
+    link_html = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
     return (
         f'<section class="ranking" id="{escape(ranking.key)}">'
-        f"<h2>{text(ranking.benchmark)} <small>{text(_asked(ranking))} · hash {ranking.questions[:8]}</small></h2>"
-        f"<p>{concluded}</p>{_table(one, names)}{drawn}{missing}{notes}<p>{shown}</p></section>\n"
+        f"<h2>{text(ranking.benchmark)} <small>{text(_questions_text(ranking))} · "
+        f"hash {ranking.questions[:8]}</small></h2>"
+        f"<p>{conclusions}</p>{_table(entry, names)}{chart}{missing}{notes}<p>{link_html}</p></section>\n"
     )
 
 
-def _asked(ranking: Ranking) -> str:
-    """Which questions, and how often."""
-    often = "" if ranking.epochs == 1 else f", {ranking.epochs} times each"
-    return f"{ranking.selection or number_of(ranking.count, 'question')}{often}"
+def _questions_text(ranking: Ranking) -> str:
+    """Describe the questions, and how often they were asked."""
+    repeats = "" if ranking.epochs == 1 else f", {ranking.epochs} times each"
+    return f"{ranking.selection or number_of(ranking.count, 'question')}{repeats}"
 
 
-def _table(one: BoardRanking, names: Mapping[str, str]) -> str:
-    """A line a run, in the order of their places; names lead to attempts."""
-    ranking, totals = one.ranking, {row.run: row for row in one.ranking.comparison.rows}
-    models = {one.run: one.models for one in ranking.abstract.systems}
-    places, lacking = next(iter(ranking.places.values()), {}), {lack.run for lack in ranking.abstract.lacks}
-    made = {run.id: day(run.created).replace("-", _HYPHEN) for run in ranking.runs}
+def _table(entry: BoardRanking, names: Mapping[str, str]) -> str:
+    """Render a ranking, a line for each run in the order of their places; names lead to attempts."""
+    ranking, totals = entry.ranking, {row.run: row for row in entry.ranking.comparison.rows}
+    models = {system.run: system.models for system in ranking.abstract.systems}
+    places_by_run, incomplete = next(iter(ranking.places.values()), {}), {lack.run for lack in ranking.abstract.lacks}
+    dates = {run.id: day(run.created).replace("-", _HYPHEN) for run in ranking.runs}
 
-    def place(row: RunTotals) -> str:
-        """The places that the tests leave open."""
-        found = places.get(row.run)
-        last = "" if found is None or found.last == found.first else f"–{found.last}"
-        return UNKNOWN if found is None else f"{found.first}{last}"
+    def place_text(row: RunTotals) -> str:
+        """Format the places that the tests leave open to a run."""
+        run_place = places_by_run.get(row.run)
+        last = "" if run_place is None or run_place.last == run_place.first else f"–{run_place.last}"
+        return UNKNOWN if run_place is None else f"{run_place.first}{last}"
 
     columns = (
         words("agent", lambda row: names[row.run]),
-        words("place", place) if ranking.places else None,
-        *_scored(ranking.comparison),
+        words("place", place_text) if ranking.places else None,
+        *_score_columns(ranking.comparison),
         words("model", lambda row: ", ".join(models[row.run]) or UNKNOWN),
         *_COSTS,
-        words("date", lambda row: made[row.run]),
-        words("attempts", lambda row: "incomplete" if row.run in lacking else "all") if lacking else None,
+        words("date", lambda row: dates[row.run]),
+        words("attempts", lambda row: "incomplete" if row.run in incomplete else "all") if incomplete else None,
     )
-    averaged = next((said for table, _ in ranking.comparison.shown() if (said := average_heading(table))), "")
-    title = ", ".join(filter(None, (number_of(len(ranking.runs), "run"), averaged)))
-    links = {number: page for number, run in enumerate(ranking.runs) if (page := one.attempts.get(run.id))}
+    heading_note = next((heading for table, _ in ranking.comparison.shown() if (heading := average_heading(table))), "")
+    title = ", ".join(filter(None, (number_of(len(ranking.runs), "run"), heading_note)))
+    links = {number: page for number, run in enumerate(ranking.runs) if (page := entry.attempts.get(run.id))}
     return html_table(table_of("ranking", (totals[run.id] for run in ranking.runs), columns, title=title), links)
 
 
 _COSTS = Column("paid", "cost_paid", dollars), Column("full price", "cost_uncached", dollars)
 
 
-def _scored(comparison: Comparison) -> Iterator[Column]:
-    """The columns of headlines with their intervals, and of the scorers beside them."""
-    for headline, beside in comparison.shown():
-        for table in (headline, *beside):
+def _score_columns(comparison: Comparison) -> Iterator[Column]:
+    """Yield the columns of headlines with their intervals, and of the scorers shown next to them."""
+    for headline, secondary in comparison.shown():
+        for table in (headline, *secondary):
             unit = ", %" if table.unit == "percent" else f", {table.unit}" if table.unit else ""
             name = f"{table.scorer}{' ↓' if table.direction == 'lower' else ''}{unit}"
             figures = {line.run: line.overall for line in table.lines}
-            yield Column(name, lambda row, of=figures, unit=table.unit: in_scale(of[row.run].value, unit))  # type: ignore[misc]
+            yield Column(
+                name, lambda row, figures_of=figures, unit=table.unit: in_scale(figures_of[row.run].value, unit)
+            )  # type: ignore[misc]
             if table is headline:
-                yield Column("95 %", lambda row, of=figures, unit=table.unit: interval(of[row.run], unit))  # type: ignore[misc]
+                yield Column(
+                    "95 %", lambda row, figures_of=figures, unit=table.unit: interval(figures_of[row.run], unit)
+                )  # type: ignore[misc]
 
 
 def figure_cells(comparison: Comparison) -> dict[str, tuple[str, str]]:
-    """Run id → the cells of its figures, and those of its costs, in a ranking's table."""
-    parts = list(_scored(comparison)), _COSTS
-    cells = {row.run: [[text(one.cell(row)) for one in part] for part in parts] for row in comparison.rows}
+    """Return the cells of each run's figures, and of its costs, in a ranking's table, by run id."""
+    parts = list(_score_columns(comparison)), _COSTS
+    cells = {row.run: [[text(column.cell(row)) for column in part] for part in parts] for row in comparison.rows}
     return {
         run: ("".join(map(_CELL.format, figures)), "".join(map(_CELL.format, costs)))
         for run, (figures, costs) in cells.items()
     }
 
 
-def _study(one: BoardStudy) -> str:
-    table = one.table
+def _study(entry: BoardStudy) -> str:
+    table = entry.table
     tables = "".join(html_table(part) for part in study_tables(table)[:1])
-    when = f" · {day(one.updated)}" if one.updated is not None else ""
+    updated_note = f" · {day(entry.updated)}" if entry.updated is not None else ""
     return (
-        f'<section class="study" id="{escape(one.page.removesuffix(".html"))}">'
-        f'<h2><a href="{escape(one.page)}">{text(table.title)}</a> <small>study · {text(table.source)}{when}</small>'
+        f'<section class="study" id="{escape(entry.page.removesuffix(".html"))}">'
+        f'<h2><a href="{escape(entry.page)}">{text(table.title)}</a> <small>study · '
+        f"{text(table.source)}{updated_note}</small>"
         f"</h2><p>{table.count('done'):,} of {number_of(len(table.cells), 'cell')} are done. Published figures "
         f"and deviations are below ours.</p>{tables}</section>\n"
     )
@@ -175,13 +187,13 @@ def attempt_page(
     links: Sequence[tuple[str, str]],
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
-    """The page, part by part. It asks nothing of any network.
+    """Yield the parts of a page of attempts. It loads nothing from a network.
 
     Args:
-        title: of the page.
-        about: what a reader must know, a paragraph each.
+        title: title of the page.
+        about: notes for the reader, a paragraph each.
         traces: as they are published.
-        order: question id, as it is published → its place.
+        order: position of each question, by its published id.
         runs: run id and name.
         links: label and relative address of other pages.
         on_progress: called with the number of attempts written so far.
@@ -194,9 +206,10 @@ def attempt_page(
 
 
 def licence_lines(licences: Sequence[TextLicence], free: frozenset[str]) -> list[str]:
-    """Whose texts these are, and under which licence they are given on."""
+    """Return a line on the origin and licence of each dataset whose texts are published."""
     return [
-        f"Questions and answers of {one.dataset}: licence {one.license}{f', {one.source}' if one.source else ''}."
-        for one in licences
-        if one.dataset in free
+        f"Questions and answers of {licence.dataset}: licence {licence.license}"
+        f"{f', {licence.source}' if licence.source else ''}."
+        for licence in licences
+        if licence.dataset in free
     ]

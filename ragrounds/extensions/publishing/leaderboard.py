@@ -1,8 +1,8 @@
-"""Many runs as rankings: each of runs that answered the same questions as often, and have the same headline scorer.
+"""Rankings of runs that answered the same questions, equally often, with the same headline scorer.
 
-Runs of other questions, another selection, other epochs or another headline are never in one ranking. A place is a
-range, from the corrected tests: a run that is behind two others by them, and that no test separates from three more,
-has the places 3 to 6.
+Runs with other questions, selections, epochs or headlines are never in one ranking. A place is a range that follows
+from the corrected tests: a run that is behind two others, and that no test separates from three more, has the places
+3 to 6.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ragrounds.evals.store.store import Store
 
 
 class Place(Struct, frozen=True):
-    """The places that the tests leave open to a run, from 1."""
+    """Range of places, from 1, that the tests leave open to a run."""
 
     first: int
     last: int
@@ -39,29 +39,29 @@ class Ranking(Struct, frozen=True, kw_only=True):
     """Runs that can be compared."""
 
     key: str
-    """Short, made of the benchmark's name and the hash of its questions: a file name."""
+    """Short key for file names, made of the benchmark's name and the hash of its questions."""
     benchmark: str
     questions: str
     """Content hash of the questions and golds."""
     count: int
     epochs: int
     selection: str
-    """Which part of the benchmark it is, in words; empty: the whole."""
+    """Description of the selected part of the benchmark; empty for the whole."""
     claim: str
-    """The claim that these runs were followed for, and that ended them; empty: none."""
+    """Claim that these runs were followed for, and that ended them; empty if no claim did."""
     runs: tuple[Run, ...]
-    """In the order of `comparison`: the best figure of the first headline first."""
+    """Runs in the order of `comparison`: the best figure of the first headline first."""
     comparison: Comparison
     places: dict[str, dict[str, Place]]
-    """Scorer → run id → its places, where tests say any."""
+    """Places of each run, by scorer and run id, if tests allow a statement."""
     licences: tuple[TextLicence, ...]
-    """Of each dataset of the questions."""
+    """Licences of the datasets of the questions."""
     abstract: Abstract
-    """Who answered, what can be concluded, what is missing."""
+    """Abstract: the systems, the conclusions, and what is missing."""
 
     @property
     def attempts(self) -> int:
-        """Attempts of all runs that were made."""
+        """Number of attempts that were made in all runs."""
         return sum(row.made for row in self.comparison.rows)
 
 
@@ -80,7 +80,7 @@ class Rankings(Struct, frozen=True):
 
 
 class _Key(Struct, frozen=True):
-    """Runs of equal keys are in one ranking."""
+    """Key of a ranking: runs of equal keys are in one ranking."""
 
     questions: str
     epochs: int
@@ -94,60 +94,68 @@ def rank(
     *,
     seed: int = 0,
     names: Mapping[str, str] | None = None,
-    report: Callable[[str, int], None] = lambda what, done: None,
+    report: Callable[[str, int], None] = lambda phase, done: None,
 ) -> Rankings:
-    """Put runs into rankings, those of one benchmark beside each other.
+    """Group runs into rankings; rankings of one benchmark follow each other.
 
     Args:
-        store: where they are.
+        store: the store that has the runs.
         runs: each once.
-        seed: of every bootstrap.
-        names: run id → what it is called; ``None``: as the store keeps it.
-        report: is told how many runs are compared.
+        seed: seed of every bootstrap.
+        names: run id → displayed name; ``None``: as the store keeps it.
+        report: called with the number of runs that are compared.
     """
     questions = {run.questions: store.questions(run)[0] for run in {run.questions: run for run in runs}.values()}
     grouped: dict[_Key, list[Run]] = {}
-    unmade: list[str] = []
+    not_started: list[str] = []
     for run in runs:
-        if not _begun(store, run):
-            unmade.append(run.id)
+        if not _has_attempts(store, run):
+            not_started.append(run.id)
             continue
         stop = early_stops(store, [run]).get(run.id)
-        lines = headline_of(questions[run.questions], _scorers(store, run))
-        key = _Key(run.questions, run.epochs, tuple(one.scorer for one in lines), stop.state.claim if stop else "")
+        headlines = headline_of(questions[run.questions], _scorers(store, run))
+        key = _Key(
+            run.questions,
+            run.epochs,
+            tuple(headline.scorer for headline in headlines),
+            stop.state.claim if stop else "",
+        )
         grouped.setdefault(key, []).append(run)
-    left = [LeftOutRuns(tuple(unmade), "no attempt was made yet")] if unmade else []
-    made, compared = list[Ranking](), 0
+    left_out = [LeftOutRuns(tuple(not_started), "no attempt was made yet")] if not_started else []
+    rankings, compared = list[Ranking](), 0
     keys = _keys(grouped)
-    for key, members in sorted(grouped.items(), key=lambda one: (one[1][0].benchmark, -one[1][0].count, keys[one[0]])):
+    for key, members in sorted(
+        grouped.items(), key=lambda entry: (entry[1][0].benchmark, -entry[1][0].count, keys[entry[0]])
+    ):
         try:
-            comparison = _compared(store, members, seed, names)
+            comparison = _compare_best_first(store, members, seed, names)
         except UserError as error:
-            left.append(LeftOutRuns(tuple(run.id for run in members), str(error)))
+            left_out.append(LeftOutRuns(tuple(run.id for run in members), str(error)))
             continue
-        made.append(_ranking(store, keys[key], key, members, comparison, questions[key.questions]))
+        rankings.append(_ranking(store, keys[key], key, members, comparison, questions[key.questions]))
         compared += len(members)
         report("runs compared", compared)
-    return Rankings(tuple(made), tuple(left))
+    return Rankings(tuple(rankings), tuple(left_out))
 
 
-def _compared(store: Store, runs: Sequence[Run], seed: int, names: Mapping[str, str] | None) -> Comparison:
-    """The comparison of some runs, the best one first."""
-    made = compare(store, runs, seed=seed, names=names, shared_scorers=True)
-    order = {run: place for place, run in enumerate(_ordered(made))}
+def _compare_best_first(store: Store, runs: Sequence[Run], seed: int, names: Mapping[str, str] | None) -> Comparison:
+    """Compare the runs, and order rows and tables with the best run first."""
+    comparison = compare(store, runs, seed=seed, names=names, shared_scorers=True)
+    order = {run: position for position, run in enumerate(_best_first(comparison))}
     tables = tuple(
-        replace(table, lines=tuple(sorted(table.lines, key=lambda line: order[line.run]))) for table in made.tables
+        replace(table, lines=tuple(sorted(table.lines, key=lambda line: order[line.run])))
+        for table in comparison.tables
     )
-    return replace(made, rows=tuple(sorted(made.rows, key=lambda row: order[row.run])), tables=tables)
+    return replace(comparison, rows=tuple(sorted(comparison.rows, key=lambda row: order[row.run])), tables=tables)
 
 
-def _ordered(comparison: Comparison) -> list[str]:
-    """The runs, the best figure under the first headline first; those without a figure last."""
+def _best_first(comparison: Comparison) -> list[str]:
+    """Return the run ids, the best figure under the first headline first; runs without a figure last."""
     ids = [row.run for row in comparison.rows]
-    shown = comparison.shown()
-    if not shown:
+    tables = comparison.shown()
+    if not tables:
         return ids
-    table = shown[0][0]
+    table = tables[0][0]
     sign = -1 if table.direction == "higher" else 1
     values = {line.run: line.overall.value for line in table.lines}
     return sorted(ids, key=lambda run: (values[run] is None, sign * (values[run] or 0.0), ids.index(run)))
@@ -163,8 +171,8 @@ def _ranking(
 ) -> Ranking:
     by_id = {run.id: run for run in runs}
     ordered = tuple(by_id[row.run] for row in comparison.rows)
-    told = abstract(store, ordered, comparison)
-    findings = {found.scorer: found for found in told.findings}
+    ranking_abstract = abstract(store, ordered, comparison)
+    findings = {finding.scorer: finding for finding in ranking_abstract.findings}
     datasets = dict.fromkeys(question.benchmark for question in questions)
     return Ranking(
         key=name,
@@ -177,29 +185,31 @@ def _ranking(
         runs=ordered,
         comparison=comparison,
         places={
-            table.scorer: found
+            table.scorer: places_by_run
             for table, _ in comparison.shown()
-            if table.scorer in findings and (found := places(table, findings[table.scorer]))
+            if table.scorer in findings and (places_by_run := places(table, findings[table.scorer]))
         },
         licences=tuple(text_licence(dataset) for dataset in datasets),
-        abstract=told,
+        abstract=ranking_abstract,
     )
 
 
 def places(table: ScorerTable, found: ScorerFinding) -> dict[str, Place]:
-    """The places that the corrected tests of a table leave open to each run; none where no test says anything. What
-    attempts that are still open could turn round counts for nothing."""
+    """Return the places that the corrected tests of a table leave open to each run; empty if nothing was tested.
+
+    A conclusion that unfinished attempts could reverse is ignored.
+    """
     if not table.pairs or untested(table):
         return {}
     tested = [line.run for line in table.lines]
-    held = [one for one in conclusions(table) if one not in found.open]
-    ahead = {run: sum(one.worse == run for one in held) for run in tested}
-    behind = {run: sum(one.better == run for one in held) for run in tested}
+    settled_conclusions = [conclusion for conclusion in conclusions(table) if conclusion not in found.open]
+    ahead = {run: sum(conclusion.worse == run for conclusion in settled_conclusions) for run in tested}
+    behind = {run: sum(conclusion.better == run for conclusion in settled_conclusions) for run in tested}
     return {run: Place(1 + ahead[run], len(table.lines) - behind[run]) for run in tested}
 
 
 def _keys(grouped: Mapping[_Key, Sequence[Run]]) -> dict[_Key, str]:
-    """A short name for each ranking, made of what does not change when another run joins it."""
+    """Return a short name for each ranking, which does not change when another run joins the ranking."""
     return {
         key: f"{file_name(runs[0].benchmark, 40, '-', '-')}-{key.questions[:8]}-{_digest(key)}".lower()
         for key, runs in grouped.items()
@@ -210,14 +220,14 @@ def _digest(key: _Key) -> str:
     return hashlib.sha256(msgspec.json.encode(key)).hexdigest()[:6]
 
 
-def _begun(store: Store, run: Run) -> bool:
+def _has_attempts(store: Store, run: Run) -> bool:
     return any(status != "not_run" for status in store.done(run).values())
 
 
 def _scorers(store: Store, run: Run) -> list[str]:
-    """The scorers under which a run has a figure: a computed one without a single value has nothing to show."""
+    """Return the scorers that have values for a run; a computed scorer without a single value has nothing to show."""
     table = schema.scores
-    counted = sa.select(table.c.scorer, sa.func.count(table.c.value)).where(table.c.run == store.number(run))
+    query = sa.select(table.c.scorer, sa.func.count(table.c.value)).where(table.c.run == store.number(run))
     with store.engine.connect() as connection:
-        found = connection.execute(counted.group_by(table.c.scorer)).all()
-    return [name for name, values in found if values or described(name).needs_judge]
+        counts = connection.execute(query.group_by(table.c.scorer)).all()
+    return [name for name, values in counts if values or described(name).needs_judge]

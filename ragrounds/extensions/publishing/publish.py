@@ -57,40 +57,40 @@ from ragrounds.ui.text import number_of, size
 
 INDEX = "index.html"
 _STAGE = ".ragrounds-new"
-_PAGE = 20_000
-"""Attempts of one page, about."""
-_TO_BOARD = ("Leaderboard", INDEX)
+_ATTEMPTS_PER_PAGE = 20_000
+"""Approximate number of attempts on one page."""
+_BOARD_LINK = ("Leaderboard", INDEX)
 
 
 class PublishedSite(Result, frozen=True, kw_only=True):
-    """A folder of pages, as it was published."""
+    """Folder of pages, as it was published."""
 
     folder: Path
     index: Path
-    """The page to open."""
+    """Path of the page to open."""
     rankings: tuple[str, ...]
-    """The keys of the rankings, which are the names of their pages."""
+    """Keys of the rankings, which are the names of their pages."""
     runs: int
     studies: int
     pages: int
-    """Files in the folder that are ours."""
+    """Number of published files in the folder."""
     bytes: int
     left_out: tuple[tuple[str, str], ...]
     """Runs and studies that could not be published, each with the reason."""
     withheld: str
-    """Datasets whose texts are not shown, with their licences; empty: none."""
+    """Datasets whose texts are not shown, with their licences; empty if all are shown."""
 
     def draw(self, console: Console) -> None:
-        """Print what is where, and what is not shown."""
+        """Print the published files, and the texts that are not shown."""
         for line in self.lines():
             console.print(line, markup=False, soft_wrap=True)
 
     def facts(self) -> dict[str, object]:
-        """The same as plain values."""
+        """Return the fields as plain values."""
         return {**asdict(self), "folder": str(self.folder), "index": str(self.index)}
 
     def lines(self) -> Iterator[str]:
-        """What is where, what is not shown, and why."""
+        """Yield lines on the published files, and on the texts that are not shown and why."""
         ranked = f"{number_of(self.runs, 'run')} in {number_of(len(self.rankings), 'ranking')}"
         studies = f", {number_of(self.studies, 'study')}" if self.studies else ""
         yield f"{self.index}: {ranked}{studies}; {number_of(self.pages, 'file')}, {size(self.bytes)}"
@@ -99,12 +99,12 @@ class PublishedSite(Result, frozen=True, kw_only=True):
                 "Questions and answers are shown as digests where the licence does not allow publication: "
                 f"{self.withheld}. --attempts all shows them."
             )
-        for name, why in self.left_out:
-            yield f"Left out: {name}: {why}"
+        for name, reason in self.left_out:
+            yield f"Left out: {name}: {reason}"
 
 
 class PublishArguments(Struct, frozen=True):
-    """What is published, and how much of it."""
+    """Arguments of `publish`: runs, studies, and how much of their attempts is published."""
 
     folder: Annotated[str | Path, Arg("Made where there is none.", option="-")]
     runs: Annotated[
@@ -149,76 +149,85 @@ def publish(given: PublishArguments) -> PublishedSite:
 
         rr.publish("site", rr.runs(), title="Retrieval in medicine")
 
-    Runs are ranked against each other only where they answered the same questions. The folder's pages are replaced
-    when all are written, those of before are removed, and no other file is touched.
+    Runs are ranked against each other only if they answered the same questions. The folder's pages are replaced after
+    all new pages are written, pages of an earlier publication are removed, and no other file is touched.
 
     Raises:
-        UserError: an unknown run or study; nothing to publish; a folder with pages of somebody else, or one that cannot
+        UserError: an unknown run or study; nothing to publish; a folder with pages of other origin, or one that cannot
             be written.
     """
     folder = Path(given.folder)
     if given.bundle and given.attempts == "never":
         raise UserError("A bundle is made of attempts: --bundle does not go with --attempts never.")
-    chosen, wanted = chosen_settings(given.settings, given.home), run_names(given.runs)
-    studies, left_out = _studies(given.studies, not wanted, chosen)
-    with opened_runs(wanted or _every_run(chosen), chosen) as (store, found), counted(given.progress) as tell:
-        found = list({run.id: run for run in found}.values())
-        if not found and not studies:
+    resolved_settings, requested = chosen_settings(given.settings, given.home), run_names(given.runs)
+    studies, left_out = _studies(given.studies, not requested, resolved_settings)
+    with (
+        opened_runs(requested or _all_run_ids(resolved_settings), resolved_settings) as (store, stored_runs),
+        counted(given.progress) as report,
+    ):
+        stored_runs = list({run.id: run for run in stored_runs}.values())
+        if not stored_runs and not studies:
             raise UserError(f"Nothing to publish: {store.place} has no run and no study. `ragrounds run` makes a run.")
         with _replaced_pages(folder) as site:
-            names = names_of(store, found, given.names)
-            ranked = rank(store, found, seed=given.seed, names=names, report=tell)
-            writer = _Writer(store, site, given.attempts, given.seed, tell)
+            names = names_of(store, stored_runs, given.names)
+            ranked = rank(store, stored_runs, seed=given.seed, names=names, report=report)
+            writer = _Writer(store, site, given.attempts, given.seed, report)
             board = Board(
                 title=given.title,
                 made=time.time(),
                 mode=given.attempts,
                 rankings=tuple(map(writer.ranking, ranked.rankings)),
-                studies=tuple(writer.study(one, updated) for one, updated in studies),
+                studies=tuple(writer.study(study_result, updated) for study_result, updated in studies),
                 left_out=ranked.left_out,
             )
             writer.write(INDEX, index_page(board))
-            for one in ranked.rankings if given.bundle else ():
-                file, free = site / f"{one.key}{SUFFIX}", text_free(given.attempts, one.licences)
-                make_bundle(file, store, one.runs, names, free, given.seed, user_prices(chosen), printed_figures)
+            for ranking in ranked.rankings if given.bundle else ():
+                file, free = site / f"{ranking.key}{SUFFIX}", text_free(given.attempts, ranking.licences)
+                make_bundle(
+                    file, store, ranking.runs, names, free, given.seed, user_prices(resolved_settings), printed_figures
+                )
                 writer.files[file.name] = file.stat().st_size
     return PublishedSite(
         folder=folder,
         index=folder / INDEX,
-        rankings=tuple(one.key for one in ranked.rankings),
+        rankings=tuple(ranking.key for ranking in ranked.rankings),
         runs=board.runs,
         studies=len(board.studies),
         pages=len(writer.files),
         bytes=sum(writer.files.values()),
-        left_out=(*((", ".join(one.runs), one.why) for one in ranked.left_out), *left_out),
+        left_out=(*((", ".join(entry.runs), entry.why) for entry in ranked.left_out), *left_out),
         withheld=writer.withheld,
     )
 
 
 @contextmanager
 def _replaced_pages(folder: Path) -> Iterator[Path]:
-    """A folder for new files, which take their places in `folder` at the end of the block: none where it ends by an
-    error. The way in is moved last, so that each of its links leads to a page at every moment.
+    """Yield a folder for new files, and move these into `folder` at the end of the block; after an error none is moved.
+
+    The index page is moved last, so that each of its links leads to a page at every moment.
 
     Raises:
         UserError: the folder has pages that were not published, or cannot be written.
     """
-    there = {one.name for one in (*folder.glob("*.html"), *folder.glob(f"*{SUFFIX}"))} if folder.is_dir() else set()
-    ours = b'name="generator" content="ragrounds', b'{"_type":"https://in-toto.io/'
-    if foreign := [name for name in sorted(there) if not _holds(folder / name, ours)]:
+    existing = (
+        {file.name for file in (*folder.glob("*.html"), *folder.glob(f"*{SUFFIX}"))} if folder.is_dir() else set()
+    )
+    marks = b'name="generator" content="ragrounds', b'{"_type":"https://in-toto.io/'
+    if foreign := [name for name in sorted(existing) if not _starts_with_any(folder / name, marks)]:
         raise UserError(
             f"{folder} has files that are not from `ragrounds publish` ({foreign[0]}). Give another folder."
         )
     new, stage = not folder.exists(), folder / _STAGE
     make_folder(folder)
     try:
-        shutil.rmtree(stage, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(stage, ignore_errors=True)  # left by a process that was killed
         stage.mkdir()
         yield stage
-        made = {one.name for one in stage.iterdir()}
-        for name in sorted(made, key=lambda name: name == INDEX):
+        new_names = {file.name for file in stage.iterdir()}
+        # The index page is moved last, so that none of its links leads to a missing page.
+        for name in sorted(new_names, key=lambda name: name == INDEX):
             (stage / name).replace(folder / name)
-        for name in there - made:
+        for name in existing - new_names:
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"Cannot write {folder}: {error.strerror or error}.") from error
@@ -226,80 +235,81 @@ def _replaced_pages(folder: Path) -> Iterator[Path]:
         shutil.rmtree(stage, ignore_errors=True)
         if new:
             with suppress(OSError):
-                folder.rmdir()  # only where nothing was written into it
+                folder.rmdir()  # succeeds only if nothing was written into it
 
 
-def _holds(path: Path, marks: Sequence[bytes]) -> bool:
-    """Whether the beginning of a file holds one of these."""
+def _starts_with_any(path: Path, marks: Sequence[bytes]) -> bool:
+    """Return True if the beginning of a file contains one of the marks."""
     with path.open("rb") as file:
         head = file.read(4096)
     return any(mark in head for mark in marks)
 
 
-def _every_run(settings: Settings) -> list[str]:
+def _all_run_ids(settings: Settings) -> list[str]:
     with open_store(settings) as store:
         return [run.id for run in store.runs()]
 
 
 def _studies(
-    given: str | Sequence[str] | None, default: bool, settings: Settings
+    names: str | Sequence[str] | None, default: bool, settings: Settings
 ) -> tuple[list[tuple[StudyResult, float | None]], list[tuple[str, str]]]:
-    """The studies that are named, or by default those that were carried out here, each with the time of its last
-    change; and those that cannot be shown, with the reason.
+    """Return the studies to publish with the time of their last change, and those that cannot be shown with the reason.
+
+    Without names, these are the studies that were carried out here.
 
     Raises:
-        UserError: one that is named cannot be shown.
+        UserError: a named study cannot be shown.
     """
-    listed = {one.file or one.name: one for one in list_studies(settings=settings)} if given or default else {}
-    wanted = [name for name, one in listed.items() if one.kept] if given is None else texts(given)
-    made, left = list[tuple[StudyResult, float | None]](), list[tuple[str, str]]()
-    for name in wanted:
+    listed = {study.file or study.name: study for study in list_studies(settings=settings)} if names or default else {}
+    requested = [name for name, study in listed.items() if study.kept] if names is None else texts(names)
+    study_results, left_out = list[tuple[StudyResult, float | None]](), list[tuple[str, str]]()
+    for name in requested:
         try:
-            found = show_study(name, settings=settings)
+            study_result = show_study(name, settings=settings)
         except UserError as error:
-            if given is not None:
+            if names is not None:
                 raise
-            left.append((name, str(error)))
+            left_out.append((name, str(error)))
             continue
-        one = listed.get(name) or listed.get(str(Path(name).expanduser().resolve()))
-        made.append((found, one.updated if one else None))
-    return made, left
+        listing = listed.get(name) or listed.get(str(Path(name).expanduser().resolve()))
+        study_results.append((study_result, listing.updated if listing else None))
+    return study_results, left_out
 
 
 class _Writer:
-    """Writes the pages of a site, one after the other."""
+    """Writer of the pages of a site, one after the other."""
 
     def __init__(self, store: Store, site: Path, mode: TextMode, seed: int, tell: Progress) -> None:
         self._store, self._site, self._mode, self._seed, self._tell = store, site, mode, seed, tell
         self.files: dict[str, int] = {}
-        """The files of the site, by name, with their bytes."""
+        """Size of each file of the site in bytes, by name."""
         self._done = 0
         self._withheld: dict[str, TextLicence] = {}
 
     @property
     def withheld(self) -> str:
-        """Datasets whose texts are not shown, with their licences; empty: none."""
+        """Datasets whose texts are not shown, with their licences; empty if all are shown."""
         return by_licence(list(self._withheld.values()))
 
     def ranking(self, ranking: Ranking) -> BoardRanking:
-        """The pages of a ranking."""
+        """Write the pages of a ranking."""
         free = text_free(self._mode, ranking.licences)
         page = f"{ranking.key}.html"
         attempts = self._attempts(ranking, page, free) if self._mode != "never" else {}
         if self._mode == "licensed":
-            self._withheld |= {one.dataset: one for one in ranking.licences if one.dataset not in free}
-        links = [_TO_BOARD, *attempt_links(attempts)]
+            self._withheld |= {licence.dataset: licence for licence in ranking.licences if licence.dataset not in free}
+        links = [_BOARD_LINK, *attempt_links(attempts)]
         parts = report_page(self._store, ranking.runs, ranking.comparison, attempts=False, seed=self._seed, links=links)
         self.write(page, parts)
         return BoardRanking(ranking=ranking, page=page, attempts=attempts, free=free)
 
     def _attempts(self, ranking: Ranking, comparison: str, free: frozenset[str]) -> dict[str, str]:
-        """The pages of attempts, as many runs in each as fit; run id → its page."""
+        """Write the pages of attempts, filling each with as many runs as fit; return the page of each run, by id."""
         names, by_id = agent_names(ranking.comparison), {run.id: run for run in ranking.runs}
         groups, size = dict[str, list[str]](), 0
         for row in ranking.comparison.rows:
             count = sum(row.statuses.values())
-            if not groups or size + count > _PAGE:
+            if not groups or size + count > _ATTEMPTS_PER_PAGE:
                 number, size = f"-{len(groups) + 1}" if groups else "", 0
                 groups[f"{ranking.key}-attempts{number}.html"] = []
             size += count
@@ -307,32 +317,32 @@ class _Writer:
         pages = {run: page for page, group in groups.items() for run in group}
         about = licence_lines(ranking.licences, free)
         about += [words] if (words := withheld_words(ranking.licences, free, self._mode)) else []
-        links = [_TO_BOARD, ("Comparison", comparison), *(attempt_links(pages) if len(groups) > 1 else [])]
+        links = [_BOARD_LINK, ("Comparison", comparison), *(attempt_links(pages) if len(groups) > 1 else [])]
         questions, _ = self._store.questions(ranking.runs[0])
-        order = {shown_id(question, free): place for place, question in enumerate(questions)}
+        order = {shown_id(question, free): position for position, question in enumerate(questions)}
         for page, group in groups.items():
-            before = self._done
+            written_before = self._done
 
-            def tell(done: int, before: int = before) -> None:
-                """So many of this page are written, after those of the pages before."""
+            def report(done: int, before: int = written_before) -> None:
+                """Report the attempts written on this page, added to those of earlier pages."""
                 self._done = before + done
                 self._tell("attempts", self._done)
 
             title = f"{ranking.benchmark}: attempts of {number_of(len(group), 'run')}"
             traces = published_traces(self._store, [by_id[id] for id in group], self._mode, free)
-            shown = [(id, names[id]) for id in group]
-            self.write(page, attempt_page(title, about, traces, order, shown, links, tell))
+            named_runs = [(id, names[id]) for id in group]
+            self.write(page, attempt_page(title, about, traces, order, named_runs, links, report))
         return pages
 
     def study(self, study: StudyResult, updated: float | None) -> BoardStudy:
-        """The page of a study."""
+        """Write the page of a study."""
         runs = [run for run in self._store.runs() if run.id in study.ids and self._store.done(run)]
         base = f"study-{file_name(study.table.study, 60, '-', '-')}".lower()
         number, name = 1, f"{base}.html"
         while name in self.files:
             number += 1
             name = f"{base}-{number}.html"
-        self.write(name, [study_page(study.table, study.findings, runs, study.study.picture, [_TO_BOARD])])
+        self.write(name, [study_page(study.table, study.findings, runs, study.study.picture, [_BOARD_LINK])])
         return BoardStudy(table=study.table, page=name, updated=updated)
 
     def write(self, name: str, parts: Iterable[str]) -> None:

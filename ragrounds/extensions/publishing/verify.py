@@ -1,4 +1,4 @@
-"""The figures of a bundle, derived again from its attempts, offline."""
+"""Verify a bundle offline: derive its figures again from its attempts."""
 
 from __future__ import annotations
 
@@ -30,45 +30,45 @@ from ragrounds.ui.text import number_of, safe
 
 
 class VerifiedBundle(Result, frozen=True, kw_only=True):
-    """What came of :func:`verify`."""
+    """Result of :func:`verify`."""
 
     bundle: Path
     root: str
-    """Of the Merkle tree over the records, as they are now."""
+    """Root of the Merkle tree over the current records."""
     runs: tuple[str, ...]
     attempts: int
     figures: int
     derived: int
-    """Figures that the attempts give again."""
+    """Number of figures that the attempts give again."""
     printed: int
-    """Figures as text that were set beside those of the tables made anew: in the bundle, and on its page."""
+    """Number of printed figures that were compared with tables generated again: in the bundle, and on its page."""
     differing: tuple[str, ...]
-    """What differs, the first first."""
+    """First differences, in order."""
     more: int
-    """Further differences."""
+    """Number of further differences."""
     underived: Mapping[str, int]
-    """What could not be derived → how many."""
+    """Reasons why figures could not be derived, with their counts."""
     notes: tuple[str, ...]
     comparison: Comparison | None
-    """As the attempts give it."""
+    """Comparison as the attempts give it."""
 
     @property
     def ended(self) -> str:
-        """``holds``; ``fails``: something differs; ``undecided``: something could not be derived."""
+        """Verdict: ``holds``; ``fails`` if something differs; ``undecided`` if something could not be derived."""
         return "fails" if self.differing else "undecided" if self.derived < self.figures else "holds"
 
     def draw(self, console: Console) -> None:
-        """Print what came of it, and the table that was derived."""
+        """Print the verdict, and the table that was derived."""
         for line in self.lines():
             console.print(safe(line, 2000), markup=False, soft_wrap=True)
         if self.comparison is not None:
             print_comparison(self.comparison, console=console)
 
     def lines(self) -> Iterator[str]:
-        """What came of it, in words."""
-        what = f"{number_of(len(self.runs), 'run')}, {number_of(self.attempts, 'attempt')}"
+        """Yield the result as lines of text."""
+        contents = f"{number_of(len(self.runs), 'run')}, {number_of(self.attempts, 'attempt')}"
         yield (
-            f"{self.bundle}: {what}; {self.derived:,} of {self.figures:,} figures derived, "
+            f"{self.bundle}: {contents}; {self.derived:,} of {self.figures:,} figures derived, "
             f"{self.printed:,} as printed; root {self.root[:16]}"
         )
         for text in self.differing:
@@ -90,17 +90,19 @@ def verify(
     settings: Settings | None = None,
     progress: Progress | bool | None = None,
 ) -> VerifiedBundle:
-    """Derive every figure of a bundle again from its attempts: answers are scored anew, costs summed anew, and the
-    same comparison is made. No model is asked, nothing is sent, and the store is left alone.
+    """Derive every figure of a bundle again from its attempts.
+
+    Answers are scored again, costs are summed again, and the same comparison is made. No model is asked, nothing is
+    sent, and the store is not changed.
 
         rr.verify("site/sample-1a2b3c4d-5e6f70.bundle.jsonl").ended
 
     Args:
         bundle: a file of ``rr.publish(…, bundle=True)``.
-        benchmark: what it is of, as `ragrounds run --benchmark` takes it, or the benchmark's file: fills the texts that
-            the bundle withholds, and every question is set beside it.
-        page: the leaderboard that the bundle was published with, whose printed figures are set beside it; by default
-            ``index.html`` beside the bundle, if it is there.
+        benchmark: the bundle's benchmark, as `ragrounds run --benchmark` takes it, or its file. It fills in the texts
+            that the bundle withholds, and every question is compared with it.
+        page: the leaderboard that the bundle was published with, whose printed figures are checked; by default
+            ``index.html`` next to the bundle, if it exists.
         home, settings: where registered benchmarks are; ``None``: the user's.
         progress: gets how many attempts are derived; ``False``: nothing is shown.
 
@@ -108,40 +110,44 @@ def verify(
         UserError: no bundle, or no such benchmark.
     """
     read = read_bundle(Path(bundle))
-    own = _benchmark(benchmark, read.statement.predicate.suite.get("name", ""), chosen_settings(settings, home))
+    reference_benchmark = _load_benchmark(
+        benchmark, read.statement.predicate.suite.get("name", ""), chosen_settings(settings, home)
+    )
     with counted(progress) as tell:
-        found = verify_bundle(read, printed_figures, own, tell)
-    beside = Path(page) if page else read.path.with_name("index.html")
-    if found.comparison is not None and (page or beside.is_file()):
-        _set_beside_page(beside, read.path.name.removesuffix(SUFFIX), found)
-    made = {name: value for name, value in asdict(found).items() if name in VerifiedBundle.__struct_fields__}
-    listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in made.items()}
-    return VerifiedBundle(bundle=read.path, root=read.seal.root, **listed)
+        derivation = verify_bundle(read, printed_figures, reference_benchmark, tell)
+    page_path = Path(page) if page else read.path.with_name("index.html")
+    if derivation.comparison is not None and (page or page_path.is_file()):
+        _compare_with_page(page_path, read.path.name.removesuffix(SUFFIX), derivation)
+    fields = {name: value for name, value in asdict(derivation).items() if name in VerifiedBundle.__struct_fields__}
+    frozen_fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    return VerifiedBundle(bundle=read.path, root=read.seal.root, **frozen_fields)
 
 
-def _set_beside_page(page: Path, key: str, found: Derivation) -> None:
-    """Set the rows of a published ranking beside those that were derived."""
-    if found.comparison is None:
+def _compare_with_page(page: Path, key: str, derivation: Derivation) -> None:
+    """Compare the rows of a published ranking with the derived rows."""
+    if derivation.comparison is None:
         return
     _, ranking, rest = read_text(page).partition(f'<section class="ranking" id="{escape(key)}">')
     if not ranking:
-        found.notes.append(f"{page} holds no ranking {key!r}: its printed figures were not looked at.")
+        derivation.notes.append(f"{page} holds no ranking {key!r}: its printed figures were not looked at.")
         return
-    rows, names = rest.partition("</section>")[0].split("<tr>"), agent_names(found.comparison)
-    for run, cells in figure_cells(found.comparison).items():
-        named = [row for row in rows if f">{breakable(names[run])}<" in row]
-        found.printed += len(re.findall(r"<td", "".join(cells)))
-        if not any(all(one in row for one in cells) for row in named):
-            shown = " ".join(re.sub(r"<[^>]*>", " ", "".join(cells)).split())
-            found.differs(f"{page.name}, {names[run]}: other figures than {shown}, which the attempts give")
+    rows, names = rest.partition("</section>")[0].split("<tr>"), agent_names(derivation.comparison)
+    for run, cells in figure_cells(derivation.comparison).items():
+        matching_rows = [row for row in rows if f">{breakable(names[run])}<" in row]
+        derivation.printed += len(re.findall(r"<td", "".join(cells)))
+        if not any(all(figures in row for figures in cells) for row in matching_rows):
+            expected = " ".join(re.sub(r"<[^>]*>", " ", "".join(cells)).split())
+            derivation.differs(f"{page.name}, {names[run]}: other figures than {expected}, which the attempts give")
 
 
-def _benchmark(given: str | None, name: str, settings: Settings) -> Benchmark | None:
-    if given is None:
+def _load_benchmark(reference: str | None, name: str, settings: Settings) -> Benchmark | None:
+    if reference is None:
         return None
     try:
-        return load(given, settings.home)
+        return load(reference, settings.home)
     except UserError:
-        if not Path(given).exists():
+        if not Path(reference).exists():
             raise
-        return load(f"{name}:{given}", settings.home)
+        return load(f"{name}:{reference}", settings.home)

@@ -1,4 +1,4 @@
-"""Policies that give each question to one of several agents, learned and scored on outcomes that are known already.
+"""Policies that give each question to one of several agents, learned and scored on recorded outcomes.
 
 A router asks one agent; a cascade asks the cheapest first, reads its attempt, and may then pay another one too. Both
 are learned as one ridge regression of each agent's scores, and are cross-fitted: folds hold whole clusters, and no
@@ -24,111 +24,113 @@ Floats = NDArray[np.float64]
 Choices = NDArray[np.int64]
 FOLDS = 5
 _SHRINKAGE = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0])
-"""Strengths of the penalty that each model picks from, by its error where a question is left out: weak evidence leaves
-every question with the agent that is best on average."""
+"""Penalty strengths that each model chooses from by its leave-one-out error.
+
+With weak evidence a strong penalty leaves every question with the agent that is best on average.
+"""
 _TOPICS, _WORDS = 12, 4000
-"""Dimensions of the questions' words, and how many words count."""
+"""Number of dimensions of the questions' words, and number of words that are counted."""
 
 
 class Outcomes(Struct, frozen=True, kw_only=True, dict=True):
-    """What each agent made of each question."""
+    """Outcome of each agent on each question."""
 
     scores: Floats
-    """Questions × agents × epochs, shares of a right answer."""
+    """Scores (questions, agents, epochs), as shares of a right answer."""
     costs: Floats
-    """Questions × agents, of one attempt."""
+    """Costs of one attempt (questions, agents)."""
     known: Floats
-    """Questions × features that are known before any agent is asked."""
+    """Features (questions, features) that are known before any agent is asked."""
     seen: Floats
-    """Questions × features of the cheapest agent's attempt."""
+    """Features (questions, features) of the cheapest agent's attempt."""
     texts: tuple[str, ...]
-    """The questions, without options."""
+    """Texts of the questions, without options."""
     clusters: tuple[str, ...]
     strata: tuple[str, ...]
 
     @cached_property
     def means(self) -> Floats:
-        """Questions × agents: the mean score over epochs."""
+        """Mean scores over epochs (questions, agents)."""
         return np.asarray(self.scores.mean(axis=2))
 
     @cached_property
     def weights(self) -> Floats:
-        """Of each question in a mean: datasets count alike, as in every table."""
-        _, places, counts = np.unique(np.asarray(self.strata), return_inverse=True, return_counts=True)
-        return np.asarray(1 / (counts[places] * len(counts)))
+        """Weight of each question in a mean: all datasets have the same weight, as in every table."""
+        _, stratum_indices, counts = np.unique(np.asarray(self.strata), return_inverse=True, return_counts=True)
+        return np.asarray(1 / (counts[stratum_indices] * len(counts)))
 
     @cached_property
     def prices(self) -> Floats:
-        """Of each agent's attempt, on average."""
+        """Mean cost of each agent's attempt."""
         return np.asarray(self.weights @ self.costs)
 
     @property
     def cheapest(self) -> int:
-        """The agent whose attempts cost least on average."""
+        """Index of the agent whose attempts cost least on average."""
         return int(np.argmin(self.prices))
 
 
 class Routed(Struct, frozen=True, kw_only=True):
-    """A policy's outcome for each question."""
+    """Outcome of a policy on each question."""
 
     values: Floats
     costs: Floats
     choices: Choices
-    """The agents whose answers count: one a question, or one a question and epoch."""
+    """Indices of the agents whose answers count: one a question, or one a question and epoch."""
 
 
 def oracle(outcomes: Outcomes) -> Routed:
-    """The best agent of each question, the cheaper among equals; from two epochs on without what noise adds."""
+    """Give each question to its best agent, the cheaper among equals; from two epochs on without noise's gain."""
     scores, epochs = outcomes.scores, outcomes.scores.shape[2]
     if epochs == 1:
-        return _taken(outcomes, _best(scores[:, :, 0], outcomes.prices))
+        return _routed_to(outcomes, _best(scores[:, :, 0], outcomes.prices))
     rows = np.arange(len(scores))
     values, costs, choices = np.zeros(len(scores)), np.zeros(len(scores)), []
     for epoch in range(epochs):
-        chosen = _best(np.delete(scores, epoch, axis=2).mean(axis=2), outcomes.prices)
-        values += scores[rows, chosen, epoch] / epochs
-        costs += outcomes.costs[rows, chosen] / epochs
-        choices.append(chosen)
+        agents = _best(np.delete(scores, epoch, axis=2).mean(axis=2), outcomes.prices)
+        values += scores[rows, agents, epoch] / epochs
+        costs += outcomes.costs[rows, agents] / epochs
+        choices.append(agents)
     return Routed(values=values, costs=costs, choices=np.concatenate(choices))
 
 
 def mixture_weights(accuracies: Floats, costs: Floats, budget: float) -> Floats:
-    """Shares of the agents in the best mixture drawn at random that costs `budget` a question at most."""
+    """Return the shares of agents in the best random mixture that costs at most `budget` a question."""
     weights, best = np.zeros(len(costs)), -np.inf
-    for one in range(len(costs)):
-        for other in range(len(costs)):
-            low, high = costs[one], costs[other]
-            if low > budget * (1 + 1e-9) or (one == other) == (low < high):
+    for first in range(len(costs)):
+        for second in range(len(costs)):
+            low, high = costs[first], costs[second]
+            if low > budget * (1 + 1e-9) or (first == second) == (low < high):
                 continue
-            share = 0.0 if one == other else min(1.0, (budget - low) / (high - low))
-            value = (1 - share) * accuracies[one] + share * accuracies[other]
+            share = 0.0 if first == second else min(1.0, (budget - low) / (high - low))
+            value = (1 - share) * accuracies[first] + share * accuracies[second]
             if value > best + 1e-12:
                 best, weights = value, np.zeros(len(costs))
-                weights[one] += 1 - share
-                weights[other] += share
+                weights[first] += 1 - share
+                weights[second] += share
     return weights
 
 
 class Chances(Struct, frozen=True, kw_only=True):
-    """Questions × agents: how probably each is right, by models that did not see the question."""
+    """Probability that each agent is right on each question, by models that did not see the question."""
 
     values: Floats
     cascade: bool
-    """Whether the cheapest agent's attempt was read, and so is paid for."""
+    """True if the cheapest agent's attempt was read, and so is paid for."""
 
     def routed(self, outcomes: Outcomes, worth: float) -> Routed:
-        """Give each question to the agent whose right answer is worth most over its price.
+        """Give each question to the agent whose expected answer has the highest value minus its price.
 
         Args:
-            outcomes: those that the chances are of.
-            worth: what a right answer is worth, in the unit of costs; infinite: the price breaks ties alone.
+            outcomes: the outcomes that the chances belong to.
+            worth: value of a right answer, in the unit of costs; infinite: the price only breaks ties.
         """
         prices = outcomes.prices
         cheapest = outcomes.cheapest
         if self.cascade:
             prices = np.where(np.arange(len(prices)) == cheapest, 0.0, prices)
         gains = self.values if np.isinf(worth) else self.values * worth - prices
-        routed = _taken(outcomes, _best(gains, prices))
+        routed = _routed_to(outcomes, _best(gains, prices))
         if not self.cascade:
             return routed
         extra = np.where(routed.choices == cheapest, 0.0, outcomes.costs[:, cheapest])
@@ -139,8 +141,8 @@ def chances(outcomes: Outcomes, seed: int, *, cascade: bool = False, shuffled: b
     """Learn each agent's chances by cross-fitting.
 
     Args:
-        outcomes: what is known.
-        seed: of the folds.
+        outcomes: the recorded outcomes.
+        seed: seed of the folds.
         cascade: whether the cheapest agent's attempt is read.
         shuffled: the control: models learn from the outcomes of other questions of the same dataset.
 
@@ -151,104 +153,108 @@ def chances(outcomes: Outcomes, seed: int, *, cascade: bool = False, shuffled: b
     generator = np.random.default_rng(seed)
     learned_from = outcomes.means
     if shuffled:
-        learned_from = learned_from[_within(outcomes.strata, generator)]
+        learned_from = learned_from[_shuffle_within(outcomes.strata, generator)]
     folds = _folds(outcomes.clusters, generator)
     values = np.zeros_like(learned_from)
     for fold in range(int(folds.max()) + 1):
-        out = folds == fold
-        values[out] = _learned(features[~out], learned_from[~out], features[out])
+        held_out = folds == fold
+        values[held_out] = _learned(features[~held_out], learned_from[~held_out], features[held_out])
     return Chances(values=values, cascade=cascade)
 
 
-def _taken(outcomes: Outcomes, chosen: Choices) -> Routed:
-    rows = np.arange(len(chosen))
-    return Routed(values=outcomes.means[rows, chosen], costs=outcomes.costs[rows, chosen], choices=chosen)
+def _routed_to(outcomes: Outcomes, agents: Choices) -> Routed:
+    rows = np.arange(len(agents))
+    return Routed(values=outcomes.means[rows, agents], costs=outcomes.costs[rows, agents], choices=agents)
 
 
 def _best(values: Floats, prices: Floats) -> Choices:
-    """The agent of the highest value in each row, the one of the lowest price among equals."""
+    """Return the index of the agent with the highest value in each row, the cheapest among equals."""
     order = np.argsort(prices, kind="stable")
-    near = values >= values.max(axis=1, keepdims=True) - 1e-12
-    return np.asarray(order[np.argmax(near[:, order], axis=1)])
+    is_best = values >= values.max(axis=1, keepdims=True) - 1e-12
+    return np.asarray(order[np.argmax(is_best[:, order], axis=1)])
 
 
-def _within(strata: Sequence[str], generator: np.random.Generator) -> Choices:
-    """A random order in which every place keeps its stratum."""
+def _shuffle_within(strata: Sequence[str], generator: np.random.Generator) -> Choices:
+    """Return a random order in which every index keeps its stratum."""
     order, names = np.arange(len(strata)), np.asarray(strata)
     for name in np.unique(names):
-        places = np.flatnonzero(names == name)
-        order[places] = generator.permutation(places)
+        indices = np.flatnonzero(names == name)
+        order[indices] = generator.permutation(indices)
     return order
 
 
 def _folds(clusters: Sequence[str], generator: np.random.Generator) -> Choices:
-    """A fold for each question; questions of a cluster have the same one."""
-    names, places = np.unique(np.asarray(clusters), return_inverse=True)
-    return np.asarray(generator.permutation(len(names)) % min(FOLDS, len(names)))[places]
+    """Return a fold for each question; questions of a cluster have the same fold."""
+    names, cluster_indices = np.unique(np.asarray(clusters), return_inverse=True)
+    return np.asarray(generator.permutation(len(names)) % min(FOLDS, len(names)))[cluster_indices]
 
 
 def _features(outcomes: Outcomes, cascade: bool) -> Floats:
-    """Standardised features."""
-    whole = _table(outcomes, cascade)[0]
-    spread = whole.std(axis=0)
-    return np.asarray((whole - whole.mean(axis=0))[:, spread > 1e-12] / spread[spread > 1e-12])
+    """Return the standardised features."""
+    table = _table(outcomes, cascade)[0]
+    spread = table.std(axis=0)
+    return np.asarray((table - table.mean(axis=0))[:, spread > 1e-12] / spread[spread > 1e-12])
 
 
 def _table(outcomes: Outcomes, cascade: bool) -> tuple[Floats, Any, Floats]:
-    """Features, what counts the questions' words, and topics × words. The topics come from all questions: they know
-    no outcome."""
+    """Return the features, the vectoriser of the questions' words, and the weights (topics, words).
+
+    The topics come from all questions, because they use no outcome.
+    """
     decomposition, text = _sklearn("decomposition"), _sklearn("feature_extraction.text")
     parts = [outcomes.known, *([outcomes.seen] if cascade else [])]
-    counter, topics = None, np.zeros((0, 0))
+    vectoriser, topics = None, np.zeros((0, 0))
     if len(set(outcomes.texts)) > 2 * _TOPICS:
         words = text.TfidfVectorizer(max_features=_WORDS, sublinear_tf=True, analyzer="char_wb", ngram_range=(3, 5))
         weights = words.fit_transform(outcomes.texts)
         if weights.shape[1] > 2 * _TOPICS:
             reduced = decomposition.TruncatedSVD(_TOPICS, random_state=0)
             parts.append(reduced.fit_transform(weights))
-            counter, topics = words, reduced.components_
-    return np.hstack(parts), counter, topics
+            vectoriser, topics = words, reduced.components_
+    return np.hstack(parts), vectoriser, topics
 
 
 class LinearModel(Struct, frozen=True, kw_only=True):
-    """Each agent's chances as a linear function of a question's own features."""
+    """Chances of each agent as a linear function of a question's features."""
 
     intercepts: Floats
     known: Floats
-    """Agents × features of :attr:`Outcomes.known`."""
+    """Weights (agents, features) of :attr:`Outcomes.known`."""
     pieces: dict[str, tuple[float, ...]]
-    """A run of letters → its idf, then its weight for each agent."""
+    """Inverse document frequency of each character n-gram, followed by its weight for each agent."""
 
 
 def learned(outcomes: Outcomes) -> LinearModel:
-    """The router's model, learned from all questions.
+    """Learn the router's model from all questions.
 
     Raises:
         UserError: scikit-learn is not installed.
     """
-    whole, counter, topics = _table(outcomes, False)
-    mean, spread, size = whole.mean(axis=0), whole.std(axis=0), outcomes.known.shape[1]
+    table, vectoriser, topics = _table(outcomes, False)
+    mean, spread, size = table.mean(axis=0), table.std(axis=0), outcomes.known.shape[1]
     used = spread > 1e-12
-    weights = np.zeros((outcomes.means.shape[1], whole.shape[1]))
+    weights = np.zeros((outcomes.means.shape[1], table.shape[1]))
     starts = outcomes.means.mean(axis=0)
     if used.any():
-        model = _ridge((whole - mean)[:, used] / spread[used], outcomes.means)
+        model = _ridge((table - mean)[:, used] / spread[used], outcomes.means)
         weights[:, used] = model.coef_ / spread[used]
         starts = model.intercept_ - weights @ mean
-    of_pieces = weights[:, size:] @ topics if counter is not None else np.zeros((len(weights), 0))
-    names = counter.get_feature_names_out() if counter is not None else ()
+    ngram_weights = weights[:, size:] @ topics if vectoriser is not None else np.zeros((len(weights), 0))
+    names = vectoriser.get_feature_names_out() if vectoriser is not None else ()
     pieces = {
         str(name): (float(idf), *map(float, column))
-        for name, idf, column in zip(names, counter.idf_ if counter is not None else (), of_pieces.T, strict=True)
+        for name, idf, column in zip(
+            names, vectoriser.idf_ if vectoriser is not None else (), ngram_weights.T, strict=True
+        )
     }
     return LinearModel(intercepts=starts, known=weights[:, :size], pieces=pieces)
 
 
-def _learned(features: Floats, right: Floats, asked: Floats) -> Floats:
-    """Each agent's expected score of the questions `asked`; its average where nothing tells them apart."""
+def _learned(features: Floats, right: Floats, targets: Floats) -> Floats:
+    """Return each agent's expected score of the target questions; its average if there are no features."""
     if not features.shape[1]:
-        return np.broadcast_to(right.mean(axis=0), (len(asked), right.shape[1]))
-    return np.asarray(_ridge(features, right).predict(asked))
+        return np.broadcast_to(right.mean(axis=0), (len(targets), right.shape[1]))
+    return np.asarray(_ridge(features, right).predict(targets))
 
 
 def _ridge(features: Floats, right: Floats) -> Any:

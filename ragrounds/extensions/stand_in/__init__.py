@@ -1,1 +1,1 @@
-"""A server that stands in for a model, without a key or a GPU."""
+"""Stand-in server for a model, without a key or a GPU."""

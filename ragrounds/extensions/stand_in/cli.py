@@ -28,7 +28,7 @@ def stand_in(
     ragrounds run --model openai:any-name --base-url http://127.0.0.1:8000/v1
     """
 
-    def _told(url: str) -> None:
+    def _print_address(url: str) -> None:
         say(f"The stand-in listens at {url}, for --base-url. Ctrl-C ends it.")
 
-    serve_stand_in(port, message=_told)
+    serve_stand_in(port, message=_print_address)

@@ -1,4 +1,4 @@
-"""A server that stands in for a model, for trying things out without a key."""
+"""Serve a stand-in for a model, to try ragrounds without a key."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 
 def serve_stand_in(port: int = 8000, *, message: Callable[[str], None] = lambda text: None) -> None:
-    """Serve OpenAI's protocol on loopback until it is interrupted, with replies that follow from the words alone.
+    """Serve OpenAI's protocol on loopback until it is interrupted, with replies computed from the words of the prompt.
 
     Args:
-        port: where it listens, on 127.0.0.1; 0 is a free one.
-        message: told the base URL once it listens.
+        port: port on 127.0.0.1; 0: a free one.
+        message: called with the base URL when the server listens.
 
     Raises:
         UserError: it cannot listen at this port.

@@ -1,6 +1,6 @@
-"""A model server that stands in for every model: OpenAI's chat completions on loopback, for as long as a block lasts.
+"""Stand-in server for every model: OpenAI's chat completions on loopback, until a block ends.
 
-It is no model. What it says follows from the request alone (:mod:`ragrounds.extensions.stand_in.replies`), so that all
+It is no model. A reply depends only on the request (:mod:`ragrounds.extensions.stand_in.replies`), so that everything
 can be tried from end to end without a key, a GPU or a network.
 
     with stand_in_server() as base_url:
@@ -30,18 +30,18 @@ from ragrounds.base.errors import UserError
 from ragrounds.extensions.stand_in.replies import StandInReply, reply_to, word_vector
 
 ALIAS = "stand-in"
-"""The name of the server in a model's identity."""
+"""Name of the server in a model's identity."""
 HOST = "127.0.0.1"
-_BODY = 64 * 2**20
+_MAX_BODY_BYTES = 64 * 2**20
 _DIMENSIONS = 256
-_MOST_DIMENSIONS = 4096
-_START = 30.0
-"""Seconds until it must listen."""
+_MAX_DIMENSIONS = 4096
+_START_SECONDS = 30.0
+"""Seconds until the server must listen."""
 
 
 @contextmanager
 def stand_in_server() -> Iterator[str]:
-    """Serve until the block ends, on a thread of its own.
+    """Serve on a separate thread until the block ends.
 
     Yields:
         The base URL, ``http://127.0.0.1:PORT/v1``.
@@ -50,7 +50,7 @@ def stand_in_server() -> Iterator[str]:
         RuntimeError: it could not begin to listen.
     """
     loop = asyncio.new_event_loop()
-    begun: list[int] = []
+    bound_ports: list[int] = []
     ready = threading.Event()
 
     async def _begin() -> web.AppRunner:
@@ -58,7 +58,7 @@ def stand_in_server() -> Iterator[str]:
         await runner.setup()
         site = web.TCPSite(runner, HOST, 0, backlog=1024)
         await site.start()
-        begun.append(int(runner.addresses[0][1]))
+        bound_ports.append(int(runner.addresses[0][1]))
         return runner
 
     def _serve() -> None:
@@ -74,22 +74,22 @@ def stand_in_server() -> Iterator[str]:
 
     thread = threading.Thread(target=_serve, name="stand-in server", daemon=True)
     thread.start()
-    ready.wait(_START)
-    if not begun:
+    ready.wait(_START_SECONDS)
+    if not bound_ports:
         raise RuntimeError(f"The stand-in server could not listen on {HOST}.")
     try:
-        yield f"http://{HOST}:{begun[0]}/v1"
+        yield f"http://{HOST}:{bound_ports[0]}/v1"
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(_START)
+        thread.join(_START_SECONDS)
 
 
 def serve_stand_in(port: int, message: Callable[[str], None]) -> None:
     """Serve until it is interrupted.
 
     Args:
-        port: where it listens, on 127.0.0.1; 0 is a free one.
-        message: told the address once it listens.
+        port: port on 127.0.0.1; 0: a free one.
+        message: called with the address when the server listens.
 
     Raises:
         UserError: it cannot listen at this port.
@@ -108,24 +108,24 @@ def serve_stand_in(port: int, message: Callable[[str], None]) -> None:
 
 
 def _application() -> web.Application:
-    made = web.Application(client_max_size=_BODY)
-    made.add_routes(
+    application = web.Application(client_max_size=_MAX_BODY_BYTES)
+    application.add_routes(
         [
             web.post("/v1/chat/completions", _chat),
             web.post("/v1/embeddings", _embeddings),
             web.get("/v1/models", _models),
         ]
     )
-    return made
+    return application
 
 
 async def _models(request: web.Request) -> web.Response:
-    # One model, whatever is asked for; no window is told, so none is assumed.
+    # The list has one model, for any name; it states no context window, so that clients assume none.
     return web.json_response({"object": "list", "data": [{"id": ALIAS, "object": "model", "owned_by": "ragrounds"}]})
 
 
 class _CompletionRequest(msgspec.Struct):
-    """The fields of a request that are read; all others are passed over."""
+    """Fields of a request for a completion that are read; all others are ignored."""
 
     model: str
     messages: list[dict[str, object]]
@@ -141,30 +141,30 @@ class _CompletionRequest(msgspec.Struct):
 
 async def _chat(request: web.Request) -> web.StreamResponse:
     try:
-        asked = msgspec.json.decode(await request.read(), type=_CompletionRequest)
+        completion = msgspec.json.decode(await request.read(), type=_CompletionRequest)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
         return _refused(str(problem))
-    if asked.n not in (None, 1):
+    if completion.n not in (None, 1):
         return _refused("the stand-in gives one choice: n must be 1")
-    if not asked.messages:
+    if not completion.messages:
         return _refused("messages: at least one is needed")
-    stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
-    most = asked.max_tokens if asked.max_tokens is not None else asked.max_completion_tokens
+    stops = [completion.stop] if isinstance(completion.stop, str) else completion.stop or []
+    max_tokens = completion.max_tokens if completion.max_tokens is not None else completion.max_completion_tokens
     reply = reply_to(
-        asked.messages,
-        asked.model,
-        tools=asked.tools or (),
-        tool_choice=asked.tool_choice,
-        response_format=asked.response_format,
+        completion.messages,
+        completion.model,
+        tools=completion.tools or (),
+        tool_choice=completion.tool_choice,
+        response_format=completion.response_format,
         stops=stops,
-        most=most,
+        most=max_tokens,
     )
-    body = _body(asked.model, reply)
-    if not asked.stream:
+    body = _body(completion.model, reply)
+    if not completion.stream:
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
-    for chunk in _chunks(asked.model, reply):
+    for chunk in _chunks(completion.model, reply):
         await response.write(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
     await response.write(b"data: [DONE]\n\n")
     await response.write_eof()
@@ -172,7 +172,7 @@ async def _chat(request: web.Request) -> web.StreamResponse:
 
 
 class _EmbeddingRequest(msgspec.Struct):
-    """The fields of a request for vectors that are read."""
+    """Fields of a request for vectors that are read."""
 
     model: str
     input: str | list[str]
@@ -182,28 +182,30 @@ class _EmbeddingRequest(msgspec.Struct):
 
 async def _embeddings(request: web.Request) -> web.Response:
     try:
-        asked = msgspec.json.decode(await request.read(), type=_EmbeddingRequest)
+        embedding = msgspec.json.decode(await request.read(), type=_EmbeddingRequest)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
         return _refused(str(problem))
-    dimensions = _DIMENSIONS if asked.dimensions is None else asked.dimensions
-    if not 1 <= dimensions <= _MOST_DIMENSIONS:
-        return _refused(f"dimensions must be 1 to {_MOST_DIMENSIONS}, not {dimensions}")
-    texts = [asked.input] if isinstance(asked.input, str) else asked.input
-    found = [word_vector(text, dimensions) for text in texts]
-    vectors = [_packed(one) for one in found] if asked.encoding_format == "base64" else found
-    data = [{"object": "embedding", "index": place, "embedding": one} for place, one in enumerate(vectors)]
+    dimensions = _DIMENSIONS if embedding.dimensions is None else embedding.dimensions
+    if not 1 <= dimensions <= _MAX_DIMENSIONS:
+        return _refused(f"dimensions must be 1 to {_MAX_DIMENSIONS}, not {dimensions}")
+    texts = [embedding.input] if isinstance(embedding.input, str) else embedding.input
+    word_vectors = [word_vector(text, dimensions) for text in texts]
+    vectors = (
+        [_encode_base64(vector) for vector in word_vectors] if embedding.encoding_format == "base64" else word_vectors
+    )
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     tokens = sum(len(text) // 4 + 1 for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return web.json_response({"object": "list", "model": asked.model, "data": data, "usage": usage})
+    return web.json_response({"object": "list", "model": embedding.model, "data": data, "usage": usage})
 
 
-def _packed(vector: Sequence[float]) -> str:
-    """As OpenAI's own client asks for it: float32, little-endian, base64."""
+def _encode_base64(vector: Sequence[float]) -> str:
+    """Encode a vector as OpenAI's client asks for it: float32, little-endian, base64."""
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
-def _refused(why: str) -> web.Response:
-    return web.json_response({"error": {"message": why, "type": "invalid_request_error"}}, status=400)
+def _refused(reason: str) -> web.Response:
+    return web.json_response({"error": {"message": reason, "type": "invalid_request_error"}}, status=400)
 
 
 def _usage(reply: StandInReply) -> dict[str, int]:
@@ -214,14 +216,16 @@ def _usage(reply: StandInReply) -> dict[str, int]:
     }
 
 
-def _called(reply: StandInReply) -> list[dict[str, object]]:
+def _tool_calls(reply: StandInReply) -> list[dict[str, object]]:
     function = {"name": reply.tool, "arguments": msgspec.json.encode(reply.arguments).decode()}
     return [{"index": 0, "id": "call_stand_in", "type": "function", "function": function}]
 
 
 def _body(model: str, reply: StandInReply) -> dict[str, object]:
-    said: dict[str, object] = {"content": None, "tool_calls": _called(reply)} if reply.tool else {"content": reply.text}
-    choice: dict[str, object] = {"index": 0, "message": {"role": "assistant", **said}, **_ended(reply)}
+    content: dict[str, object] = (
+        {"content": None, "tool_calls": _tool_calls(reply)} if reply.tool else {"content": reply.text}
+    )
+    choice: dict[str, object] = {"index": 0, "message": {"role": "assistant", **content}, **_ended(reply)}
     return {"id": ALIAS, "object": "chat.completion", "model": model, "choices": [choice], "usage": _usage(reply)}
 
 
@@ -230,12 +234,12 @@ def _ended(reply: StandInReply) -> dict[str, object]:
 
 
 def _chunks(model: str, reply: StandInReply) -> Iterator[dict[str, object]]:
-    """The same reply in two pieces, then why it ended, then the usage."""
+    """Yield the reply in two pieces, then the reason for its end, then the usage."""
     half = len(reply.text) // 2
-    deltas: list[dict[str, object]] = [{"role": "assistant", "tool_calls": _called(reply)}] if reply.tool else []
+    deltas: list[dict[str, object]] = [{"role": "assistant", "tool_calls": _tool_calls(reply)}] if reply.tool else []
     deltas += [{"content": piece} for piece in (reply.text[:half], reply.text[half:]) if piece]
-    choices: list[list[dict[str, object]]] = [[{"index": 0, "delta": one, "finish_reason": None}] for one in deltas]
+    choices: list[list[dict[str, object]]] = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
     choices.append([{"index": 0, "delta": {}, **_ended(reply)}])
-    whole: dict[str, object] = {"id": ALIAS, "object": "chat.completion.chunk", "model": model}
-    yield from ({**whole, "choices": each} for each in choices)
-    yield {**whole, "choices": [], "usage": _usage(reply)}
+    common_fields: dict[str, object] = {"id": ALIAS, "object": "chat.completion.chunk", "model": model}
+    yield from ({**common_fields, "choices": chunk_choices} for chunk_choices in choices)
+    yield {**common_fields, "choices": [], "usage": _usage(reply)}

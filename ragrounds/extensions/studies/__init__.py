@@ -1,4 +1,4 @@
-"""Studies: many runs that make one table of a paper."""
+"""Studies: sets of runs that reproduce a table of a paper."""
 
 BASES = ("construction", "exchange")
 FUNCTIONS = (

@@ -1,4 +1,4 @@
-"""What one call of a study carries: its budget, who hears, and what is kept of its cells."""
+"""State of one call of a study: its budget, its listener and the stored results of its cells."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Arguments: TypeAlias = dict[str, Any]
 
 
 class StudyBudget:
-    """What a study may use in all, and what it has used: dollars, tokens, seconds."""
+    """Budget of a study and its use so far: dollars, tokens, seconds."""
 
     def __init__(self, cost: float | None, tokens: int | None, seconds: float | None) -> None:
         self.cost, self.tokens, self.seconds = cost, tokens, seconds
         self.paid, self.used, self.began = 0.0, 0, time.monotonic()
         self.unknown = False
-        """Whether some call had no known price."""
+        """True if some call had no known price."""
 
     def left(self) -> Arguments:
-        """What is left, as the arguments of :func:`ragrounds.api.run.run`."""
+        """Return the remaining budget as arguments of :func:`ragrounds.api.run.run`."""
         seconds = None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.began))
         return {
             "max_cost": None if self.cost is None else max(0.0, self.cost - self.paid),
@@ -41,45 +41,45 @@ class StudyBudget:
         }
 
     def ended(self) -> str:
-        """What is used up; empty: nothing is."""
-        used = (name for name, one in self.left().items() if one is not None and one <= 0)
-        return next((f"--{name.replace('_', '-')} is used up" for name in used), "")
+        """Return the name of the limit that is used up, or an empty string."""
+        exhausted = (name for name, remaining in self.left().items() if remaining is not None and remaining <= 0)
+        return next((f"--{name.replace('_', '-')} is used up" for name in exhausted), "")
 
     def add(self, cost: float | None, tokens: int) -> None:
-        """Count what was used."""
+        """Add a cost and a number of tokens."""
         self.unknown = self.unknown or cost is None
         self.paid += cost or 0.0
         self.used += tokens
 
 
 class StudyListener(RunListener):
-    """Hears how a study goes on. Nothing is shown unless a method is overridden."""
+    """Listener for the progress of a study. Nothing is shown unless a method is overridden."""
 
     def begun(self, study: Study, cells: int) -> None:
-        """It begins, with so many cells to carry out."""
+        """Report the start of the study, with `cells` cells to carry out."""
 
     def group(self, cells: Sequence[StudyCell]) -> None:
-        """These cells are carried out next."""
+        """Report the cells that are carried out next."""
 
     def cell(self, cell: StudyCell, result: CellResult) -> None:
-        """A cell is as far as it comes in this call."""
+        """Report a cell that is finished for this call."""
 
     def attempts(self, done: int, total: int) -> None:
-        """How many attempts of the cells at work are there."""
+        """Report how many attempts of the current cells are done."""
 
     def spent(self, paid: float, unknown: bool) -> None:
-        """Dollars that this call has paid so far; `unknown`: some calls have no known price."""
+        """Report the dollars that this call has paid so far; `unknown`: some calls have no known price."""
 
 
 class StudyDisplay(StudyProgress, StudyListener):
-    """Shows on standard error: a live table on a terminal, lines elsewhere."""
+    """Display on standard error: a live table on a terminal, lines elsewhere."""
 
     def message(self, text: str) -> None:
-        """Say it."""
+        """Print the message."""
         self.say(text)
 
     def confirm(self, expected: str) -> bool:
-        """Ask, where there is somebody to ask."""
+        """Ask for consent if a person is at the terminal; without a terminal, decline."""
         if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
             return False
         self.say(f"The rest is projected to take {expected}. Continue? [y/N]")
@@ -87,7 +87,7 @@ class StudyDisplay(StudyProgress, StudyListener):
 
 
 class CountingListener(RunListener):
-    """Passes on what a run tells, and counts what it uses."""
+    """Listener that passes on the events of a run, and counts its use of the budget."""
 
     def __init__(
         self, outer: StudyListener, budget: StudyBudget, begun: Callable[[list[str]], None] | None = None
@@ -98,19 +98,19 @@ class CountingListener(RunListener):
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
-        """Count, and tell how far the cells at work are."""
+        """Count the finished attempts, and report the progress of the current cells."""
         before = _used(progress)
         if self._begun is not None:
             self._begun(list(progress.runs))
 
-        def hear(finished: FinishedAttempt) -> None:
-            """Count an attempt that ended."""
+        def count_attempt(finished: FinishedAttempt) -> None:
+            """Count a finished attempt."""
             progress.observe(finished)
             total = sum(run.total for run in progress.runs.values())
             self._outer.attempts(total - progress.left, total)
 
         try:
-            yield hear
+            yield count_attempt
         finally:
             after = _used(progress)
             paid = None if before[0] is None or after[0] is None else after[0] - before[0]
@@ -118,18 +118,18 @@ class CountingListener(RunListener):
             self._outer.spent(self._budget.paid, self._budget.unknown)
 
     def projected(self, projection: Projection) -> None:
-        """Keep it: a study tells the sum."""
+        """Keep the projection instead of printing it; a study prints the sum."""
         self.projection = projection
 
 
 def _used(progress: ReplayProgress) -> tuple[float | None, int]:
     costs = [run.cost_paid for run in progress.runs.values()]
     tokens = sum(run.tokens for run in progress.runs.values())
-    return None if None in costs else math.fsum(one for one in costs if one is not None), tokens
+    return None if None in costs else math.fsum(cost for cost in costs if cost is not None), tokens
 
 
 class StudyCall:
-    """One call: what all its cells share, and what is kept of them."""
+    """State that all cells of one call of a study share."""
 
     def __init__(
         self, study: Study, settings: Settings, state: StudyState, listener: StudyListener, budget: StudyBudget,
@@ -138,14 +138,14 @@ class StudyCall:
         self.study, self.settings, self.state = study, settings, state
         self.listener, self.budget, self.how, self.lacks = listener, budget, how, lacks
         self.made = 0
-        """Calls that were made."""
+        """Number of calls that were sent to a model."""
         self.reused = 0
-        """Calls that were answered from the journal."""
+        """Number of calls that were answered from the journal."""
         self.dead: dict[tuple[str, str], str] = {}
-        """Model and server → why no call to it can succeed in this call."""
+        """Reason why no call can succeed during this study call, by model and server."""
         self.players: dict[str, str] = {}
-        """Row → the run that plays for it in the arena."""
+        """Run that plays in the arena for each row."""
 
     def save(self) -> None:
-        """Write what is kept."""
+        """Write the study's state to its file."""
         write_state(self.settings.home, self.state)

@@ -1,4 +1,4 @@
-"""The cells of a study, carried out: runs in groups that share what they need, recorded replies, judges, searches.
+"""Carry out the cells of a study: runs in groups with shared settings, recorded replies, judges and searches.
 
 Every kind of cell goes through the public function that a user would call for it, so that a cell is what
 `ragrounds run` or `ragrounds retrieve` would give for the same settings, and shares its runs and its journal.
@@ -27,104 +27,110 @@ from ragrounds.extensions.studies.paper_table import CellResult
 from ragrounds.extensions.studies.state import KeptCell
 from ragrounds.extensions.studies.study import Settings, StudyCell, agent_text
 
-_OF_RUN = (
+_RUN_SETTINGS = (
     "profile", "model", "base_url", "alias", "corpus", "limit", "per_dataset", "seed", "epochs", "temperature", "top_p",
     "max_answer_tokens", "timeout",
 )  # fmt: skip
-_VIEW = ("agent", "k", "retriever", "scorer", "where", "judge", "labels", "axis")
+_VIEW_SETTINGS = ("agent", "k", "retriever", "scorer", "where", "judge", "labels", "axis")
 """Settings by which the cells of one group may differ: other agents of one call, or another view of one run."""
-_SEARCH_VIEW = ("measure", "where")
+_SEARCH_VIEW_SETTINGS = ("measure", "where")
 JUDGED = "equivalent"
-"""How answers are judged where a cell names a judge and no scorer."""
+"""Judged kind of a cell that names a judge and no scorer."""
 
 
 def groups(cells: Iterable[StudyCell]) -> list[list[StudyCell]]:
-    """Cells that one call carries out, in the order of their first cells: those that differ in agents alone, or in the
-    measure."""
-    found: dict[bytes, list[StudyCell]] = {}
+    """Group the cells that one call can carry out, in the order of their first cells.
+
+    Cells of a group differ only in their agents, or in the measure.
+    """
+    groups_by_key: dict[bytes, list[StudyCell]] = {}
     for cell in cells:
-        apart = _SEARCH_VIEW if cell.kind == "retrieve" else _VIEW
-        settings = {key: value for key, value in cell.settings.items() if key not in apart}
-        kind = type(figure_kind(cell)).__name__ if cell.kind == "retrieve" else _carry(cell).__name__
+        view_settings = _SEARCH_VIEW_SETTINGS if cell.kind == "retrieve" else _VIEW_SETTINGS
+        settings = {key: value for key, value in cell.settings.items() if key not in view_settings}
+        kind = type(figure_kind(cell)).__name__ if cell.kind == "retrieve" else _executor_of(cell).__name__
         key = msgspec.json.encode((kind, settings), order="sorted")
-        found.setdefault(key, []).append(cell)
-    return list(found.values())
+        groups_by_key.setdefault(key, []).append(cell)
+    return list(groups_by_key.values())
 
 
 def carry_out(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
-    """Carry out the cells of one group, as far as the budget goes.
+    """Carry out the cells of one group, as far as the budget allows.
 
     Raises:
-        Interrupted: Ctrl-C; what ended is kept.
+        Interrupted: Ctrl-C; finished work is kept.
     """
     if ended := call.budget.ended():
         return ((cell, CellResult(state="to do", why=ended)) for cell in cells)
-    return _carry(cells[0])(cells, call)
+    return _executor_of(cells[0])(cells, call)
 
 
-def _carry(cell: StudyCell) -> Callable[[Sequence[StudyCell], StudyCall], Carried]:
-    """What carries out a cell, with others of its group."""
+def _executor_of(cell: StudyCell) -> Callable[[Sequence[StudyCell], StudyCall], Carried]:
+    """Return the function that carries out a cell and the others of its group."""
     if cell.kind != "retrieve":
-        return _imported if "imported" in cell.settings else _answers
+        return _carry_out_imported if "imported" in cell.settings else _carry_out_runs
     return figure_kind(cell).carry_out
 
 
 def run_arguments(settings: Settings) -> Arguments:
-    """The settings of a run's cell as :func:`ragrounds.api.run.run` takes them, its agent and benchmark apart."""
-    return {name: settings[name] for name in _OF_RUN if name in settings}
+    """Return a run cell's settings as arguments of :func:`ragrounds.api.run.run`, without agent and benchmark."""
+    return {name: settings[name] for name in _RUN_SETTINGS if name in settings}
 
 
-def _imported(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
-    """Cells that show recorded replies: they become a run, and no model is asked."""
+def _carry_out_imported(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
+    """Yield the results of cells with recorded replies: the replies become a run, and no model is called."""
     for cell in cells:
         path, benchmark = str(cell.settings["imported"]), str(cell.settings["benchmark"])
         try:
             with open_store(call.settings) as store:
-                made = imported_run(store, path, benchmark, call.settings.home)
-                yield cell, _of_run(store, cell, made.id, "", call)
+                imported = imported_run(store, path, benchmark, call.settings.home)
+                yield cell, _score_and_show(store, cell, imported.id, "", call)
         except UserError as error:
             yield cell, amiss(error)
 
 
-def _answers(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
-    """Cells that show runs: one call for all of their agents."""
-    texts: dict[str, list[StudyCell]] = {}
+def _carry_out_runs(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
+    """Yield the results of cells that show runs, with one call for all of their agents."""
+    cells_by_agent: dict[str, list[StudyCell]] = {}
     for cell in cells:
         try:
-            texts.setdefault(agent_text(cell.settings), []).append(cell)
+            cells_by_agent.setdefault(agent_text(cell.settings), []).append(cell)
         except UserError as error:
             yield cell, amiss(error)
-    if not texts:
+    if not cells_by_agent:
         return
-    outcome = _asked(cells[0].settings, texts, call)
-    if len(texts) == 1 or (isinstance(outcome, RunResult) and len(outcome.runs) == len(texts)):
-        yield from _shown_all(outcome, texts, call)
+    outcome = _run_agents(cells[0].settings, cells_by_agent, call)
+    if len(cells_by_agent) == 1 or (isinstance(outcome, RunResult) and len(outcome.runs) == len(cells_by_agent)):
+        yield from _shown_all(outcome, cells_by_agent, call)
         return
-    # One of them may be at fault, or was left out: each by itself then, which says why.
-    for text, alone in texts.items():
-        yield from _shown_all(_asked(cells[0].settings, {text: alone}, call), {text: alone}, call)
+    # One agent may be at fault, or was left out. Each is called separately, so that its own error is reported.
+    for agent, agent_cells in cells_by_agent.items():
+        yield from _shown_all(_run_agents(cells[0].settings, {agent: agent_cells}, call), {agent: agent_cells}, call)
 
 
-def _asked(settings: Settings, texts: Mapping[str, Sequence[StudyCell]], call: StudyCall) -> RunResult | CellResult:
-    """The runs of some agents; or why there are none."""
+def _run_agents(
+    settings: Settings, cells_by_agent: Mapping[str, Sequence[StudyCell]], call: StudyCall
+) -> RunResult | CellResult:
+    """Run the agents of a group; if no run is possible, return a result with the reason."""
     server = (str(settings.get("model", "")), str(settings.get("base_url", "")))
     if server in call.dead:
         return CellResult(state="failed", why=call.dead[server])
-    kept, ids, since = call.state.cells, list[str](), time.time()
+    stored, run_ids, started_at = call.state.cells, list[str](), time.time()
 
-    def began(started: list[str]) -> None:
-        """Keep which runs the cells at work show, so that what is broken off is shown as far as it came."""
-        ids.extend(started)
-        for run_id, cells in zip(started, texts.values(), strict=False) if len(started) == len(texts) else ():
+    def began(started_ids: list[str]) -> None:
+        """Store the run of each current cell, so that an interrupted call shows how far it came."""
+        run_ids.extend(started_ids)
+        for run_id, cells in (
+            zip(started_ids, cells_by_agent.values(), strict=False) if len(started_ids) == len(cells_by_agent) else ()
+        ):
             for cell in cells:
-                if cell.key not in kept or kept[cell.key].runs != (run_id,):
-                    kept[cell.key] = KeptCell(runs=(run_id,))
+                if cell.key not in stored or stored[cell.key].runs != (run_id,):
+                    stored[cell.key] = KeptCell(runs=(run_id,))
         call.save()
 
     try:
-        made = run(
+        run_result = run(
             str(settings["benchmark"]),
-            list(texts),
+            list(cells_by_agent),
             **run_arguments(settings),
             **call.how,
             **call.budget.left(),
@@ -135,142 +141,153 @@ def _asked(settings: Settings, texts: Mapping[str, Sequence[StudyCell]], call: S
     except UserError as error:
         result = amiss(error)
         with open_store(call.settings) as store:
-            empty = remove_unasked(store, ids, since)
-        for cell in (cell for cells in texts.values() for cell in cells):
-            if cell.key in kept and empty.intersection(kept[cell.key].runs):
-                del kept[cell.key]
+            empty = remove_unasked(store, run_ids, started_at)
+        for cell in (cell for cells in cells_by_agent.values() for cell in cells):
+            if cell.key in stored and empty.intersection(stored[cell.key].runs):
+                del stored[cell.key]
         call.save()
         if result.state == "failed":
             call.dead[server] = result.why
         return result
-    call.made += made.made
-    call.reused += made.reused
-    return made
+    call.made += run_result.made
+    call.reused += run_result.reused
+    return run_result
 
 
 def remove_unasked(store: Store, ids: Sequence[str], since: float) -> set[str]:
-    """Remove those of these runs that were begun after a time and that no attempt was made of: there is nothing to show
-    of them; gives their ids."""
+    """Remove the runs among `ids` that were begun after `since` and have no attempts; return their ids."""
     empty = [run for run in store.runs() if run.id in ids and run.created >= since and not store.done(run)]
-    for one in empty:
-        store.remove(one)
-    return {one.id for one in empty}
+    for empty_run in empty:
+        store.remove(empty_run)
+    return {run.id for run in empty}
 
 
-def _shown_all(outcome: RunResult | CellResult, texts: Mapping[str, Sequence[StudyCell]], call: StudyCall) -> Carried:
+def _shown_all(
+    outcome: RunResult | CellResult, cells_by_agent: Mapping[str, Sequence[StudyCell]], call: StudyCall
+) -> Carried:
     if isinstance(outcome, CellResult):
-        for cell in (cell for cells in texts.values() for cell in cells):
-            # All that it lacks, where that can be told.
-            why = call.lacks(cell) if outcome.state == "lacks" else ""
-            yield cell, CellResult(state=outcome.state, why=why or outcome.why)
+        for cell in (cell for cells in cells_by_agent.values() for cell in cells):
+            # List all missing requirements of the cell if they can be determined, not only the first error.
+            missing = call.lacks(cell) if outcome.state == "lacks" else ""
+            yield cell, CellResult(state=outcome.state, why=missing or outcome.why)
         return
     with open_store(call.settings) as store:
-        for made, cells in zip(outcome.runs, texts.values(), strict=True):
+        for agent_run, cells in zip(outcome.runs, cells_by_agent.values(), strict=True):
             for cell in cells:
-                yield cell, _of_run(store, cell, made.id, outcome.ended, call)
+                yield cell, _score_and_show(store, cell, agent_run.id, outcome.ended, call)
 
 
-def _of_run(store: Store, cell: StudyCell, run_id: str, ended: str, call: StudyCall) -> CellResult:
-    """Keep which run a cell shows; gives what it shows, once that has the scores that the cell asks for."""
-    kept = call.state.cells[cell.key] = KeptCell(runs=(run_id,))
+def _score_and_show(store: Store, cell: StudyCell, run_id: str, ended: str, call: StudyCall) -> CellResult:
+    """Store the run of a cell and return its result, after adding the scores that the cell needs."""
+    stored = call.state.cells[cell.key] = KeptCell(runs=(run_id,))
     if cell.kind == "arena":
         call.players[cell.row] = run_id
     elif not _left(store, run_id):
         try:
-            kept.scorer = _supplied(store, cell, run_id, call)
+            stored.scorer = _ensure_scores(store, cell, run_id, call)
         except Interrupted:
             raise
         except UserError as error:
-            return CellResult(state="failed", why=str(error), runs=kept.runs)
+            return CellResult(state="failed", why=str(error), runs=stored.runs)
         if "labels" in cell.settings:
             try:
-                kept.figure = _agreement(cell, run_id, call)
+                stored.figure = _agreement(cell, run_id, call)
             except UserError as error:
-                sheet = f"`ragrounds judge sheet {run_id} --kind {_kind(cell)}` writes what people label"
-                return CellResult(state="lacks", why=f"{error} {sheet}.", runs=kept.runs)
-    return shown(store, cell, kept, call.lacks, ended)
+                sheet = f"`ragrounds judge sheet {run_id} --kind {_judged_kind(cell)}` writes what people label"
+                return CellResult(state="lacks", why=f"{error} {sheet}.", runs=stored.runs)
+    return shown(store, cell, stored, call.lacks, ended)
 
 
 def _agreement(cell: StudyCell, run_id: str, call: StudyCall) -> CellFigure:
-    """On how many answers of a run its judge and people agree.
+    """Measure the agreement of a run's judge with people's labels.
 
     Raises:
         UserError: as :func:`ragrounds.api.people.judge_agreement`.
     """
-    found = judge_agreement(run_id, str(cell.settings["labels"]), kind=_kind(cell), settings=call.settings)
-    share, judged = found.agreement.judge.accuracy, found.agreement.judge
+    comparison = judge_agreement(run_id, str(cell.settings["labels"]), kind=_judged_kind(cell), settings=call.settings)
+    accuracy, judge_figures = comparison.agreement.judge.accuracy, comparison.agreement.judge
     return CellFigure(
-        value=share.value, low=share.low, high=share.high, n=judged.n, missing=judged.missing, measure="agreement"
+        value=accuracy.value,
+        low=accuracy.low,
+        high=accuracy.high,
+        n=judge_figures.n,
+        missing=judge_figures.missing,
+        measure="agreement",
     )
 
 
-def _kind(cell: StudyCell) -> str:
-    """How its answers are judged."""
+def _judged_kind(cell: StudyCell) -> str:
+    """Return the kind of verdict by which the cell's answers are judged."""
     return judged_kind(str(cell.settings.get("scorer", "")) or JUDGED)
 
 
 def _left(store: Store, run_id: str) -> int:
-    """Attempts of a run that are still to be made."""
-    found = store.run(run_id)
-    return found.count * found.epochs - len(store.done(found))
+    """Return the number of attempts of a run that are still to be made."""
+    stored_run = store.run(run_id)
+    return stored_run.count * stored_run.epochs - len(store.done(stored_run))
 
 
-def _supplied(store: Store, cell: StudyCell, run_id: str, call: StudyCall) -> str:
-    """See to it that a run has the scores that its cell shows; gives the scorer that they stand under, empty where it
-    is the headline's."""
+def _ensure_scores(store: Store, cell: StudyCell, run_id: str, call: StudyCall) -> str:
+    """Add the scores that a cell shows to its run, and return the scorer's name; empty for the headline scorer."""
     scorer = str(cell.settings.get("scorer", ""))
     if "judge" in cell.settings:
-        where, left = cell.settings.get("base_url"), call.budget.left()
-        made = judge(
+        base_url, budget_left = cell.settings.get("base_url"), call.budget.left()
+        judge_result = judge(
             run_id,
-            _kind(cell),
+            _judged_kind(cell),
             judges=str(cell.settings["judge"]),
-            base_url=str(where) if where else None,
-            alias=str(cell.settings["alias"]) if where and "alias" in cell.settings else None,
-            max_cost=left["max_cost"],
-            max_time=left["max_time"],
+            base_url=str(base_url) if base_url else None,
+            alias=str(cell.settings["alias"]) if base_url and "alias" in cell.settings else None,
+            max_cost=budget_left["max_cost"],
+            max_time=budget_left["max_time"],
             journal=call.how["journal"],
             progress=False,
             settings=call.settings,
         )
-        return made.judged.runs[0].scorers[0]
+        return judge_result.judged.runs[0].scorers[0]
     if scorer and not any(True for _ in store.scores(store.run(run_id), scorer)):
         score(run_id, scorers=scorer, settings=call.settings)
     return scorer
 
 
 def judged_kind(scorer: str) -> str:
-    """The way of judging that gives a scorer its verdicts; the name itself where it is that of one, or of none."""
-    known = judge_methods()
-    ways = [name for name, way in known.items() if scorer in [one.name for one in way.scorers]]
-    return scorer if scorer in known or not ways else min(ways, key=lambda name: len(known[name].scorers))
+    """Return the kind of verdict that a scorer's scores come from.
+
+    A scorer that is a kind itself, or that no kind produces, is returned unchanged. If several kinds produce it, the
+    one with the fewest scorers is taken.
+    """
+    methods = judge_methods()
+    matching = [
+        name for name, method in methods.items() if scorer in [scorer_record.name for scorer_record in method.scorers]
+    ]
+    return scorer if scorer in methods or not matching else min(matching, key=lambda name: len(methods[name].scorers))
 
 
 def shown(
     store: Store, cell: StudyCell, kept: KeptCell | None, lacks: Callable[[StudyCell], str], ended: str = ""
 ) -> CellResult:
-    """What a cell shows of what is kept of it; nothing is asked or scored for it."""
+    """Return the result of a cell from its stored state; nothing is asked or scored."""
     if kept is None:
-        why = lacks(cell)
-        return CellResult(state="lacks" if why else "to do", why=why)
+        reason = lacks(cell)
+        return CellResult(state="lacks" if reason else "to do", why=reason)
     if kept.figure is not None:
         return CellResult(state="done", figure=kept.figure, runs=kept.runs)
     try:
-        found = store.run(kept.runs[0])
+        stored_run = store.run(kept.runs[0])
     except UserError:
         return CellResult(state="to do", why="its run was removed")
-    left, where = _left(store, found.id), cell.settings.get("where")
-    if left == found.count * found.epochs and (why := lacks(cell)):
-        return CellResult(state="lacks", why=why)
-    why = f"{left:,} attempts left" + (f": {ended}" if ended else "") if left else ""
+    attempts_left, where = _left(store, stored_run.id), cell.settings.get("where")
+    if attempts_left == stored_run.count * stored_run.epochs and (reason := lacks(cell)):
+        return CellResult(state="lacks", why=reason)
+    reason = f"{attempts_left:,} attempts left" + (f": {ended}" if ended else "") if attempts_left else ""
     if cell.kind == "arena":
-        return CellResult(state="part", why=why, runs=kept.runs)
+        return CellResult(state="part", why=reason, runs=kept.runs)
     scorer = kept.scorer or str(cell.settings.get("scorer", ""))
     try:
-        refresh_scores(store, found)
-        figure = run_figure(store, found, scorer, where if isinstance(where, dict) else None)
+        refresh_scores(store, stored_run)
+        figure = run_figure(store, stored_run, scorer, where if isinstance(where, dict) else None)
     except Interrupted:
         raise
     except UserError as error:
-        return CellResult(state="part" if left else "failed", why=str(error), runs=kept.runs)
-    return CellResult(state="part" if left else "done", why=why, figure=figure, runs=kept.runs)
+        return CellResult(state="part" if attempts_left else "failed", why=str(error), runs=kept.runs)
+    return CellResult(state="part" if attempts_left else "done", why=reason, figure=figure, runs=kept.runs)

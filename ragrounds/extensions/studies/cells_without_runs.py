@@ -1,7 +1,7 @@
-"""Cells of a study that no run stands behind: what a search finds of a whole set, and the arena's ratings.
+"""Cells of a study without a run: retrieval measures, correlations, speeds, label checks and arena ratings.
 
-Means over queries; how an embedder's cosines follow graded pairs of sentences (CMedTEB, Tables 2 and 11); how fast it
-is here (its Figure 1 and Table 18); what a model's grades make of a set's labels (its Table 20)."""
+Means over queries; correlations of an embedder's cosines with graded sentence pairs (CMedTEB, Tables 2 and 11); its
+speed on this machine (Figure 1 and Table 18); agreement of a model's grades with a set's labels (Table 20)."""
 
 from __future__ import annotations
 
@@ -33,17 +33,19 @@ from ragrounds.tools.retriever import spec_code
 Carried = Iterator[tuple[StudyCell, CellResult]]
 CORRELATIONS = ("Pearson", "Spearman")
 LABELS = ("labelled", "relevant", "false_positives", "false_negatives")
-"""Documents a query, among the first `depth` that are found: those with a label, those that a model's grades find
-relevant, and where the two differ."""
+"""Measures of a set's labels, in documents a query among the first `depth` results.
+
+Documents with a label, documents that a model's grades find relevant, and the documents where the two differ.
+"""
 _DEPTH = 50
 SPEEDS = {"queries_per_second": "queries a second", "hours_per_million": "hours"}
-"""Measure → its unit: searches, and the encoding of a million documents, both as this machine makes them."""
-_TIMED = 1000
-"""Documents that are encoded to tell how long a million takes."""
+"""Unit of each measure of speed: searches, and the encoding of a million documents, both on this machine."""
+_TIMED_DOCUMENTS = 1000
+"""Number of documents that are encoded to estimate the time for a million."""
 
 
 def amiss(error: UserError) -> CellResult:
-    """What a cell is that met an error: it failed where no further call can succeed, else it lacks something.
+    """Return the result of a cell that met an error: failed if no further call can succeed, else missing a requirement.
 
     Raises:
         Interrupted: the error is one.
@@ -54,25 +56,30 @@ def amiss(error: UserError) -> CellResult:
 
 
 def measure_of(cell: StudyCell) -> str:
-    """The measure that a retrieval's cell shows, as results name it."""
+    """Return the measure that a retrieval cell shows, by the name that results use."""
     name = str(cell.settings.get("measure", "nDCG@10"))
     return name if name in (*CORRELATIONS, *LABELS, *SPEEDS) else canonical(name)
 
 
 class FigureKind:
-    """Cells whose figures one call makes, by their measures. It is made again where its identity changed."""
+    """Kind of cells whose figures one call makes, by their measures.
+
+    The call is made again if its identity has changed.
+    """
 
     def identity(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> str:
-        """A digest of all that the figures depend on; empty: it cannot be told, and they are made from what was
-        recorded.
+        """Return a digest of all that the figures depend on.
+
+        An empty digest means that the dependencies are unknown; the figures are then computed again from recorded
+        calls.
 
         Raises:
-            UserError: something that they need is not here.
+            UserError: something that they need is missing on this machine.
         """
         return ""
 
     def figures(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> dict[str, CellFigure]:
-        """Measure → figure.
+        """Compute the figures, by measure.
 
         Raises:
             UserError: as `identity`.
@@ -80,13 +87,17 @@ class FigureKind:
         raise NotImplementedError
 
     def carry_out(self, cells: Sequence[StudyCell], call: StudyCall) -> Carried:
-        """The cells of one call, with the figures that are kept where nothing changed."""
+        """Yield the results of the cells of one call, reusing stored figures if nothing has changed."""
         settings, names = cells[0].settings, list(dict.fromkeys(map(measure_of, cells)))
-        kept = [call.state.cells.get(cell.key) for cell in cells]
+        stored = [call.state.cells.get(cell.key) for cell in cells]
         try:
             identity = self.identity(settings, names, call)
-            known = {one.figure.measure: one.figure for one in kept if one and one.identity == identity and one.figure}
-            figures = known if identity and known.keys() >= set(names) else self.figures(settings, names, call)
+            reusable = {
+                entry.figure.measure: entry.figure
+                for entry in stored
+                if entry and entry.identity == identity and entry.figure
+            }
+            figures = reusable if identity and reusable.keys() >= set(names) else self.figures(settings, names, call)
         except UserError as error:
             result = amiss(error)
             yield from ((cell, result) for cell in cells)
@@ -98,19 +109,19 @@ class FigureKind:
 
 
 class Searches(FigureKind):
-    """Means over the queries of a set."""
+    """Retrieval measures averaged over the queries of a set."""
 
     def identity(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> str:
-        """Of index, retriever with its code, queries, judgements, depth."""
+        """Return a digest of index, retriever with its code, queries, judgements and depth."""
         return retrieval_identity(_search(settings), measures, call.settings)
 
     def figures(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> dict[str, CellFigure]:
-        """What `ragrounds retrieve` gives."""
+        """Compute the figures of `ragrounds retrieve`."""
         entry = retrieve(
             **_search(settings),
             measures=measures,
             journal=call.how["journal"],
-            progress=lambda what, done: call.listener.attempts(done, done),
+            progress=lambda phase, done: call.listener.attempts(done, done),
             message=call.listener.message,
             settings=call.settings,
         ).entries[-1]
@@ -120,32 +131,37 @@ class Searches(FigureKind):
 
 
 def _search(settings: Settings) -> Arguments:
-    given: Arguments = {"benchmark": str(settings["benchmark"]), "retrievers": [str(settings["retriever"])]}
-    given |= {name: settings[name] for name in ("corpus", "split", "model", "base_url", "alias") if name in settings}
+    retrieve_arguments: Arguments = {
+        "benchmark": str(settings["benchmark"]),
+        "retrievers": [str(settings["retriever"])],
+    }
+    retrieve_arguments |= {
+        name: settings[name] for name in ("corpus", "split", "model", "base_url", "alias") if name in settings
+    }
     if "depth" in settings:
-        given["k"] = settings["depth"]
+        retrieve_arguments["k"] = settings["depth"]
     if "query_generation" in settings:
-        given["query_generation"] = [str(settings["query_generation"])]
-    return given
+        retrieve_arguments["query_generation"] = [str(settings["query_generation"])]
+    return retrieve_arguments
 
 
 class Similarity(FigureKind):
-    """The correlations of one encoder's cosines with graded pairs."""
+    """Correlations of one encoder's cosines with graded sentence pairs."""
 
     def identity(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> str:
-        """Of the pairs, the encoder and its code."""
+        """Return a digest of the pairs, the encoder and its code."""
         spec, pairs = parse(str(settings["retriever"])), located(_reference(settings), call.settings.home)
         return hashlib.sha256("\n".join((str(spec), spec_code(spec), read_text(pairs))).encode()).hexdigest()
 
     def figures(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> dict[str, CellFigure]:
-        """Both correlations, with their intervals."""
+        """Compute both correlations, with their intervals."""
         pairs = located(_reference(settings), call.settings.home)
         (entry,) = retrieve(f"sts:{pairs}", str(settings["retriever"]), progress=False).entries
-        made = {}
+        figures = {}
         for name in CORRELATIONS:
             low, high = entry[f"{name}_interval"]
-            made[name] = CellFigure(value=entry[name], low=low, high=high, n=entry["pairs"], measure=name)
-        return made
+            figures[name] = CellFigure(value=entry[name], low=low, high=high, n=entry["pairs"], measure=name)
+        return figures
 
 
 def _reference(settings: Settings) -> Any:
@@ -153,43 +169,45 @@ def _reference(settings: Settings) -> Any:
 
 
 class Speed(FigureKind):
-    """How fast a retriever and its encoder are on this machine; measured once for each of their versions."""
+    """Speed of a retriever and its encoder on this machine, measured once for each of their versions."""
 
     def identity(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> str:
-        """Of the retriever with its code, and of what it is timed on."""
+        """Return a digest of the retriever with its code, and of the set it is timed on."""
         spec = parse(str(settings["retriever"]))
-        told = (str(spec), spec_code(spec), str(settings["benchmark"]), str(settings.get("corpus", "")))
-        return hashlib.sha256("\n".join(told).encode()).hexdigest()
+        identity_parts = (str(spec), spec_code(spec), str(settings["benchmark"]), str(settings.get("corpus", "")))
+        return hashlib.sha256("\n".join(identity_parts).encode()).hexdigest()
 
     def figures(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> dict[str, CellFigure]:
-        """Without an interval: one timing each."""
-        made = {}
+        """Time searching and encoding; a single timing has no interval."""
+        timings = {}
         if "queries_per_second" in measures:
             entry = retrieve(**_search(settings), progress=False, settings=call.settings).entries[-1]
-            made["queries_per_second"] = (entry["queries_per_second"], entry["queries"])
+            timings["queries_per_second"] = (entry["queries_per_second"], entry["queries"])
         if "hours_per_million" in measures:
             home = call.settings.home
             corpus = str(settings.get("corpus") or query_set(str(settings["benchmark"]), home=home).corpus)
-            texts = [(title, text) for _, title, text in islice(corpus_texts(corpus, home), _TIMED)]
+            texts = [(title, text) for _, title, text in islice(corpus_texts(corpus, home), _TIMED_DOCUMENTS)]
             embedder = named_embedder(str(settings["retriever"])).embedder
-            embedder.documents(texts[:1])  # loaded, and warm
+            embedder.documents(texts[:1])  # load and warm up the encoder before timing it
             began = time.perf_counter()
             embedder.documents(texts)
-            taken = time.perf_counter() - began
-            made["hours_per_million"] = (taken / len(texts) * 1e6 / 3600, len(texts))
+            elapsed = time.perf_counter() - began
+            timings["hours_per_million"] = (elapsed / len(texts) * 1e6 / 3600, len(texts))
         return {
-            name: CellFigure(value=value, n=n, unit=SPEEDS[name], measure=name) for name, (value, n) in made.items()
+            name: CellFigure(value=value, n=n, unit=SPEEDS[name], measure=name) for name, (value, n) in timings.items()
         }
 
 
 class Labels(FigureKind):
-    """What `ragrounds build false-negatives` finds of a set: a model grades the first `depth` documents of each
-    query."""
+    """Check of a set's labels by `ragrounds build false-negatives`.
+
+    A model grades the first `depth` documents of each query.
+    """
 
     def figures(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> dict[str, CellFigure]:
-        """Documents a query."""
+        """Compute the figures, in documents a query."""
         name = hashlib.sha256(repr(sorted(settings.items(), key=str)).encode()).hexdigest()[:16]
-        asked = FalseNegatives(
+        request = FalseNegatives(
             benchmark=str(settings["benchmark"]),
             retriever=str(settings["retriever"]),
             split=str(settings.get("split", "test")),
@@ -197,30 +215,36 @@ class Labels(FigureKind):
             language=_reference(settings).parameters.get("language", "en"),  # which build() checks
             sheet_size=0,
         )
-        own: Arguments = {key: str(settings[key]) for key in ("model", "base_url", "alias") if key in settings}
+        model_arguments: Arguments = {
+            key: str(settings[key]) for key in ("model", "base_url", "alias") if key in settings
+        }
         execution = BuildExecution(
             out=call.settings.home / "studies" / "labels" / name,
             limit=int(str(settings["limit"])) if "limit" in settings else None,
             seed=int(str(settings.get("seed", 0))),
-            **own,
+            **model_arguments,
             **{key: call.how[key] for key in ("journal", "concurrency", "server_changed")},
             **call.budget.left(),
         )
-        heard = CountingListener(call.listener, call.budget)
-        built = build(asked, execution, heard, settings=call.settings)
-        found = built.card.made.figures.get("missing")
-        if not isinstance(found, dict):
+        listener = CountingListener(call.listener, call.budget)
+        built = build(request, execution, listener, settings=call.settings)
+        missing_labels = built.card.made.figures.get("missing")
+        if not isinstance(missing_labels, dict):
             raise UserError("; ".join(built.card.made.notes) or built.ended or "No query has grades.")
-        shared: Arguments = {"n": found["queries"], "missing": found["left_out"], "unit": "documents a query"}
+        shared: Arguments = {
+            "n": missing_labels["queries"],
+            "missing": missing_labels["left_out"],
+            "unit": "documents a query",
+        }
         return {
-            measure: CellFigure(**{end: found[measure][end] for end in ("value", "low", "high")}, **shared,
+            measure: CellFigure(**{name: missing_labels[measure][name] for name in ("value", "low", "high")}, **shared,
                                 measure=measure)
             for measure in LABELS
         }  # fmt: skip
 
 
 def figure_kind(cell: StudyCell) -> FigureKind:
-    """What makes the figure of a retrieval's cell: it follows from the measure."""
+    """Return the figure kind of a retrieval cell; it depends on the measure."""
     kinds: tuple[tuple[Collection[str], type[FigureKind]], ...] = (
         (CORRELATIONS, Similarity), (LABELS, Labels), (SPEEDS, Speed),
     )  # fmt: skip
@@ -228,7 +252,7 @@ def figure_kind(cell: StudyCell) -> FigureKind:
 
 
 def rate(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
-    """Play the rows' runs against each other, once all of them are there, and give each axis its ratings."""
+    """Rate the rows' runs against each other on each axis, once all of them are there."""
     names, left = {run: row for row, run in call.players.items()}, call.budget.left()
     try:
         played = arena(
@@ -254,8 +278,8 @@ def rate(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
         rated = next((row for row in rows if row.system == cell.row), None)
         if axis is None or rated is None:
             call.state.cells[cell.key] = KeptCell(runs=runs)
-            why = (axis and axis.withheld) or "it has no matches"
-            yield cell, CellResult(state="failed", why=f"no rating: {why}", runs=runs)
+            reason = (axis and axis.withheld) or "it has no matches"
+            yield cell, CellResult(state="failed", why=f"no rating: {reason}", runs=runs)
             continue
         figure = CellFigure(value=rated.rating, low=rated.low, high=rated.high, unit="points", measure=axis.axis)
         call.state.cells[cell.key] = KeptCell(runs=runs, figure=figure)

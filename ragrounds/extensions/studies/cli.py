@@ -47,20 +47,20 @@ def run_study(
 
       ragrounds study run mine.toml --latex > table.tex
     """
-    chosen = form.chosen()
-    made = carry_out(**asdict(replace(given, file=file, progress=display != "none")))
-    _print(made, chosen)
-    draw_picture(made, plot)
-    say(_counts(made))
+    output_form = form.chosen()
+    result = carry_out(**asdict(replace(given, file=file, progress=display != "none")))
+    _print(result, output_form)
+    draw_picture(result, plot)
+    say(_counts(result))
 
 
 @study.command("show")
 @grouped
 def show_study_command(form: FormOptions, plot: PlotOptions, file: StudyFile, full: options.Full = False) -> None:
     """Print a study from what is kept of it, as its last call said. Nothing is asked, searched or judged."""
-    shown = show_study(file)
-    _print(shown, form.chosen(), full)
-    draw_picture(shown, plot)
+    result = show_study(file)
+    _print(result, form.chosen(), full)
+    draw_picture(result, plot)
 
 
 @study.command("copy")
@@ -72,34 +72,34 @@ def copy_command(
 
     Example: ragrounds study copy mirage-table6 --out six.toml
     """
-    made = copy_study(name, out)
-    say(f"Written: {made}. Change it, then: ragrounds study run {shlex.quote(str(made))}")
+    path = copy_study(name, out)
+    say(f"Written: {path}. Change it, then: ragrounds study run {shlex.quote(str(path))}")
 
 
 @study.command("ls")
 def list_command(as_json: options.AsJson = False) -> None:
     """List the studies that are shipped, and those that were carried out here."""
-    found = list_studies()
+    studies = list_studies()
     if as_json:
-        print_json(found, "studies")
+        print_json(studies, "studies")
         return
-    rows = [(one.name, one.title, one.cells, one.kept, one.file) for one in found]
+    rows = [(listed.name, listed.title, listed.cells, listed.kept, listed.file) for listed in studies]
     print_table(list_table(rows), results_console())
 
 
-def _counts(made: StudyResult) -> str:
-    done = f"{made.done:,} of {number_of(made.asked, 'cell')} {'is' if made.asked == 1 else 'are'} done"
-    ended = f"; ended early: {made.ended}, the same command resumes" if made.ended else ""
-    return f"{done}{ended}. {made.made:,} model calls made, {made.reused:,} answered from the journal."
+def _counts(result: StudyResult) -> str:
+    done = f"{result.done:,} of {number_of(result.asked, 'cell')} {'is' if result.asked == 1 else 'are'} done"
+    ended = f"; ended early: {result.ended}, the same command resumes" if result.ended else ""
+    return f"{done}{ended}. {result.made:,} model calls made, {result.reused:,} answered from the journal."
 
 
-def _print(made: StudyResult, form: str, full: bool = False) -> None:
+def _print(result: StudyResult, form: str, full: bool = False) -> None:
     if form == "--json":
-        print_json({"study": made.table.study, "table": made.table, "findings": made.findings})
+        print_json({"study": result.table.study, "table": result.table, "findings": result.findings})
     elif form == "--csv":
-        typer.echo(study_csv(made.table), nl=False)
+        typer.echo(study_csv(result.table), nl=False)
     elif form:
         write = latex if form == "--latex" else markdown
-        tell(write(study_tables(made.table), study_notes(made.table)), nl=False)
+        tell(write(study_tables(result.table), study_notes(result.table)), nl=False)
     else:
-        made.draw(results_console(), full=full)
+        result.draw(results_console(), full=full)

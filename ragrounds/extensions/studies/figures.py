@@ -1,4 +1,4 @@
-"""The figure of one cell, from the values of its questions, so that averages and differences of cells have intervals.
+"""Figure of one cell, from the values of its questions, so that averages and differences of cells have intervals.
 
 A run's cell shows what `ragrounds compare` shows of that run: the same function computes it. A retrieval's cell is the
 mean over its queries.
@@ -24,150 +24,167 @@ from ragrounds.evals.store.store import Store
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """Values of questions, each once, that a figure is a mean of."""
+    """Per-question values that a figure is the mean of; each question occurs once."""
 
     ids: tuple[str, ...]
     values: tuple[float, ...]
     strata: tuple[str, ...]
-    """The dataset of each; the figure is the mean over these."""
+    """Dataset of each question; the figure is the mean over datasets."""
     clusters: tuple[str, ...]
-    """Questions of one stratum with the same name are not independent; empty: alone."""
+    """Cluster of each question; questions of one stratum in the same cluster are not independent. Empty: independent.
+    """
     attempts: int = 1
-    """Epochs that each value is a mean over."""
+    """Number of epochs that each value is a mean over."""
     bounded: bool = True
-    """Whether values lie between 0 and 1 by nature."""
+    """True if values lie between 0 and 1 by nature."""
     parts: tuple[Parts, ...] = ()
-    """Of a ratio over the corpus (a micro-F1) each question's numerators and denominators, an epoch each: the figure is
-    no mean of `values`. Empty: it is."""
+    """Numerators and denominators of each question, one pair an epoch, for a ratio over the corpus (a micro-F1).
+
+    The figure is then no mean of `values`. Empty for a mean.
+    """
 
     def mean(self, weights: Mapping[str, float] | None = None) -> Estimate | None:
-        """The mean over strata, by `weights` where they are given, with its interval; ``None``: of a ratio nothing to
-        count."""
+        """Return the mean over strata with its interval, by `weights` if given.
+
+        ``None`` if a ratio has nothing to count.
+        """
         if self.parts:
             return _combined_ratios([self.parts], [1.0], self, weights)
         return _combined([self.values], [1.0], self, weights)
 
     def minus(self, other: Sample, weights: Mapping[str, float] | None = None) -> Estimate | None:
-        """How much this one lies above another, on the questions that both have; ``None``: on none."""
-        theirs = dict(zip(zip(other.strata, other.ids, strict=True), other.values, strict=True))
-        kept = [place for place, key in enumerate(zip(self.strata, self.ids, strict=True)) if key in theirs]
-        if not kept:
+        """Return the difference from another sample on the questions that both have.
+
+        ``None`` if there is no such question.
+        """
+        other_values = dict(zip(zip(other.strata, other.ids, strict=True), other.values, strict=True))
+        common = [index for index, key in enumerate(zip(self.strata, self.ids, strict=True)) if key in other_values]
+        if not common:
             return None
-        both = self.only(kept)
+        both = self.only(common)
         if self.parts or other.parts:
-            known = dict(zip(zip(other.strata, other.ids, strict=True), other.ratios, strict=True))
-            parts = tuple(known[key] for key in zip(both.strata, both.ids, strict=True))
+            other_ratios = dict(zip(zip(other.strata, other.ids, strict=True), other.ratios, strict=True))
+            parts = tuple(other_ratios[key] for key in zip(both.strata, both.ids, strict=True))
             return _combined_ratios([parts, both.ratios], [-1.0, 1.0], both, weights)
-        values = tuple(theirs[key] for key in zip(both.strata, both.ids, strict=True))
+        values = tuple(other_values[key] for key in zip(both.strata, both.ids, strict=True))
         return _combined([values, both.values], [-1.0, 1.0], both, weights)
 
     def only(self, places: Sequence[int]) -> Sample:
-        """Some of its questions."""
-        kept = {name: tuple(getattr(self, name)[place] for place in places) for name in _EACH if getattr(self, name)}
-        return replace(self, **kept)
+        """Return the sample of the questions at some indices."""
+        selected = {
+            name: tuple(getattr(self, name)[index] for index in places) for name in _PER_QUESTION if getattr(self, name)
+        }
+        return replace(self, **selected)
 
     @property
     def ratios(self) -> tuple[Parts, ...]:
-        """The parts; a mean is a ratio whose denominators are 1."""
+        """Parts of each question; a mean is a ratio whose denominators are 1."""
         return self.parts or tuple(((value, 1.0),) for value in self.values)
 
 
-_EACH = ("ids", "values", "strata", "clusters", "parts")
-"""What a sample has of each question."""
+_PER_QUESTION = ("ids", "values", "strata", "clusters", "parts")
+"""Names of the fields with a value for each question."""
 
 
 def _combined_ratios(
-    columns: Sequence[Sequence[Parts]], factors: Sequence[float], of: Sample, weights: Mapping[str, float] | None
+    columns: Sequence[Sequence[Parts]], factors: Sequence[float], sample: Sample, weights: Mapping[str, float] | None
 ) -> Estimate | None:
-    shares = None if weights is None else [weights[name] for name in dict.fromkeys(of.strata)]
-    return combined_ratio(*ratio_columns(columns, factors), of.strata, of.clusters, weights=shares)
+    shares = None if weights is None else [weights[name] for name in dict.fromkeys(sample.strata)]
+    return combined_ratio(*ratio_columns(columns, factors), sample.strata, sample.clusters, weights=shares)
 
 
 def _combined(
-    columns: Sequence[Sequence[float]], factors: Sequence[float], of: Sample, weights: Mapping[str, float] | None
+    columns: Sequence[Sequence[float]], factors: Sequence[float], sample: Sample, weights: Mapping[str, float] | None
 ) -> Estimate:
-    shares = None if weights is None else [weights[name] for name in dict.fromkeys(of.strata)]
-    whole = None if shares is None else [share / sum(shares) for share in shares]
+    shares = None if weights is None else [weights[name] for name in dict.fromkeys(sample.strata)]
+    normalised = None if shares is None else [share / sum(shares) for share in shares]
     return combined_mean(
-        columns, factors, of.strata, of.clusters, attempts=of.attempts, bounded=of.bounded, weights=whole
+        columns,
+        factors,
+        sample.strata,
+        sample.clusters,
+        attempts=sample.attempts,
+        bounded=sample.bounded,
+        weights=normalised,
     )
 
 
 class CellFigure(Struct, frozen=True, kw_only=True):
-    """What a cell came to. Shares are from 0 to 1, whatever the table prints."""
+    """Figure of a cell. Shares are from 0 to 1, whatever unit the table prints."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     error: float | None = None
-    """sqrt(p(1-p)/n), combined over datasets; ``None``: scores are not right-or-wrong."""
+    """sqrt(p(1-p)/n), combined over datasets; ``None`` if scores are not right-or-wrong."""
     n: int = 0
-    """Questions or queries with a value."""
+    """Number of questions or queries with a value."""
     missing: int = 0
-    """Questions without one; they are in no mean."""
+    """Number of questions without a value; they are in no mean."""
     failed: int = 0
-    """Attempts that an error ended; they count as 0 but for `failed_right`."""
+    """Number of attempts that ended with an error; they count as 0 except `failed_right`."""
     failed_right: int = 0
-    """Of these, those with a text that the scorer yet reads as right: MIRAGE reads an error as A."""
+    """Number of failed attempts with a text that the scorer still reads as right: MIRAGE reads an error as A."""
     imported: bool = False
-    """The answers were made elsewhere: nobody can be asked again."""
+    """True if the answers were made elsewhere and cannot be asked for again."""
     unit: str = "percent"
-    """``percent``: shares, printed times 100. Any other: printed as they are."""
+    """Unit of the values; ``percent``: shares, printed times 100. Others are printed as they are."""
     direction: str = "higher"
     measure: str
-    """The scorer, the measure, or the axis."""
+    """Name of the scorer, the measure, or the axis."""
     epochs: tuple[float, ...] = ()
-    """The value of each epoch alone."""
+    """Value of each epoch separately."""
     sample: Sample | None = None
-    """``None``: the figure is not made of questions (a rating)."""
+    """Per-question values; ``None`` if the figure is not made of questions (a rating)."""
 
     @property
     def sd(self) -> float | None:
-        """The sample standard deviation over epochs; ``None``: there is one epoch."""
+        """Sample standard deviation over epochs; ``None`` if there is one epoch."""
         return stdev(self.epochs) if len(self.epochs) > 1 else None
 
 
 def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str] | None = None) -> CellFigure:
-    """The figure of a run: by its headline, or by the scorer named; of all questions, or of those whose metadata has
-    the values of `where`.
+    """Compute the figure of a run, by its headline scorer or by the named scorer.
+
+    `where`: only questions whose metadata has these values are counted.
 
     Raises:
         UserError: the run has no scores under that scorer, or no question has these values.
     """
     name = scorer_name(scorer) if scorer else headline_scorer(store, [run])
-    known, found = described(name), scored_run(store, run, name)
-    kept = _chosen(found.questions, where or {})
-    if not kept:
-        wanted = " and ".join(f"{key} = {value!r}" for key, value in (where or {}).items())
-        raise UserError(f"No question of {run.id} has {wanted}.")
-    whole = figure(kept, found.values, {}, 0, known, run.epochs)
+    scorer_record, scored = described(name), scored_run(store, run, name)
+    selected = _chosen(scored.questions, where or {})
+    if not selected:
+        condition = " and ".join(f"{key} = {value!r}" for key, value in (where or {}).items())
+        raise UserError(f"No question of {run.id} has {condition}.")
+    total = figure(selected, scored.values, {}, 0, scorer_record, run.epochs)
     epochs = []
     for epoch in range(run.epochs if run.epochs > 1 else 0):
-        scores = [score for score in found.scores if score.epoch == epoch]
-        part = figure(kept, scorer_values(kept, scores, 1, known, found.golds), {}, 0, known)
+        scores = [score for score in scored.scores if score.epoch == epoch]
+        part = figure(selected, scorer_values(selected, scores, 1, scorer_record, scored.golds), {}, 0, scorer_record)
         epochs += [part.value] if part.value is not None else []
-    ids = {question.id for question in kept}
+    ids = {question.id for question in selected}
     broken = {
-        (one.question_id, one.epoch)
-        for one in store.summaries(run)
-        if one.status == "failed" and one.question_id in ids
+        (summary.question_id, summary.epoch)
+        for summary in store.summaries(run)
+        if summary.status == "failed" and summary.question_id in ids
     }
     return CellFigure(
-        **{name: getattr(whole, name) for name in ("value", "low", "high", "error", "n", "missing")},
+        **{name: getattr(total, name) for name in ("value", "low", "high", "error", "n", "missing")},
         failed=len(broken),
-        failed_right=sum(bool(one.value) and (one.question_id, one.epoch) in broken for one in found.scores),
+        failed_right=sum(bool(score.value) and (score.question_id, score.epoch) in broken for score in scored.scores),
         imported=run.origin == "imported",
-        unit=known.unit,
-        direction=known.direction,
+        unit=scorer_record.unit,
+        direction=scorer_record.direction,
         measure=name,
         epochs=tuple(epochs),
-        sample=_sample(kept, found.values, known, run.epochs),
+        sample=_sample(selected, scored.values, scorer_record, run.epochs),
     )
 
 
 def _chosen(questions: Sequence[Question], where: Mapping[str, str]) -> list[Question]:
-    reads = [(property_named(key, questions), value) for key, value in where.items()]
-    return [question for question in questions if all(read(question) == value for read, value in reads)]
+    conditions = [(property_named(key, questions), value) for key, value in where.items()]
+    return [question for question in questions if all(read(question) == value for read, value in conditions)]
 
 
 def _sample(questions: Sequence[Question], values: QuestionValues, scorer: ScorerRecord, epochs: int) -> Sample:
@@ -185,7 +202,7 @@ def _sample(questions: Sequence[Question], values: QuestionValues, scorer: Score
 
 
 def queries_figure(values: Mapping[str, float], measure: str, benchmark: str) -> CellFigure:
-    """The figure of a retrieval: the mean over its queries, and a query without results counts 0.
+    """Compute the figure of a retrieval: the mean over its queries; a query without results counts 0.
 
     Args:
         values: query id → value of the measure.
@@ -198,47 +215,58 @@ def queries_figure(values: Mapping[str, float], measure: str, benchmark: str) ->
     sample = Sample(
         ids=tuple(values), values=tuple(values.values()), strata=(benchmark,) * count, clusters=("",) * count
     )
-    made = _combined([sample.values], [1.0], sample, None)
-    return CellFigure(value=made.value, low=made.low, high=made.high, n=made.n, measure=measure, sample=sample)
+    estimate = _combined([sample.values], [1.0], sample, None)
+    return CellFigure(
+        value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n, measure=measure, sample=sample
+    )
 
 
 def mean_of(figures: Mapping[str, CellFigure]) -> CellFigure:
-    """The unweighted mean of some columns of one row, by their names: each column weighs the same, whatever datasets it
-    has itself."""
+    """Compute the unweighted mean of some columns of one row, by their names.
+
+    Each column has the same weight, independent of the datasets that it is a mean of.
+    """
     parts = list(figures.values())
-    merged = _side_by_side(figures)
-    made = merged.mean(column_weights(figures)) if merged else None
-    return _combined_figure(parts, made, merged)
+    merged = _concatenate_samples(figures)
+    estimate = merged.mean(column_weights(figures)) if merged else None
+    return _combined_figure(parts, estimate, merged)
 
 
 def column_weights(figures: Mapping[str, CellFigure]) -> dict[str, float]:
-    """What each stratum of a mean of columns weighs: a column's share by the number of its datasets."""
+    """Return the weight of each stratum of a mean of columns: the column's share divided by its number of datasets."""
     weights: dict[str, float] = {}
-    for column, one in figures.items():
-        strata = dict.fromkeys(one.sample.strata) if one.sample else {}
+    for column, cell_figure in figures.items():
+        strata = dict.fromkeys(cell_figure.sample.strata) if cell_figure.sample else {}
         weights |= {f"{column}\t{name}": 1 / len(figures) / len(strata) for name in strata}
     return weights
 
 
-def _side_by_side(figures: Mapping[str, CellFigure]) -> Sample | None:
-    samples = [(column, one.sample) for column, one in figures.items() if one.sample is not None]
-    alike = {(sample.attempts, sample.bounded) for _, sample in samples}
-    if len(samples) < len(figures) or len(alike) != 1:
+def _concatenate_samples(figures: Mapping[str, CellFigure]) -> Sample | None:
+    samples = [
+        (column, cell_figure.sample) for column, cell_figure in figures.items() if cell_figure.sample is not None
+    ]
+    designs = {(sample.attempts, sample.bounded) for _, sample in samples}
+    if len(samples) < len(figures) or len(designs) != 1:
         return None
-    everything = {name: tuple(each for _, one in samples for each in getattr(one, name)) for name in _EACH}
-    everything["strata"] = tuple(f"{column}\t{each}" for column, one in samples for each in one.strata)
-    if everything["parts"]:
-        # Means stand among ratios as these: a numerator for each attempt.
-        everything["parts"] = tuple(
-            each * (1 if one.parts else one.attempts) for _, one in samples for each in one.ratios
+    fields = {name: tuple(entry for _, sample in samples for entry in getattr(sample, name)) for name in _PER_QUESTION}
+    fields["strata"] = tuple(f"{column}\t{stratum}" for column, sample in samples for stratum in sample.strata)
+    if fields["parts"]:
+        # Means are combined with ratios as ratios: a numerator for each attempt.
+        fields["parts"] = tuple(
+            question_parts * (1 if sample.parts else sample.attempts)
+            for _, sample in samples
+            for question_parts in sample.ratios
         )
-    return replace(samples[0][1], **everything)
+    return replace(samples[0][1], **fields)
 
 
 def cohort_of(parts: Sequence[CellFigure]) -> CellFigure:
-    """The unweighted mean of several rows in one column. Where all have the same questions, each question counts with
-    its mean over the rows, and the interval is that of these."""
-    samples = [one.sample for one in parts if one.sample is not None]
+    """Compute the unweighted mean of several rows in one column.
+
+    If all have the same questions, each question counts with its mean over the rows, and the interval is computed from
+    these means.
+    """
+    samples = [cell_figure.sample for cell_figure in parts if cell_figure.sample is not None]
     ids = {(sample.ids, sample.strata) for sample in samples}
     merged = None
     if len(samples) == len(parts) and len(ids) == 1:
@@ -253,26 +281,26 @@ def cohort_of(parts: Sequence[CellFigure]) -> CellFigure:
 
 def _combined_figure(
     parts: Sequence[CellFigure],
-    made: Estimate | None,
+    estimate: Estimate | None,
     sample: Sample | None,
     error: bool = True,
 ) -> CellFigure:
-    values = [one.value for one in parts if one.value is not None]
-    errors = [one.error for one in parts if one.error is not None]
-    length = min((len(one.epochs) for one in parts), default=0)
-    measures = dict.fromkeys(one.measure for one in parts)
+    values = [part.value for part in parts if part.value is not None]
+    errors = [part.error for part in parts if part.error is not None]
+    length = min((len(part.epochs) for part in parts), default=0)
+    measures = dict.fromkeys(part.measure for part in parts)
     return CellFigure(
         value=fmean(values) if len(values) == len(parts) else None,
-        low=made.low if made else None,
-        high=made.high if made else None,
+        low=estimate.low if estimate else None,
+        high=estimate.high if estimate else None,
         error=macro_error(errors) if error and len(errors) == len(parts) else None,
-        n=sum(one.n for one in parts),
-        missing=sum(one.missing for one in parts),
-        failed=sum(one.failed for one in parts),
-        failed_right=sum(one.failed_right for one in parts),
+        n=sum(part.n for part in parts),
+        missing=sum(part.missing for part in parts),
+        failed=sum(part.failed for part in parts),
+        failed_right=sum(part.failed_right for part in parts),
         unit=parts[0].unit,
         direction=parts[0].direction,
         measure=", ".join(measures),
-        epochs=tuple(fmean([one.epochs[place] for one in parts]) for place in range(length)),
+        epochs=tuple(fmean([part.epochs[epoch] for part in parts]) for epoch in range(length)),
         sample=sample,
     )

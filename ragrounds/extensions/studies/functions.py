@@ -1,4 +1,4 @@
-"""Studies: many runs that make one table of a paper, carried out, resumed and shown as one."""
+"""Studies: carry out, resume and show sets of runs that reproduce a table of a paper."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ from ragrounds.ui.pictures.plot import PictureMaker
 from ragrounds.ui.tables.notebook import in_notebook
 
 _OVERRIDES = ("model", "base_url", "alias", "corpus", "retriever", "limit", "per_dataset", "epochs", "imported")
-_HOW = ("journal", "concurrency", "workers", "fail_after", "server_changed")
+_EXECUTION_ARGUMENTS = ("journal", "concurrency", "workers", "fail_after", "server_changed")
 
 
 class StudyResult(Result, frozen=True, kw_only=True):
-    """A study as it stands: its table, and the analyses of its runs."""
+    """Current state of a study: its table and the analyses of its runs."""
 
     table: StudyTable
     study: Study
     settings: Settings
-    """Where its runs are."""
+    """Settings whose home folder has the runs."""
     findings: tuple[StudyFinding, ...] = ()
     asked: int = 0
-    """Cells that this call was to carry out: those that are not computed from others."""
+    """Number of cells that this call was to carry out; computed cells are not counted."""
     done: int = 0
-    """Of these, those that are done."""
+    """Number of these cells that are done."""
     made: int = 0
-    """Model calls that were made."""
+    """Number of model calls that were sent to a model."""
     reused: int = 0
-    """Model calls that were answered from the journal."""
+    """Number of model calls that were answered from the journal."""
     paid: float | None = 0.0
-    """Dollars that this call paid; ``None``: some price is not known."""
+    """Dollars that this call paid; ``None``: some price is unknown."""
     ended: str = ""
-    """Why it ended before its last cell; empty: it did not."""
+    """Reason for ending before the last cell; empty if all cells were reached."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the runs that its cells show."""
+        """Ids of the runs that its cells show."""
         return tuple(dict.fromkeys(run for cell in self.table.cells for run in cell.runs))
 
     def draw(self, console: Console, *, full: bool = False) -> None:
@@ -70,19 +70,21 @@ class StudyResult(Result, frozen=True, kw_only=True):
         print_study(self.table, self.findings, console, picture=self.study.picture, full=full)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
-        """The table, and the pictures of its analyses by their names."""
+        """Return the pictures of the table and of its analyses, by name."""
         kind = self.study.picture or "bars"
-        made = {"table": PictureMaker(partial(study_picture, self.table, kind), "no cell has a share to show yet")}
-        found = [one.result for one in self.findings if one.result is not None]
-        return made | {one.name: PictureMaker(partial(getattr, one, "picture")) for one in found}
+        table_picture = {
+            "table": PictureMaker(partial(study_picture, self.table, kind), "no cell has a share to show yet")
+        }
+        results = [finding.result for finding in self.findings if finding.result is not None]
+        return table_picture | {result.name: PictureMaker(partial(getattr, result, "picture")) for result in results}
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The cells."""
+        """Return the frame of cells."""
         return (STUDY_CELLS,)
 
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """A row for each cell."""
+        """Yield a row for each cell."""
         cells = self.table.cells
         yield iter([[frame.cells(cell, study=self.table.study, runs=", ".join(cell.runs)) for cell in cells]])
 
@@ -91,7 +93,7 @@ _CELLS = "What is said of all cells, in place of what the study says"
 
 
 class CellArguments(Struct, frozen=True, kw_only=True):
-    """What is said of all cells, in place of what the study says."""
+    """Arguments that apply to all cells and override the study's settings."""
 
     model: Annotated[str | None, Arg("One model in place of every cell's own.", group=_CELLS)] = None
     base_url: Annotated[str | None, Arg("An OpenAI-compatible server that answers for every model.", group=_CELLS)] = (
@@ -117,7 +119,7 @@ class CellArguments(Struct, frozen=True, kw_only=True):
 
 
 class StudyArguments(CellArguments, frozen=True):
-    """Which study is carried out, what is said of all its cells, and how."""
+    """Arguments of `study`: the study, overrides for all its cells, and the limits on calls and cost."""
 
     file: Annotated[str | Path, Arg("A TOML file, or the name of a study that is shipped.", option="-")]
     max_cost: arguments.MaxCost = None
@@ -141,47 +143,47 @@ class StudyArguments(CellArguments, frozen=True):
 
 @takes(StudyArguments)
 def study(given: StudyArguments) -> StudyResult:
-    """Carry out a study: every cell that can be, within one budget; print the paper's table with ours.
+    """Carry out a study's cells within one budget, and compare them with the paper's table.
 
-    The same call resumes: what a cell has is not asked again. A cell without its data, weights or server says so and
-    how to get them, and the others are carried out.
+    The same call resumes: finished cells are not asked again. A cell without its data, weights or server reports so and
+    how to get them; the others are carried out.
 
         rr.study("mirage-table6", base_url="http://127.0.0.1:8000/v1", limit=50, max_cost=20)
 
     Raises:
-        UserError: no such study, a file that is none; the projection is above a threshold and not `confirmed`.
-        Interrupted: Ctrl-C; what ended is kept.
+        UserError: an unknown study, a file that is no study, or a projection above a threshold without `confirmed`.
+        Interrupted: Ctrl-C; finished cells are kept.
     """
-    over = {name: value for name in _OVERRIDES if (value := getattr(given, name))}
+    overrides = {name: value for name in _OVERRIDES if (value := getattr(given, name))}
     budget = StudyBudget(given.max_cost, given.max_total_tokens, given.max_time)
-    with ExitStack() as held:
-        chosen = chosen_settings(given.settings, given.home)
-        opened = _Opened(given.file, over, chosen, texts(given.rows), texts(given.columns))
+    with ExitStack() as exit_stack:
+        resolved_settings = chosen_settings(given.settings, given.home)
+        opened = _OpenStudy(given.file, overrides, resolved_settings, texts(given.rows), texts(given.columns))
         opened.check()
-        listener = _listener(given.listener, given.progress, held)
+        listener = _listener(given.listener, given.progress, exit_stack)
         state = read_state(opened.settings.home, opened.study.name, opened.file)
         state.given = opened.given
-        how: Arguments = {name: getattr(given, name) for name in _HOW}
-        call = StudyCall(opened.study, opened.settings, state, listener, budget, how, opened.lacks)
-        return _carried_out(opened, call, given.confirmed)
+        execution: Arguments = {name: getattr(given, name) for name in _EXECUTION_ARGUMENTS}
+        call = StudyCall(opened.study, opened.settings, state, listener, budget, execution, opened.lacks)
+        return _carry_out_cells(opened, call, given.confirmed)
 
 
-def _listener(listener: StudyListener | None, progress: bool | None, held: ExitStack) -> StudyListener:
-    """Who hears: the listener that was given, or the one that fits where this runs."""
+def _listener(listener: StudyListener | None, progress: bool | None, exit_stack: ExitStack) -> StudyListener:
+    """Return the given listener, a display in a terminal or notebook, or otherwise a silent listener."""
     if listener is not None:
         if not isinstance(listener, StudyListener):
             raise UserError(f"{listener!r} is not a listener of studies: expected a subclass of StudyListener.")
         return listener
-    wanted = progress or (progress is None and (in_notebook() or on_terminal()))
-    if not wanted:
+    is_displayed = progress or (progress is None and (in_notebook() or on_terminal()))
+    if not is_displayed:
         return StudyListener()
     display = StudyDisplay()
-    held.enter_context(display)
+    exit_stack.enter_context(display)
     return display
 
 
-class _Opened:
-    """A study with what the call says of all its cells."""
+class _OpenStudy:
+    """Study with the overrides of a call applied to all its cells."""
 
     def __init__(
         self,
@@ -194,144 +196,155 @@ class _Opened:
         self.study, self.rows, self.columns = open_study(file), rows, columns
         self.file = "" if str(file) in shipped_studies() else str(Path(file).expanduser().resolve())
         for noun, names, lines in (("row", rows, self.study.rows), ("column", columns, self.study.columns)):
-            known = [line.name for line in lines]
-            if wrong := [name for name in names if name not in known]:
-                raise UserError(f"The study {self.study.name!r} has no {noun} {wrong[0]!r}.{nearest(wrong[0], known)}")
+            existing = [line.name for line in lines]
+            if wrong := [name for name in names if name not in existing]:
+                raise UserError(
+                    f"The study {self.study.name!r} has no {noun} {wrong[0]!r}.{nearest(wrong[0], existing)}"
+                )
         self.given = given
-        if recorded := given.get("imported"):
-            self.given = given | {"imported": recorded_rows(recorded, self.study)}
+        if imported := given.get("imported"):
+            self.given = given | {"imported": recorded_rows(imported, self.study)}
         self.settings = settings
-        self._lacks: dict[str, str] = {}
+        self._missing_by_key: dict[str, str] = {}
 
     @cached_property
     def cells(self) -> tuple[StudyCell, ...]:
-        """The cells, with what the call says in place of what the study says."""
-        return tuple(map(self._over, self.study.cells()))
+        """Cells, with the overrides of the call applied."""
+        return tuple(map(self._with_overrides, self.study.cells()))
 
     @property
     def wanted(self) -> list[StudyCell]:
-        """Those that the call carries out."""
+        """Cells that the call carries out."""
         rows, columns = self.rows, self.columns
         return [c for c in self.cells if (not rows or c.row in rows) and (not columns or c.column in columns)]
 
     def lacks(self, cell: StudyCell) -> str:
-        """What it lacks here; that of equal cells is looked for once."""
-        if cell.key not in self._lacks:
-            self._lacks[cell.key] = lacking(cell, self.settings)
-        return self._lacks[cell.key]
+        """Return the missing requirements of a cell; equal cells are checked once."""
+        if cell.key not in self._missing_by_key:
+            self._missing_by_key[cell.key] = lacking(cell, self.settings)
+        return self._missing_by_key[cell.key]
 
     def check(self) -> None:
-        """See that a retriever that the call names is for some cell.
+        """Check that a retriever given in the call applies to some cell.
 
         Raises:
-            UserError: it is for none.
+            UserError: it applies to none.
         """
-        named = self.given.get("retriever")
-        if named and not any(self._searches(cell) for cell in self.wanted):
+        override = self.given.get("retriever")
+        if override and not any(self._searches(cell) for cell in self.wanted):
             raise UserError(
-                f"The retriever {named} changes nothing: no agent of these cells searches, or their rows or columns "
+                f"The retriever {override} changes nothing: no agent of these cells searches, or their rows or columns "
                 "set their own retrievers. Leave it out, or change them in a copy: `ragrounds study copy NAME`."
             )
 
     def _searches(self, cell: StudyCell) -> bool:
-        """Whether its agent searches with what the study, its profile or the call says."""
+        """Return True if the cell's agent searches, and its row and column set no retriever of their own."""
         lines = (*self.study.rows, *self.study.columns)
-        own = any("retriever" in line.settings for line in lines if line.name in (cell.row, cell.column))
-        return "agent" in cell.settings and not own and open_agent(str(cell.settings["agent"])).card.searches
+        sets_retriever = any("retriever" in line.settings for line in lines if line.name in (cell.row, cell.column))
+        return "agent" in cell.settings and not sets_retriever and open_agent(str(cell.settings["agent"])).card.searches
 
-    def _over(self, cell: StudyCell) -> StudyCell:
+    def _with_overrides(self, cell: StudyCell) -> StudyCell:
         left_out = {"imported"}
         if "retriever" in self.given and not self._searches(cell):
             left_out.add("retriever")
         if cell.kind == "retrieve":
             left_out |= {"epochs"} if measure_of(cell) in LABELS else {"epochs", "limit", "per_dataset"}
         settings = {**cell.settings, **{key: value for key, value in self.given.items() if key not in left_out}}
-        recorded = self.given.get("imported", {})
-        if cell.kind == "run" and cell.row in recorded:
-            settings["imported"] = recorded[cell.row]
+        imported = self.given.get("imported", {})
+        if cell.kind == "run" and cell.row in imported:
+            settings["imported"] = imported[cell.row]
         return structs.replace(cell, settings=settings)
 
 
-def _carried_out(opened: _Opened, call: StudyCall, confirmed: bool) -> StudyResult:
-    """All cells, and the table.
+def _carry_out_cells(opened: _OpenStudy, call: StudyCall, confirmed: bool) -> StudyResult:
+    """Carry out all cells and return the study with its table.
 
     Raises:
-        Interrupted: Ctrl-C; what ended is kept.
+        Interrupted: Ctrl-C; finished cells are kept.
     """
-    wanted, results = opened.wanted, dict[Place, CellResult]()
-    call.listener.begun(call.study, len(wanted))
+    requested, results = opened.wanted, dict[Place, CellResult]()
+    call.listener.begun(call.study, len(requested))
     if not confirmed:
-        confirm_projection(wanted, call)
+        confirm_projection(requested, call)
     call.save()
 
-    def take(found: Carried) -> None:
-        for cell, result in found:
+    def record(outcomes: Carried) -> None:
+        for cell, result in outcomes:
             results[cell.row, cell.column] = result
             call.listener.cell(cell, result)
         call.save()
 
     try:
-        for group in groups(wanted):
+        for group in groups(requested):
             call.listener.group(group)
-            take(carry_out(group, call))
-        axes = [cell for cell in wanted if cell.kind == "arena"]
+            record(carry_out(group, call))
+        axes = [cell for cell in requested if cell.kind == "arena"]
         if axes and all(cell.row in call.players for cell in axes):
-            take(rate(axes, call))
+            record(rate(axes, call))
     finally:
         call.save()
     with open_store(opened.settings) as store:
         for cell in opened.cells:
-            known, kept = results.get((cell.row, cell.column)), call.state.cells.get(cell.key)
-            if known is None or (known.state == "to do" and kept is not None):
-                results[cell.row, cell.column] = shown(store, cell, kept, opened.lacks)
-    made = _result(opened, results)
+            result, stored = results.get((cell.row, cell.column)), call.state.cells.get(cell.key)
+            if result is None or (result.state == "to do" and stored is not None):
+                results[cell.row, cell.column] = shown(store, cell, stored, opened.lacks)
+    study_result = _result(opened, results)
     return structs.replace(
-        made,
-        asked=len(wanted),
-        done=sum(results[cell.row, cell.column].state == "done" for cell in wanted),
+        study_result,
+        asked=len(requested),
+        done=sum(results[cell.row, cell.column].state == "done" for cell in requested),
         made=call.made,
         reused=call.reused,
         paid=None if call.budget.unknown else call.budget.paid,
-        ended=call.budget.ended() if made.table.count("to do") or made.table.count("part") else "",
+        ended=call.budget.ended() if study_result.table.count("to do") or study_result.table.count("part") else "",
     )
 
 
-def _result(opened: _Opened, results: Mapping[Place, CellResult]) -> StudyResult:
-    """The table with its analyses; of a part of the cells those analyses that these have runs for."""
-    part = {(cell.row, cell.column): results[cell.row, cell.column] for cell in opened.wanted}
-    findings = _findings(opened, part)
+def _result(opened: _OpenStudy, results: Mapping[Place, CellResult]) -> StudyResult:
+    """Build the result with its analyses.
+
+    If only a part of the cells was requested, analyses without runs among them are left out.
+    """
+    requested = {(cell.row, cell.column): results[cell.row, cell.column] for cell in opened.wanted}
+    findings = _findings(opened, requested)
     return StudyResult(
         table=study_table(opened.study, results, opened.given, only_rows=opened.rows, only_columns=opened.columns),
         study=opened.study,
         settings=opened.settings,
-        findings=tuple(one for one in findings if one.result is not None or len(part) == len(opened.cells)),
+        findings=tuple(
+            finding for finding in findings if finding.result is not None or len(requested) == len(opened.cells)
+        ),
     )
 
 
-def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[StudyFinding]:
-    """The analyses that the study asks for, of the runs that its cells show, under the names of their cells."""
-    for asked in opened.study.analyses:
-        places: dict[str, Place] = {}
+def _findings(opened: _OpenStudy, results: Mapping[Place, CellResult]) -> Iterator[StudyFinding]:
+    """Yield the analyses that the study requests, with its cells' runs named after their cells."""
+    for request in opened.study.analyses:
+        cells_by_run: dict[str, Place] = {}
         for (row, column), result in results.items():
-            if (not asked.rows or row in asked.rows) and (not asked.columns or column in asked.columns):
+            if (not request.rows or row in request.rows) and (not request.columns or column in request.columns):
                 for run in result.runs:
-                    places.setdefault(run, (row, column))
-        rows = [row for row, _ in places.values()]
-        # A row with one run is called as the row is, which is what a paper's figures of it are printed under.
-        named = {run: row if rows.count(row) == 1 else f"{row} · {column}" for run, (row, column) in places.items()}
+                    cells_by_run.setdefault(run, (row, column))
+        run_rows = [row for row, _ in cells_by_run.values()]
+        # A row's only run gets the name of the row, because a paper's figures are printed under that name.
+        names = {
+            run: row if run_rows.count(row) == 1 else f"{row} · {column}" for run, (row, column) in cells_by_run.items()
+        }
         try:
-            if not named:
+            if not names:
                 raise UserError("no run of these rows exists")
-            options: Arguments = dict(asked.options)
-            made = analyse(asked.name, list(named), **options, settings=opened.settings)
+            options: Arguments = dict(request.options)
+            analysis = analyse(request.name, list(names), **options, settings=opened.settings)
         except UserError as error:
-            yield StudyFinding(asked=asked, result=None, why=str(error))
+            yield StudyFinding(asked=request, result=None, why=str(error))
             continue
-        yield StudyFinding(asked=asked, result=with_names(made.result, named))
+        yield StudyFinding(asked=request, result=with_names(analysis.result, names))
 
 
 def show_study(file: str | Path, *, home: str | Path | None = None, settings: Settings | None = None) -> StudyResult:
-    """The table of a study from what is kept of it, as its last call said: nothing is asked, searched or judged.
+    """Return a study from its stored results, with the arguments of its last call.
+
+    Nothing is asked, searched or judged.
 
         show_study("mirage-table6")
 
@@ -342,13 +355,13 @@ def show_study(file: str | Path, *, home: str | Path | None = None, settings: Se
     Raises:
         UserError: no such study.
     """
-    chosen = chosen_settings(settings, home)
+    resolved_settings = chosen_settings(settings, home)
     shipped, path = str(file) in shipped_studies(), Path(file)
-    where = "" if shipped else str(path.expanduser().resolve()) if path.suffix else None
-    state = read_state(chosen.home, path.stem if path.suffix else str(file), where)
-    # Its name is enough, wherever its file is.
-    found = state.file if state.file and not path.suffix and not shipped else file
-    opened = _Opened(found, state.given, chosen)
+    study_path = "" if shipped else str(path.expanduser().resolve()) if path.suffix else None
+    state = read_state(resolved_settings.home, path.stem if path.suffix else str(file), study_path)
+    # A name alone finds a study that was carried out here from any file.
+    study_file = state.file if state.file and not path.suffix and not shipped else file
+    opened = _OpenStudy(study_file, state.given, resolved_settings)
     with open_store(opened.settings) as store:
         results = {
             (cell.row, cell.column): shown(store, cell, state.cells.get(cell.key), opened.lacks)
@@ -358,16 +371,16 @@ def show_study(file: str | Path, *, home: str | Path | None = None, settings: Se
 
 
 def copy_study(name: str, out: str | Path | None = None) -> Path:
-    """Write a shipped study's file, to be changed: other models, rows, prompts.
+    """Write a copy of a shipped study's file that can be edited: other models, rows, prompts.
 
         copy_study("mirage-table6", "mine.toml")
 
     Args:
-        name: a shipped study's.
-        out: the file; by default ``NAME.toml`` in this folder.
+        name: name of a shipped study.
+        out: path of the copy; by default ``NAME.toml`` in the current folder.
 
     Raises:
-        UserError: no such study, or the file is there already.
+        UserError: no such study, or the file exists already.
     """
     path = Path(f"{name}.toml" if out is None else out).expanduser()
     text = shipped_text(name)
@@ -380,56 +393,56 @@ def copy_study(name: str, out: str | Path | None = None) -> Path:
 
 
 class ListedStudy(Struct, frozen=True, kw_only=True):
-    """A study that is shipped, or was carried out here."""
+    """Listing of a study that is shipped, or was carried out here."""
 
     name: str
     title: str
     source: str
     cells: int
     kept: int
-    """Cells that something is kept of."""
+    """Number of cells with stored results."""
     updated: float | None
-    """Seconds since 1970; ``None``: it was never carried out here."""
+    """Seconds since 1970; ``None`` if it was never carried out here."""
     file: str
-    """Empty: it is shipped."""
+    """Path of the study's file; empty if it is shipped."""
 
 
 def list_studies(*, home: str | Path | None = None, settings: Settings | None = None) -> tuple[ListedStudy, ...]:
-    """The studies that are shipped, and those that were carried out here.
+    """List the studies that are shipped, and those that were carried out here.
 
     Args:
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
     """
-    chosen = chosen_settings(settings, home)
-    states = list(kept_studies(chosen.home))
+    resolved_settings = chosen_settings(settings, home)
+    states = list(kept_studies(resolved_settings.home))
     shipped = {state.name: state for state in states if not state.file}
-    found = [_listed(name, shipped.get(name), chosen) for name in shipped_studies()]
+    listed = [_list_study(name, shipped.get(name), resolved_settings) for name in shipped_studies()]
     for state in states:
         if not state.file:
             continue
         try:
-            found.append(_listed(state.file, state, chosen))
+            listed.append(_list_study(state.file, state, resolved_settings))
         except UserError as error:
-            why = str(error) if Path(state.file).is_file() else "its file was removed"
-            found.append(
+            reason = str(error) if Path(state.file).is_file() else "its file was removed"
+            listed.append(
                 ListedStudy(
-                    name=state.name, title=why, source="", cells=0, kept=len(state.cells),
+                    name=state.name, title=reason, source="", cells=0, kept=len(state.cells),
                     updated=state.updated, file=state.file,
                 )
             )  # fmt: skip
-    return tuple(found)
+    return tuple(listed)
 
 
-def _listed(name: str, state: StudyState | None, settings: Settings) -> ListedStudy:
-    opened = _Opened(name, state.given if state else {}, settings)
-    made, cells = opened.study, opened.cells
-    kept = sum(cell.key in state.cells for cell in cells) if state else 0
+def _list_study(name: str, state: StudyState | None, settings: Settings) -> ListedStudy:
+    opened = _OpenStudy(name, state.given if state else {}, settings)
+    definition, cells = opened.study, opened.cells
+    stored_count = sum(cell.key in state.cells for cell in cells) if state else 0
     return ListedStudy(
-        name=made.name,
-        title=made.title,
-        source=made.source,
+        name=definition.name,
+        title=definition.title,
+        source=definition.source,
         cells=len(cells),
-        kept=kept,
+        kept=stored_count,
         updated=state.updated if state else None,
         file=opened.file,
     )

@@ -18,47 +18,46 @@ from ragrounds.extensions.exchange.imports import import_files
 from ragrounds.extensions.studies.study import Study
 
 Imported: TypeAlias = Mapping[str, str | Path] | Sequence[str]
-"""Row → its recorded replies; or texts ``ROW=PATH``."""
+"""Recorded replies of each row, or texts ``ROW=PATH``."""
 
 
 def recorded_rows(given: Imported, study: Study) -> dict[str, str]:
-    """The rows whose replies are recorded, with the absolute paths of these.
+    """Return the absolute path of the recorded replies of each row that has them.
 
     Raises:
-        UserError: no such row, a text that is no ``ROW=PATH``, or a path where nothing is.
+        UserError: no such row, a text that is no ``ROW=PATH``, or a path that does not exist.
     """
     rows = [row.name for row in study.rows]
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for text in given:
         if isinstance(given, Mapping):
             row, path = text, str(given[text])
         else:
-            # Names of rows and paths may hold the sign themselves.
+            # Names of rows and paths may contain an equals sign themselves.
             row = next((name for name in rows if text.startswith(f"{name}=")), text.partition("=")[0])
             path = text[len(row) + 1 :]
         if row not in rows:
             raise UserError(f"The study {study.name!r} has no row {row!r}.{nearest(row, rows)}")
         if not path:
             raise UserError(f"{text!r} has no recorded replies; expected ROW=PATH.")
-        place = Path(path).expanduser().resolve()
-        if not place.exists():
-            raise UserError(f"The recorded replies of {row!r} do not exist: {place}.")
-        found[row] = str(place)
-    return found
+        resolved = Path(path).expanduser().resolve()
+        if not resolved.exists():
+            raise UserError(f"The recorded replies of {row!r} do not exist: {resolved}.")
+        paths[row] = str(resolved)
+    return paths
 
 
 def imported_run(store: Store, path: str | Path, benchmark: str, home: Path) -> Run:
-    """The run of recorded replies to one benchmark, scored; the same replies imported again are the same run.
+    """Import and score the recorded replies to one benchmark; the same replies imported again are the same run.
 
     Args:
-        store: where it is kept.
-        path: a file or folder of any form that is imported, of one system. What it holds of other questions is left
-            aside.
-        benchmark: the cell's.
-        home: where registered copies of benchmarks are.
+        store: the store that the run is added to.
+        path: a file or folder of any form that can be imported, of one system. Replies to other questions are ignored.
+        benchmark: the cell's benchmark.
+        home: folder with the registered copies of benchmarks.
 
     Raises:
-        UserError: nothing there, a broken row, no reply to this benchmark, or replies of several systems.
+        UserError: an empty path, a broken row, no reply to this benchmark, or replies of several systems.
     """
     loaded = load(benchmark, home)
     files, _ = import_files([Path(path).expanduser()])
@@ -70,10 +69,10 @@ def imported_run(store: Store, path: str | Path, benchmark: str, home: Path) -> 
                     if isinstance(row, BadRow):
                         raise UserError(f"{file.path}, {row.place}: {row.reason}.")
                     rows.add(replace(row, agent=row.agent or file.title))
-        made = store_rows(store, rows, loaded, files[0][1].name)
+        imports = store_rows(store, rows, loaded, files[0][1].name)
     finally:
         rows.close()
-    if len(made) > 1:
-        systems = ", ".join(sorted(one.run.identity["agent"] for one in made))
+    if len(imports) > 1:
+        systems = ", ".join(sorted(imported.run.identity["agent"] for imported in imports))
         raise UserError(f"{path} has replies of several systems ({systems}), but a cell shows one.")
-    return made[0].run
+    return imports[0].run

@@ -1,4 +1,4 @@
-"""What a study's cell lacks here: its data, its index, its weights, a key. Nothing is sent for it."""
+"""Missing requirements of a study's cell: data, index, weights or a key. Nothing is sent to a server for this check."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from ragrounds.tools.index.collection import open_named
 
 
 def lacking(cell: StudyCell, settings: Settings) -> str:
-    """What a cell needs that is not here, a line each with how to get it; empty: nothing that can be told."""
-    said = []
-    for check in (_benchmark, _agent, _corpus, _model):
+    """Return the missing requirements of a cell, a line each with how to get it; empty if none was detected."""
+    messages = []
+    for check in (_check_benchmark, _check_agent, _check_corpus, _check_model):
         try:
             check(cell, settings)
         except UserError as error:
-            said.append(str(error))
-    return "\n".join(dict.fromkeys(said))
+            messages.append(str(error))
+    return "\n".join(dict.fromkeys(messages))
 
 
-def _benchmark(cell: StudyCell, settings: Settings) -> None:
+def _check_benchmark(cell: StudyCell, settings: Settings) -> None:
     name = str(cell.settings["benchmark"])
-    if not name.startswith(("rerank:", "sts:")) and (wanted := parse_reference(name)).reader.needs:
-        located(wanted, settings.home)
+    if not name.startswith(("rerank:", "sts:")) and (reference := parse_reference(name)).reader.needs:
+        located(reference, settings.home)
 
 
-def _agent(cell: StudyCell, settings: Settings) -> None:
+def _check_agent(cell: StudyCell, settings: Settings) -> None:
     if "agent" in cell.settings:
         agent_text(cell.settings)
 
 
-def _corpus(cell: StudyCell, settings: Settings) -> None:
+def _check_corpus(cell: StudyCell, settings: Settings) -> None:
     corpus = cell.settings.get("corpus")
     if not corpus or ("agent" in cell.settings and not open_agent(str(cell.settings["agent"])).card.searches):
         return
@@ -49,15 +49,15 @@ def _corpus(cell: StudyCell, settings: Settings) -> None:
             open_named(part, settings.home)
 
 
-def _model(cell: StudyCell, settings: Settings) -> None:
+def _check_model(cell: StudyCell, settings: Settings) -> None:
     cell_model(cell, settings, cell.settings.get("model"))
 
 
 def cell_model(cell: StudyCell, settings: Settings, text: object) -> Model | None:
-    """The model of a cell, at the cell's server; ``None``: it names none.
+    """Open the model of a cell, at the cell's server; ``None`` if the cell names none.
 
     Raises:
-        UserError: it cannot be had.
+        UserError: the model cannot be opened.
     """
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""A study as one HTML page: its table with the published figures, differences, picture, analyses, and what made it."""
+"""A study as one HTML page: its table with published figures and differences, picture, analyses and fingerprints."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ def study_page(
     picture: str,
     links: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page. It asks nothing of any network.
+    """Render the page. It loads nothing from a network.
 
     Args:
-        table: the study's.
+        table: the study's table.
         findings: the analyses of its runs.
-        runs: those that its cells show.
-        picture: as the study's file says.
+        runs: the runs that its cells show.
+        picture: kind of picture, as in the study's file.
         links: label and relative address of other pages, which its navigation begins with.
     """
     hide, notes = Redactor(), study_notes(table)
-    drawn = study_picture(table, picture)
-    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in study_sentences(table, runs))
+    chart = study_picture(table, picture)
+    abstract = "".join(f"<p>{prose(sentence)}</p>" for sentence in study_sentences(table, runs))
     parts = {
-        "Abstract": f'<div class="lead">{said}</div>',
+        "Abstract": f'<div class="lead">{abstract}</div>',
         "Table": tables_and_remarks(study_tables(table)) + tables_and_remarks(notes),
-        "Picture": figure(drawn),
-        "Analyses": "".join(_finding(one) for one in findings),
+        "Picture": figure(chart),
+        "Analyses": "".join(_finding(analysis) for analysis in findings),
         "Fingerprints": sections.fingerprint_section(runs, hide) if runs else "",
     }
-    made = {name: body for name, body in parts.items() if body}
+    nonempty_parts = {name: body for name, body in parts.items() if body}
     script = page_script(attempts=False)
-    page = [head(hide(table.title), list(made), page_style(), script, links)]
-    page += [section(name, hide(body)) for name, body in made.items()]
+    page = [head(hide(table.title), list(nonempty_parts), page_style(), script, links)]
+    page += [section(name, hide(body)) for name, body in nonempty_parts.items()]
     return "".join([*page, f"</main>\n<script>{script}</script>\n</body></html>\n"])
 
 
-def _finding(one: StudyFinding) -> str:
-    if one.result is None:
-        return f"<p>{text(one.asked.name)}: {text(one.why)}</p>"
-    said = [line for line in (one.result.table.note, *published_lines(one)) if line]
-    tables = tables_and_remarks([analysis_table(one.result.table), *said])
-    return figure(one.result.picture) + tables
+def _finding(finding: StudyFinding) -> str:
+    if finding.result is None:
+        return f"<p>{text(finding.asked.name)}: {text(finding.why)}</p>"
+    remarks = [line for line in (finding.result.table.note, *published_lines(finding)) if line]
+    tables = tables_and_remarks([analysis_table(finding.result.table), *remarks])
+    return figure(finding.result.picture) + tables

@@ -1,7 +1,7 @@
-"""The table of a study: every cell with the published figure and the deviation beside it, averages, differences.
+"""Table of a study: every cell with the published figure, our deviation from it, averages and differences.
 
-Pure: from the figures of the cells that were carried out (:mod:`ragrounds.extensions.studies.figures`) to what is
-printed.
+A pure computation from the figures of the cells that were carried out (:mod:`ragrounds.extensions.studies.figures`)
+to the printed table.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from ragrounds.extensions.studies.figures import CellFigure, cohort_of, column_w
 from ragrounds.extensions.studies.study import Study, StudyAnalysis, StudyCorrelation, StudyLine
 
 State = Literal["done", "part", "to do", "lacks", "failed"]
-"""A cell: all of it is there; some attempts are; nothing was begun; something it needs is not here; it went wrong."""
+"""State of a cell: complete; some attempts done; not begun; missing a requirement; failed."""
 _ORDER: tuple[State, ...] = ("done", "part", "to do", "lacks", "failed")
 Place = tuple[str, str]
 """Row and column."""
 Combine = Callable[[Mapping[str, CellFigure]], CellFigure]
-"""From the figures of some cells, by name, to one."""
+"""Function that combines the figures of some cells, by name, into one."""
 
 
 class CellResult(Struct, frozen=True, kw_only=True):
-    """What became of a cell that is carried out."""
+    """Result of a cell that is carried out."""
 
     state: State
     why: str = ""
-    """What it lacks and how to get it, what went wrong, or how much of it is there."""
+    """Missing requirements and how to get them, the error, or how much is done."""
     figure: CellFigure | None = None
     runs: tuple[str, ...] = ()
-    """The ids of the runs that it shows."""
+    """Ids of the runs that it shows."""
 
 
 class StudyFinding(Struct, frozen=True, kw_only=True):
-    """An analysis of a study's runs."""
+    """Analysis of a study's runs."""
 
     asked: StudyAnalysis
     result: AnalysisResult | None
     why: str = ""
-    """Why there is no result."""
+    """Reason if there is no result."""
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """A cell of the table. Figures are in the unit of the paper: percents are from 0 to 100."""
+    """Cell of the table. Figures are in the unit of the paper: percents are from 0 to 100."""
 
     row: str
     column: str
@@ -55,34 +55,34 @@ class TableCell(Struct, frozen=True, kw_only=True):
     why: str = ""
     value: float | None = None
     low: float | None = None
-    """95 % interval."""
+    """Lower end of the 95 % interval."""
     high: float | None = None
     spread: float | None = None
-    """What stands after ±, by the study's `spread`."""
+    """Number after ±, by the study's `spread`."""
     n: int = 0
     missing: int = 0
     failed: int = 0
-    """Attempts that an error ended; they count as 0 but for `failed_right`."""
+    """Number of attempts that ended with an error; they count as 0 except `failed_right`."""
     failed_right: int = 0
-    """Of these, those with a text that the scorer yet reads as right."""
+    """Number of failed attempts with a text that the scorer still reads as right."""
     imported: bool = False
-    """The answers were made elsewhere: nobody can be asked again."""
+    """True if the answers were made elsewhere and cannot be asked for again."""
     computed: bool = False
-    """Made from other cells, not carried out itself."""
+    """True if computed from other cells instead of carried out."""
     measure: str = ""
     published: float | None = None
     published_spread: float | None = None
     deviation: float | None = None
-    """Ours minus the published figure."""
+    """Our figure minus the published figure."""
     difference: float | None = None
-    """This row minus the study's baseline row, on the same questions."""
+    """Difference of this row from the study's baseline row, on the same questions."""
     difference_low: float | None = None
     difference_high: float | None = None
     runs: tuple[str, ...] = ()
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
-    """A row of the table, in the order of its columns."""
+    """Row of the table, with its cells in the order of the columns."""
 
     name: str
     group: str
@@ -90,7 +90,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class StudyTable(Struct, frozen=True, kw_only=True):
-    """The table of a study as it stands."""
+    """Current table of a study."""
 
     study: str
     title: str
@@ -101,20 +101,20 @@ class StudyTable(Struct, frozen=True, kw_only=True):
     spread: str
     baseline: str
     notes: tuple[str, ...] = ()
-    """What a reader must know."""
+    """Notes for the reader."""
 
     @property
     def cells(self) -> tuple[TableCell, ...]:
-        """All cells, row by row."""
+        """Cells of the table, row by row."""
         return tuple(cell for row in self.rows for cell in row.cells)
 
     def count(self, state: State) -> int:
-        """How many cells are in a state."""
+        """Return the number of cells in a state."""
         return sum(cell.state == state for cell in self.cells)
 
     @property
     def carried(self) -> StudyTable:
-        """The same with the cells alone that are carried out; those made from others are left out."""
+        """Table with only the cells that are carried out, without those computed from others."""
         rows = (replace(row, cells=tuple(cell for cell in row.cells if not cell.computed)) for row in self.rows)
         return replace(self, rows=tuple(rows))
 
@@ -127,22 +127,25 @@ def study_table(
     only_rows: Collection[str] = (),
     only_columns: Collection[str] = (),
 ) -> StudyTable:
-    """The table of a study from its cells' results; what has none is still to do.
+    """Build the table of a study from its cells' results; cells without a result are still to do.
 
     Args:
-        study: whose.
-        results: of its cells.
-        said: what a call said of all cells, which readers are told: the figures are of that, and not of what the
-            study's file says.
-        only_rows, only_columns: names of those to show; none: all. What is said of all of them is then left out.
+        study: the study.
+        results: results of its cells.
+        said: a call's overrides for all cells, which the table's notes list, because the figures then differ from the
+            study's file.
+        only_rows, only_columns: names of the rows and columns to show; empty: all. If given, correlations over all rows
+            are left out.
     """
-    where = {"retriever": " (where they search and their row names none)"}
-    told = {name: value for name, value in (said or {}).items() if name in _TOLD}
-    overrides = ", ".join(f"{name} = {value}{where.get(name, '')}" for name, value in told.items())
-    made = _Cells(study, results)
-    shown = [one for one in study.columns if not one.hidden and (not only_columns or one.name in only_columns)]
+    scopes = {"retriever": " (where they search and their row names none)"}
+    reported = {name: value for name, value in (said or {}).items() if name in _REPORTED_OVERRIDES}
+    overrides = ", ".join(f"{name} = {value}{scopes.get(name, '')}" for name, value in reported.items())
+    cells = _Cells(study, results)
+    columns = [
+        column for column in study.columns if not column.hidden and (not only_columns or column.name in only_columns)
+    ]
     rows = [
-        TableRow(name=row.name, group=row.group, cells=tuple(made.cell(row, column) for column in shown))
+        TableRow(name=row.name, group=row.group, cells=tuple(cells.cell(row, column) for column in columns))
         for row in study.rows
         if not row.hidden and (not only_rows or row.name in only_rows)
     ]
@@ -151,86 +154,88 @@ def study_table(
         study=study.name,
         title=study.title,
         source=study.source,
-        columns=tuple(column.name for column in shown),
+        columns=tuple(column.name for column in columns),
         rows=tuple(rows),
         digits=study.digits,
         spread=study.spread,
         baseline=study.baseline,
         notes=(
             *([f"In place of what the study says, all cells have {overrides}."] if overrides else ()),
-            *(_correlation_note(one, study, rows) for one in correlations),
+            *(_correlation_note(correlation, study, rows) for correlation in correlations),
             *([study.note] if study.note else ()),
         ),
     )
 
 
-_TOLD = ("model", "corpus", "retriever", "limit", "per_dataset", "epochs")
+_REPORTED_OVERRIDES = ("model", "corpus", "retriever", "limit", "per_dataset", "epochs")
 
 
-def _correlation_note(asked: StudyCorrelation, study: Study, rows: Sequence[TableRow]) -> str:
-    """How two columns go together, in a sentence."""
+def _correlation_note(correlation: StudyCorrelation, study: Study, rows: Sequence[TableRow]) -> str:
+    """Return a sentence on the correlation of two columns."""
     means = {row.name for row in study.rows if row.mean}
     pairs = []
     for row in rows:
-        values = [next((cell.value for cell in row.cells if cell.column == name), None) for name in asked.columns]
+        values = [next((cell.value for cell in row.cells if cell.column == name), None) for name in correlation.columns]
         if row.name not in means and None not in values:
             pairs.append(values)
-    first, second = asked.columns
-    said = f"{asked.kind}'s correlation of {first} and {second} over {len(pairs):,} rows: "
-    printed = "" if asked.published is None else f"; published {asked.published:g}"
-    if len(pairs) < _FEWEST or any(len({values[side] for values in pairs}) < 2 for side in (0, 1)):
-        return f"{said}not defined{printed}."
+    first, second = correlation.columns
+    lead = f"{correlation.kind}'s correlation of {first} and {second} over {len(pairs):,} rows: "
+    printed = "" if correlation.published is None else f"; published {correlation.published:g}"
+    if len(pairs) < _MIN_ROWS or any(len({values[side] for values in pairs}) < 2 for side in (0, 1)):
+        return f"{lead}not defined{printed}."
     from scipy.stats import pearsonr, spearmanr
 
-    value = (spearmanr if asked.kind == "Spearman" else pearsonr)(*zip(*pairs, strict=True)).statistic
-    return f"{said}{value:.3f}{printed}."
+    value = (spearmanr if correlation.kind == "Spearman" else pearsonr)(*zip(*pairs, strict=True)).statistic
+    return f"{lead}{value:.3f}{printed}."
 
 
-_FEWEST = 3
-"""Rows of a correlation at least."""
+_MIN_ROWS = 3
+"""Smallest number of rows of a correlation."""
 
 
-_OF_FIGURE = ("n", "missing", "failed", "failed_right", "imported", "measure")
+_FIGURE_FIELDS = ("n", "missing", "failed", "failed_right", "imported", "measure")
 
 
 class _Cells:
-    """The results of all cells, those that are computed too, each once."""
+    """Results of all cells, each computed once."""
 
     def __init__(self, study: Study, results: Mapping[Place, CellResult]) -> None:
         self._study = study
         self._rows = {row.name: row for row in study.rows}
         self._columns = {column.name: column for column in study.columns}
-        self._known = dict(results)
+        self._results = dict(results)
 
     def result(self, row: StudyLine, column: StudyLine) -> CellResult:
-        """The result of a cell, computed where it is one that is."""
-        place = (row.name, column.name)
-        if place not in self._known:
-            self._known[place] = self._computed(row, column)
-        return self._known[place]
+        """Return the result of a cell; a computed cell is computed on the first call."""
+        position = (row.name, column.name)
+        if position not in self._results:
+            self._results[position] = self._compute(row, column)
+        return self._results[position]
 
-    def _computed(self, row: StudyLine, column: StudyLine) -> CellResult:
+    def _compute(self, row: StudyLine, column: StudyLine) -> CellResult:
         if column.mean:
-            return self._joined(row, column.mean, mean_of)
+            return self._combine_columns(row, column.mean, mean_of)
         if column.change or column.difference:
-            return self._joined(row, column.change or column.difference, lambda figures: _changed(column, figures))
+            return self._combine_columns(
+                row, column.change or column.difference, lambda figures: _change_or_difference(column, figures)
+            )
         if row.mean:
             parts = {name: self.result(self._rows[name], column) for name in row.mean}
             hidden = {name for name in row.mean if self._rows[name].hidden}
-            return _of_parts(parts, lambda figures: cohort_of(list(figures.values())), hidden)
+            return _combine_parts(parts, lambda figures: cohort_of(list(figures.values())), hidden)
         return CellResult(state="to do")
 
-    def _joined(self, row: StudyLine, names: Sequence[str], combine: Combine) -> CellResult:
+    def _combine_columns(self, row: StudyLine, names: Sequence[str], combine: Combine) -> CellResult:
         hidden = {name for name in names if self._columns[name].hidden}
-        return _of_parts({name: self.result(row, self._columns[name]) for name in names}, combine, hidden)
+        return _combine_parts({name: self.result(row, self._columns[name]) for name in names}, combine, hidden)
 
     def cell(self, row: StudyLine, column: StudyLine) -> TableCell:
-        """A cell as it is printed."""
+        """Return a cell as it is printed."""
         result, published = self.result(row, column), self._study.published(row.name, column.name)
         figure = result.figure
         scale = 100.0 if figure is not None and figure.unit == "percent" else 1.0
         value = _times(figure.value, scale) if figure else None
-        against = self._difference(row, column)
+        baseline_difference = self._difference(row, column)
         return TableCell(
             row=row.name,
             column=column.name,
@@ -240,64 +245,70 @@ class _Cells:
             low=_times(figure.low, scale) if figure else None,
             high=_times(figure.high, scale) if figure else None,
             spread=_times(self._spread(figure), scale) if figure else None,
-            **{name: getattr(figure, name) for name in _OF_FIGURE if figure},
+            **{name: getattr(figure, name) for name in _FIGURE_FIELDS if figure},
             computed=bool(column.made_of or row.mean),
             published=published.value if published else None,
             published_spread=published.spread if published else None,
             deviation=value - published.value if published and value is not None else None,
-            difference=_times(against.value, scale) if against else None,
-            difference_low=_times(against.low, scale) if against else None,
-            difference_high=_times(against.high, scale) if against else None,
+            difference=_times(baseline_difference.value, scale) if baseline_difference else None,
+            difference_low=_times(baseline_difference.low, scale) if baseline_difference else None,
+            difference_high=_times(baseline_difference.high, scale) if baseline_difference else None,
             runs=result.runs,
         )
 
     def _spread(self, figure: CellFigure | None) -> float | None:
-        known = {"binomial": figure.error, "epochs": figure.sd} if figure else {}
-        return known.get(self._study.spread)
+        spreads = {"binomial": figure.error, "epochs": figure.sd} if figure else {}
+        return spreads.get(self._study.spread)
 
     def _difference(self, row: StudyLine, column: StudyLine) -> Estimate | None:
-        """This row minus the baseline, where both are means over the same questions."""
+        """Return the difference of this row from the baseline, if both are means over the same questions."""
         if not self._study.baseline or row.name == self._study.baseline or column.change or column.difference:
             return None
-        mine, base = (self.result(each, column).figure for each in (row, self._rows[self._study.baseline]))
-        if mine is None or base is None or mine.sample is None or base.sample is None:
+        row_figure, baseline = (self.result(line, column).figure for line in (row, self._rows[self._study.baseline]))
+        if row_figure is None or baseline is None or row_figure.sample is None or baseline.sample is None:
             return None
-        if mine.measure != base.measure:
+        if row_figure.measure != baseline.measure:
             return None
         weights = None
         if column.mean:
             parts = {name: self.result(row, self._columns[name]).figure for name in column.mean}
-            weights = column_weights({name: one for name, one in parts.items() if one is not None})
-        return mine.sample.minus(base.sample, weights)
+            weights = column_weights({name: figure for name, figure in parts.items() if figure is not None})
+        return row_figure.sample.minus(baseline.sample, weights)
 
 
-def _of_parts(parts: Mapping[str, CellResult], combine: Combine, hidden: Collection[str]) -> CellResult:
-    """What is computed from cells that are all done; of others it says which are not, and why where that stands
-    nowhere else, because they are hidden."""
-    runs = tuple(dict.fromkeys(run for one in parts.values() for run in one.runs))
-    open_ = [name for name, one in parts.items() if one.state != "done"]
-    if open_:
-        worst = max((parts[name].state for name in open_), key=_ORDER.index)
-        unseen = [parts[name].why for name in open_ if name in hidden and parts[name].why]
-        return CellResult(state=worst, why="\n".join(unseen) or f"needs {', '.join(open_)}", runs=runs)
-    figures = {name: one.figure for name, one in parts.items() if one.figure is not None}
+def _combine_parts(parts: Mapping[str, CellResult], combine: Combine, hidden: Collection[str]) -> CellResult:
+    """Combine cells that are all done into one result.
+
+    If some are not done, the result names them. It gives the reasons of hidden cells, because these are printed nowhere
+    else.
+    """
+    runs = tuple(dict.fromkeys(run for part in parts.values() for run in part.runs))
+    unfinished = [name for name, part in parts.items() if part.state != "done"]
+    if unfinished:
+        worst = max((parts[name].state for name in unfinished), key=_ORDER.index)
+        hidden_reasons = [parts[name].why for name in unfinished if name in hidden and parts[name].why]
+        return CellResult(state=worst, why="\n".join(hidden_reasons) or f"needs {', '.join(unfinished)}", runs=runs)
+    figures = {name: part.figure for name, part in parts.items() if part.figure is not None}
     return CellResult(state="done", figure=combine(figures) if len(figures) == len(parts) else None, runs=runs)
 
 
-def _changed(column: StudyLine, figures: Mapping[str, CellFigure]) -> CellFigure:
-    """The second of two columns over the first: in percent of it, or in their own unit with an interval."""
+def _change_or_difference(column: StudyLine, figures: Mapping[str, CellFigure]) -> CellFigure:
+    """Return the change from the first column to the second in percent, or their difference.
+
+    A difference has the columns' unit, and an interval.
+    """
     if column.change:
         base, value = (figures[name].value for name in column.change)
         change = 100 * (value - base) / base if base and value is not None else None
         return CellFigure(value=change, unit="percent of the first", measure="change")
-    one, other = (figures[name] for name in column.difference)
-    paired = other.sample.minus(one.sample) if one.sample and other.sample else None
+    first, second = (figures[name] for name in column.difference)
+    paired = second.sample.minus(first.sample) if first.sample and second.sample else None
     return CellFigure(
-        value=None if one.value is None or other.value is None else other.value - one.value,
+        value=None if first.value is None or second.value is None else second.value - first.value,
         low=paired.low if paired else None,
         high=paired.high if paired else None,
-        n=min(one.n, other.n),
-        unit=one.unit,
+        n=min(first.n, second.n),
+        unit=first.unit,
         measure="difference",
     )
 

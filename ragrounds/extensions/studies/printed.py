@@ -1,4 +1,4 @@
-"""The figures that the shipped studies hold, found by the settings of their cells: nothing is guessed."""
+"""Published figures of the shipped studies, found by an exact match of their cells' settings."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ from ragrounds.evals.compare.published import PrintedFigure, PrintedTables
 from ragrounds.extensions.studies.study import Settings, Study, StudyCell, agent_text, open_study, shipped_studies
 
 
-def _find(run: Run, models: Sequence[str], line: RunFigures, scorer: str) -> PrintedFigure | None:
-    """What a study's table has for the very agent with all its parameters, the model, the judge, the corpora and the
-    datasets."""
-    judges = {one.partition("[")[0].partition(":")[2] for one in line.judges.judges} if line.judges else set[str]()
+def _find_printed(run: Run, models: Sequence[str], line: RunFigures, scorer: str) -> PrintedFigure | None:
+    """Find the published figure of a run in the shipped studies.
+
+    The agent with all its parameters, the model, the judge, the corpora and the datasets must be the same.
+    """
+    judges = {judge.partition("[")[0].partition(":")[2] for judge in line.judges.judges} if line.judges else set[str]()
     for study, cells in _studies():
-        over = {column.name: column.mean for column in study.columns if column.mean}
+        mean_columns = {column.name: column.mean for column in study.columns if column.mean}
         for row in study.rows:
-            alike = {
+            benchmarks = {
                 cell.column: cell.settings["benchmark"]
                 for cell in cells.get(row.name, ())
-                if _same(cell.settings, run, models, scorer, judges)
+                if _is_same_run(cell.settings, run, models, scorer, judges)
             }
             for column in study.columns:
-                of = [alike.get(name) for name in over.get(column.name, (column.name,))]
-                found = study.published(row.name, column.name)
-                if found is not None and len(of) == len(line.datasets) == len({*of} & {*line.datasets}):
-                    return PrintedFigure(study.source or study.title, row.name, found.value)
+                cell_benchmarks = [benchmarks.get(name) for name in mean_columns.get(column.name, (column.name,))]
+                figure = study.published(row.name, column.name)
+                if figure is not None and len(cell_benchmarks) == len(line.datasets) == len(
+                    {*cell_benchmarks} & {*line.datasets}
+                ):
+                    return PrintedFigure(study.source or study.title, row.name, figure.value)
     return None
 
 
@@ -47,11 +51,11 @@ def _studies() -> list[tuple[Study, dict[str, list[StudyCell]]]]:
     return list(zip(studies, by_row, strict=True))
 
 
-def _same(settings: Settings, run: Run, models: Sequence[str], scorer: str, judges: Set[str]) -> bool:
-    """Whether a cell's settings are a run's. A model is known by its name, whoever serves it."""
+def _is_same_run(settings: Settings, run: Run, models: Sequence[str], scorer: str, judges: Set[str]) -> bool:
+    """Return True if a cell's settings are those of a run. A model is identified by its name, for any server."""
     card, model = card_of(str(settings["benchmark"])), str(settings.get("model", ""))
-    named = [one.partition(":")[2] for one in models if model]
-    if named != [model.partition("[")[0].partition(":")[2]]:
+    model_names = [model_text.partition(":")[2] for model_text in models if model]
+    if model_names != [model.partition("[")[0].partition(":")[2]]:
         return False
     if parse(str(settings["agent"])).name != run.agent.partition("[")[0]:
         return False
@@ -63,14 +67,14 @@ def _same(settings: Settings, run: Run, models: Sequence[str], scorer: str, judg
         return False
     try:
         spec = parse(agent_text(settings))
-        named_by = {"profile": str(settings["profile"])} if "profile" in settings else {}
-        agent = open_agent(spec.having(**named_by), model=model)
-    except UserError:  # it cannot be opened here: nothing is the same as it
+        profile = {"profile": str(settings["profile"])} if "profile" in settings else {}
+        agent = open_agent(spec.having(**profile), model=model)
+    except UserError:  # an agent that cannot be opened here matches no run
         return False
-    searched = {one.partition("@")[0] for one in str(run.identity.get("corpus") or "").split("+")}
+    searched_corpora = {corpus.partition("@")[0] for corpus in str(run.identity.get("corpus") or "").split("+")}
     return agent.spec == run.agent and (
-        not agent.card.searches or searched == {*str(settings.get("corpus", "")).split("+")}
+        not agent.card.searches or searched_corpora == {*str(settings.get("corpus", "")).split("+")}
     )
 
 
-STUDIES = PrintedTables("studies", _find)
+STUDIES = PrintedTables("studies", _find_printed)

@@ -1,4 +1,4 @@
-"""A study while it is carried out, on stderr: one display for all its cells."""
+"""Progress of a study on stderr: one display for all its cells."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from ragrounds.ui.text import dollars, duration, number_of, one_line
 
 
 class StudyProgress(TaskDisplay):
-    """One screen that redraws on a terminal; elsewhere a line for each cell that is as far as it comes; cells that
-    lack the same have one line, and are counted at the end."""
+    """Display of a study's progress: a screen that redraws on a terminal, elsewhere a line for each finished cell.
+
+    Cells with the same missing requirement share one line, and are counted at the end.
+    """
 
     name = "ragrounds study"
 
@@ -26,18 +28,18 @@ class StudyProgress(TaskDisplay):
         super().__init__(stream, clock)
         self._console = SafeConsole(file=self.stream)
         self._ended: set[tuple[str, str]] = set()
-        self._cells, self._now, self._attempts, self._paid = 0, "", (0, 0), ""
+        self._cells, self._current_group, self._attempts, self._paid = 0, "", (0, 0), ""
         self._said: set[str] = set()
         self._reasons: dict[str, int] = {}
 
     def __exit__(self, *error: object) -> None:
-        for why, more in self._reasons.items():
-            if more:
-                self.say(f"{number_of(more, 'more cell')}: {why}")
+        for reason, repeats in self._reasons.items():
+            if repeats:
+                self.say(f"{number_of(repeats, 'more cell')}: {reason}")
         super().__exit__(*error)
 
     def say(self, text: str) -> None:
-        """Something that a person at the screen should know, once."""
+        """Print a message once."""
         if text in self._said:
             return
         self._said.add(text)
@@ -45,47 +47,51 @@ class StudyProgress(TaskDisplay):
         self._console.file.flush()
 
     def begun(self, study: Study, cells: int) -> None:
-        """The study begins, with so many cells to carry out."""
+        """Start the display of a study with `cells` cells."""
         self._cells = cells
         if not self.is_open:
             self.say(f"{study.title}: {cells:,} cells")
 
     def group(self, cells: Sequence[StudyCell]) -> None:
-        """These cells are carried out next."""
+        """Show the cells that are carried out next."""
         more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
-        self._now, self._attempts = f"{cells[0].name}{more}", (0, 0)
+        self._current_group, self._attempts = f"{cells[0].name}{more}", (0, 0)
 
     def attempts(self, done: int, total: int) -> None:
-        """How many attempts of the cells at work are there."""
+        """Show the progress of the current cells, in attempts."""
         self._attempts = (done, total)
 
     def spent(self, paid: float, unknown: bool) -> None:
-        """Dollars that all cells have cost so far; `unknown`: some calls have no known price."""
+        """Show the dollars that all cells have cost so far; `unknown`: some calls have no known price."""
         self._paid = ", spent not known" if unknown else f", {dollars(paid)} spent" if paid else ""
 
     def cell(self, cell: StudyCell, result: CellResult) -> None:
-        """A cell is as far as it comes."""
+        """Report a cell that is finished for this call."""
         self._ended.add((cell.row, cell.column))
         if not self.is_open:
             figure = result.figure
             scale = 100 if figure is not None and figure.unit == "percent" else 1
             value = "" if figure is None or figure.value is None else f" {scale * figure.value:.2f}"
-            why = f": {one_line(result.why, 300)}" if result.why else ""
-            reason = f"{WORDS[result.state]}{why}"
-            if why and not value and reason in self._reasons:
+            explanation = f": {one_line(result.why, 300)}" if result.why else ""
+            reason = f"{WORDS[result.state]}{explanation}"
+            if explanation and not value and reason in self._reasons:
                 self._reasons[reason] += 1
                 return
-            if why and not value:
+            if explanation and not value:
                 self._reasons[reason] = 0
             self.say(f"{len(self._ended):,}/{self._cells:,} {cell.name}:{value} {reason}")
 
     def share(self) -> float:
-        """The share of cells that are as far as they come."""
+        """Return the share of cells that are finished for this call."""
         return len(self._ended) / max(1, self._cells)
 
     def line(self) -> str:
-        """Where it stands, in a line."""
-        spent, done = self.seconds, len(self._ended)
-        left = f", about {duration(spent / done * (self._cells - done))} left" if 0 < done < self._cells else ""
-        at = f"; {self._now}: {self._attempts[0]:,} of {self._attempts[1]:,} attempts" if self._attempts[1] else ""
-        return f"{done:,} of {self._cells:,} cells in {duration(spent)}{left}{self._paid}{at}"
+        """Return the progress as one line of text."""
+        elapsed, done = self.seconds, len(self._ended)
+        remaining = f", about {duration(elapsed / done * (self._cells - done))} left" if 0 < done < self._cells else ""
+        current = (
+            f"; {self._current_group}: {self._attempts[0]:,} of {self._attempts[1]:,} attempts"
+            if self._attempts[1]
+            else ""
+        )
+        return f"{done:,} of {self._cells:,} cells in {duration(elapsed)}{remaining}{self._paid}{current}"

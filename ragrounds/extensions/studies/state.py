@@ -1,8 +1,8 @@
-"""What is kept of a study between calls: which runs its cells show, and the figures of those that are no runs.
+"""State of a study between calls: the runs that its cells show, and the figures of cells without a run.
 
-One JSON file a study under the home folder. A cell is found by its settings (:attr:`StudyCell.key`): one whose settings
-changed in the study's file is to do again. A retrieval's figure holds for the index, the code and the queries that it
-came from (`identity`), and for nothing else.
+Each study has one JSON file under the home folder. A cell is found by its settings (:attr:`StudyCell.key`): a cell
+whose settings have changed is to do again. A retrieval's figure is valid for the index, code and queries that it
+came from (`identity`) only.
 """
 
 from __future__ import annotations
@@ -23,39 +23,41 @@ FORMAT = 2
 
 
 class KeptCell(Struct, kw_only=True):
-    """What is kept of one cell."""
+    """Stored state of one cell."""
 
     runs: tuple[str, ...] = ()
     scorer: str = ""
-    """The scorer that a judge's verdicts stand under."""
+    """Scorer name of a judge's verdicts."""
     figure: CellFigure | None = None
-    """Of a cell that is no run's: a search, a correlation, a rating."""
+    """Figure of a cell without a run: a search, a correlation, a rating."""
     identity: str = ""
-    """What `figure` holds for; empty: it is made anew from what was recorded."""
+    """Digest of everything that `figure` depends on; empty if the figure is computed again from recorded calls."""
 
 
 class StudyState(Struct, kw_only=True):
-    """All cells of a study that something is known of."""
+    """Stored state of all cells of a study."""
 
     format: int = FORMAT
     name: str
     file: str = ""
-    """Where the study was read; empty: it is shipped."""
+    """Path of the study's file; empty if it is shipped."""
     given: dict[str, str | int | dict[str, str]] = field(default_factory=dict)
-    """What the last call said of all cells: a model, a server, a limit."""
+    """Overrides for all cells in the last call: a model, a server, a limit."""
     cells: dict[str, KeptCell] = field(default_factory=dict)
-    """By the key of the cell."""
+    """Stored cells by their keys."""
     updated: float = 0.0
 
 
 def state_file(home: Path, name: str, file: str = "") -> Path:
-    """Where a study's state is kept: under its name; where another study of that name, which is still there, has that
-    place, under its name and its file's digest.
+    """Return the path of a study's state.
+
+    The file has the study's name. If another existing study of that name uses that file, a digest of the study's path
+    is added to the name.
 
     Args:
         home: the home folder.
-        name: the study's.
-        file: where it was read; empty: it is shipped.
+        name: the study's name.
+        file: path of the study's file; empty if it is shipped.
     """
     path = home / "studies" / f"{name}.json"
     if path.is_file() and (other := _read(path).file) != file and (not other or Path(other).is_file()):
@@ -64,54 +66,55 @@ def state_file(home: Path, name: str, file: str = "") -> Path:
 
 
 def read_state(home: Path, name: str, file: str | None = None) -> StudyState:
-    """What is known of a study; nothing where it was never carried out.
+    """Read the state of a study; empty if it was never carried out.
 
     Args:
         home: the home folder.
-        name: the study's.
-        file: where it is read; empty: it is shipped. ``None``: the one of that name, wherever its file is.
+        name: the study's name.
+        file: path of the study's file; empty if it is shipped. ``None``: the study of that name, wherever its file is.
 
     Raises:
-        UserError: the file is not of that form.
+        UserError: the state has another format.
     """
     path = home / "studies" / f"{name}.json" if file is None else state_file(home, name, file)
     if not path.is_file():
         return StudyState(name=name, file=file or "")
-    made = _read(path)
-    made.file = made.file if file is None else file
-    return made
+    state = _read(path)
+    state.file = state.file if file is None else file
+    return state
 
 
 def _read(path: Path) -> StudyState:
     try:
-        made = msgspec.json.decode(path.read_bytes(), type=StudyState)
+        state = msgspec.json.decode(path.read_bytes(), type=StudyState)
     except (msgspec.DecodeError, OSError) as error:
         raise UserError(
             f"Cannot read {path}: {error}. Remove it: runs are kept elsewhere, and are found again without a call."
         ) from error
-    if made.format != FORMAT:
-        raise UserError(f"{path} was written by another version of ragrounds (format {made.format}); remove it.")
-    return made
+    if state.format != FORMAT:
+        raise UserError(f"{path} was written by another version of ragrounds (format {state.format}); remove it.")
+    return state
 
 
 def write_state(home: Path, state: StudyState) -> None:
-    """Keep what is known of a study: the file is replaced whole.
+    """Write the state of a study by replacing its file as a whole.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     state.updated = time.time()
     path = state_file(home, state.name, state.file)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}.part")
-        beside.write_bytes(msgspec.json.encode(state))
-        beside.replace(path)
+        # Written to another file and renamed, so that the state is never half-written.
+        temporary = path.with_suffix(f".{os.getpid()}.part")
+        temporary.write_bytes(msgspec.json.encode(state))
+        temporary.replace(path)
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}.") from error
 
 
 def kept_studies(home: Path) -> Iterator[StudyState]:
-    """The studies that were carried out here, by name."""
+    """Yield the state of every study that was carried out here, by name."""
     for path in sorted((home / "studies").glob("*.json")):
         yield _read(path)

@@ -1,8 +1,8 @@
-"""A study: many runs that make one table of a paper, as one TOML file.
+"""Study: a TOML file that defines the runs of one table of a paper.
 
-Rows and columns each give *settings*; a cell is what both say together, over what the study says of all cells. From its
-settings follows what makes a cell: a **run** (it names an agent), a **retrieval** (a retriever and no agent), or an
-**arena** (an axis). A setting of several values makes a row of each: a grid with names.
+Rows and columns each give *settings*; a cell has the settings of both, and the study's settings by default. Its
+settings determine the kind of a cell: a **run** (it names an agent), a **retrieval** (a retriever and no agent), or an
+**arena** (an axis). A setting with several values makes a row of each: a grid with names.
 
     title = "Two strategies on two models"
 
@@ -17,7 +17,7 @@ settings follows what makes a cell: a **run** (it names an agent), a **retrieval
     [[columns]]
     name = "all questions"
 
-Published figures stand beside the rows (`published`), one for each column, and are printed with the deviation of ours.
+Published figures are listed with the rows (`published`), one for each column, and printed with our deviation from them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ragrounds.base.specs import Spec, Value, parse
 from ragrounds.base.text import parse_toml
 
 Setting: TypeAlias = str | int | float | bool | tuple[str, ...] | dict[str, str]
-"""One value of a cell: a text, a number, a switch, several texts, or names with texts."""
+"""Value of one setting: a text, a number, a switch, several texts, or names with texts."""
 Settings: TypeAlias = dict[str, Setting]
 Raw: TypeAlias = Mapping[str, Any]
 """A table of TOML."""
@@ -60,38 +60,38 @@ OF_KIND: dict[CellKind, tuple[str, ...]] = {
     ),
     "arena": ("axis",),
 }  # fmt: skip
-"""The settings that a cell of each kind may have, beside `COMMON`."""
+"""Settings that a cell of each kind may have, besides `COMMON`."""
 SETTINGS = tuple(dict.fromkeys((*COMMON, *itertools.chain(*OF_KIND.values()))))
 _GRID = ("agent", "model", "corpus", "retriever", "k", "profile", "benchmark", "scorer", "measure", "query_generation",
          "temperature", "seed", "epochs", "axis")  # fmt: skip
-"""Settings that may have several values, each of which makes a row or a column of its own."""
-_MOST = 10_000
-"""Cells of a study at most: a grid of more is a slip."""
+"""Settings that may have several values; each value makes a separate row or column."""
+_MAX_CELLS = 10_000
+"""Largest number of cells of a study; a larger grid is taken for a mistake."""
 _PUBLISHED = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:(?:±|\+-|\+/-)\s*(\d+(?:\.\d+)?))?")
 
 
 class PublishedFigure(Struct, frozen=True):
-    """A figure as the paper prints it."""
+    """Figure as the paper prints it."""
 
     value: float
     spread: float | None = None
-    """What stands after its ±."""
+    """Number after the figure's ±."""
 
 
 class _Line(Struct, frozen=True, kw_only=True):
-    """What rows and columns may say beside settings."""
+    """Fields that rows and columns have besides settings."""
 
     name: str
     group: str = ""
-    """A heading that rows stand under: a cohort."""
+    """Heading of a group of rows: a cohort."""
     mean: tuple[str, ...] = ()
-    """Rows, or columns, whose unweighted mean this one is."""
+    """Rows or columns; this line is their unweighted mean."""
     change: tuple[str, ...] = ()
-    """Two columns: this one is how much the second lies above the first, in percent of the first."""
+    """Two columns; this one is the change from the first to the second, in percent of the first."""
     difference: tuple[str, ...] = ()
-    """Two columns: this one is the second less the first."""
+    """Two columns; this one is the second minus the first."""
     hidden: bool = False
-    """Carried out and counted in means, not shown."""
+    """True if the line is carried out and counted in means, but not shown."""
 
 
 class _GivenLine(_Line, frozen=True):
@@ -99,44 +99,44 @@ class _GivenLine(_Line, frozen=True):
 
 
 class StudyLine(_Line, frozen=True, kw_only=True):
-    """A row (a system) or a column (a dataset, a measure, a setting) of the table; or what is computed from others."""
+    """Row (a system) or column (a dataset, a measure, a setting) of the table, carried out or computed from others."""
 
     settings: Settings
-    """Its own; a row's go before those of a column."""
+    """Settings of this line; a row's settings override those of a column."""
     published: tuple[PublishedFigure | None, ...] = ()
-    """Of a row one a column; none at all where the paper prints none."""
+    """Published figures of a row, one per column; empty if the paper prints none."""
 
     @property
     def made_of(self) -> tuple[str, ...]:
-        """The lines that its cells are computed from."""
+        """Names of the lines that its cells are computed from."""
         return self.mean + self.change + self.difference
 
 
 class StudyAnalysis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An analysis of the study's runs, printed below its table."""
+    """Analysis of the study's runs, printed below its table."""
 
     name: str
     rows: tuple[str, ...] = ()
-    """Whose runs; none: all."""
+    """Rows whose runs are analysed; empty: all."""
     columns: tuple[str, ...] = ()
-    """In which columns; none: all."""
+    """Columns whose runs are analysed; empty: all."""
     options: dict[str, str | int | float | dict[str, float]] = field(default_factory=dict)
     """Arguments of `ragrounds analyse`: k, parameter, scorer, sizes, corpus."""
     published: tuple[tuple[str, str, float], ...] = ()
-    """Label of a row, heading of a column, the paper's figure."""
+    """Published figures: label of a row, heading of a column, figure."""
 
 
 class StudyCorrelation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How two columns go together over the rows that have both, rows that are means apart; said below the table."""
+    """Correlation of two columns over the rows that have both, without rows that are means; printed below the table."""
 
     columns: tuple[str, str]
     kind: Literal["Pearson", "Spearman"] = "Pearson"
     published: float | None = None
-    """As the paper prints it."""
+    """Correlation as the paper prints it."""
 
 
 class StudyCell(Struct, frozen=True, kw_only=True):
-    """A cell that is carried out."""
+    """Cell that is carried out."""
 
     row: str
     column: str
@@ -145,34 +145,36 @@ class StudyCell(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Row and column."""
+        """Row and column of the cell."""
         return f"{self.row} · {self.column}"
 
     @property
     def key(self) -> str:
-        """What determines it, as 16 hexadecimal digits: a cell whose settings change is another one."""
-        # A server with a name is known by it, whatever its address is today.
-        named = {key: one for key, one in self.settings.items() if key != "base_url" or "alias" not in self.settings}
-        text = msgspec.json.encode((self.kind, named), order="sorted")
+        """Digest of the cell's settings, as 16 hexadecimal digits: a cell with other settings is a different cell."""
+        # A server with an alias is identified by the alias, because its address may change.
+        identity = {
+            key: setting for key, setting in self.settings.items() if key != "base_url" or "alias" not in self.settings
+        }
+        text = msgspec.json.encode((self.kind, identity), order="sorted")
         return hashlib.sha256(text).hexdigest()[:16]
 
 
 class _Said(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a study says beside its lines."""
+    """Fields of a study besides its rows, columns and settings."""
 
     title: str
     source: str = ""
-    """The paper and its table."""
+    """Paper and table that the study reproduces."""
     note: str = ""
-    """What a reader must know."""
+    """Note for the reader."""
     digits: int = 2
-    """Decimals of the figures."""
+    """Number of decimals of the figures."""
     spread: Spread = "none"
-    """What stands after ±: sqrt(p(1-p)/n), the sample standard deviation over epochs, or nothing."""
+    """Meaning of the number after ±: sqrt(p(1-p)/n), the sample standard deviation over epochs, or none."""
     baseline: str = ""
-    """The row that every other row is set against."""
+    """Row that every other row is compared with."""
     picture: Literal["", "lines", "bars"] = ""
-    """``lines`` (a line a row over the columns), ``bars``, or nothing."""
+    """Kind of picture: ``lines`` (a line a row over the columns), ``bars``, or none."""
     arena: Raw = field(default_factory=dict)
     """Arguments of the arena whose axes are columns."""
     analyses: tuple[StudyAnalysis, ...] = ()
@@ -186,55 +188,55 @@ class _File(_Said, frozen=True):
 
 
 class Study(_Said, frozen=True, kw_only=True):
-    """A study as its file says it, its grids expanded."""
+    """Study as its file defines it, with its grids expanded."""
 
     name: str
-    """The file's, without its ending."""
+    """Name of the file, without its ending."""
     settings: Settings
-    """Of every cell; columns and rows go before it."""
+    """Default settings of every cell; columns and rows override them."""
     rows: tuple[StudyLine, ...]
     columns: tuple[StudyLine, ...]
 
     def cells(self) -> Iterator[StudyCell]:
-        """The cells that are carried out, row by row; those that are computed are not among them."""
+        """Yield the cells that are carried out, row by row, without the computed ones."""
         for row in self.rows:
             for column in self.columns:
                 if not row.mean and not column.made_of:
                     yield _cell(self, row, column)
 
     def published(self, row: str, column: str) -> PublishedFigure | None:
-        """What the paper prints in a cell."""
-        found = next(one for one in self.rows if one.name == row).published
-        place = [one.name for one in self.columns].index(column)
-        return found[place] if place < len(found) else None
+        """Return the figure that the paper prints in a cell."""
+        figures = next(line for line in self.rows if line.name == row).published
+        index = [line.name for line in self.columns].index(column)
+        return figures[index] if index < len(figures) else None
 
 
 def agent_text(settings: Settings) -> str:
-    """The agent of a run's cell as one would type it: with its retriever, its k and its further parameters.
+    """Return the agent of a run's cell as a user would type it: with its retriever, its k and its further parameters.
 
     Raises:
         UserError: an unknown agent, or a parameter that it does not have.
     """
     spec = parse(str(settings["agent"]))
-    agent, given = open_agent(spec), dict[str, Value]()
+    agent, parameters = open_agent(spec), dict[str, Value]()
     if "retriever" in settings and agent.card.searches:
-        given["retriever"] = parse(str(settings["retriever"]))
+        parameters["retriever"] = parse(str(settings["retriever"]))
     if isinstance(k := settings.get("k"), int) and "top_k" in agent.parameters:
-        given["top_k"] = k
-    return str(spec.having(**{key: value for key, value in given.items() if key not in spec.parameters}))
+        parameters["top_k"] = k
+    return str(spec.having(**{key: value for key, value in parameters.items() if key not in spec.parameters}))
 
 
 def shipped_studies() -> list[str]:
-    """The names of the studies that come with the package."""
+    """Return the names of the studies that come with the package."""
     folder = files(__package__).joinpath("shipped")
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
 def shipped_text(name: str) -> str:
-    """The file of a study that comes with the package.
+    """Return the text of a study that comes with the package.
 
     Raises:
-        UserError: there is none of that name; the nearest is named.
+        UserError: an unknown name; the message has the nearest name.
     """
     if name not in shipped_studies():
         raise unknown("study", name, shipped_studies(), "ragrounds study ls")
@@ -242,10 +244,10 @@ def shipped_text(name: str) -> str:
 
 
 def open_study(name: str | Path) -> Study:
-    """Read a study: one that is shipped by its name, or a TOML file by its path.
+    """Read a study: a shipped one by its name, or a TOML file by its path.
 
     Raises:
-        UserError: there is none, or its file does not have the form of one; names the place.
+        UserError: no such study, or a file of another form; the message has the location.
     """
     text = str(name)
     if text in shipped_studies():
@@ -257,113 +259,113 @@ def open_study(name: str | Path) -> Study:
 
 
 def read_study(text: str, name: str) -> Study:
-    """Read the text of a study's file.
+    """Parse the text of a study's file.
 
     Raises:
-        UserError: no TOML, an unknown key, a name that stands twice, a published list of another length, a mean of what
-            is not there, a cell that names neither agent nor retriever.
+        UserError: no TOML, an unknown key, a duplicate name, a published list of another length, a mean of missing
+            lines, or a cell that names neither agent nor retriever.
     """
     try:
-        made = msgspec.convert(parse_toml(text), _File)
+        raw_study = msgspec.convert(parse_toml(text), _File)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UserError(f"The study {name!r}: {error}") from error
     study = Study(
-        **{key: getattr(made, key) for key in _Said.__struct_fields__},
+        **{key: getattr(raw_study, key) for key in _Said.__struct_fields__},
         name=name,
-        settings=_settings(name, "[settings]", made.settings),
-        columns=(columns := tuple(_lines(name, "column", made.columns, 0))),
-        rows=tuple(_lines(name, "row", made.rows, len(columns))),
+        settings=_settings(name, "[settings]", raw_study.settings),
+        columns=(columns := tuple(_lines(name, "column", raw_study.columns, 0))),
+        rows=tuple(_lines(name, "row", raw_study.rows, len(columns))),
     )
     _check(study)
     return study
 
 
-def _lines(study: str, kind: str, given: Sequence[Raw], columns: int) -> Iterator[StudyLine]:
-    """The rows or the columns, once for each combination of the values that the grid of each has."""
-    for number, raw in enumerate(given, 1):
+def _lines(study: str, kind: str, raw_lines: Sequence[Raw], columns: int) -> Iterator[StudyLine]:
+    """Yield the rows or columns, one for each combination of the values of its grid."""
+    for number, raw in enumerate(raw_lines, 1):
         try:
             line = msgspec.convert(raw, _GivenLine)
         except msgspec.ValidationError as error:
             raise UserError(f"The study {study!r}, {kind} {number}: {error}") from error
-        said = {key: getattr(line, key) for key in _Line.__struct_fields__}
-        for name, settings in _expanded(f"The study {study!r}, {kind} {line.name!r}", line, raw):
-            for word, pair in (("change", line.change), ("difference", line.difference)):
+        fields = {key: getattr(line, key) for key in _Line.__struct_fields__}
+        for name, settings in _expand_grid(f"The study {study!r}, {kind} {line.name!r}", line, raw):
+            for name_of_field, pair in (("change", line.change), ("difference", line.difference)):
                 if len(pair) not in (0, 2):
-                    raise UserError(f"The study {study!r}: {word} of the {kind} {name!r} names two columns.")
+                    raise UserError(f"The study {study!r}: {name_of_field} of the {kind} {name!r} names two columns.")
             yield StudyLine(
-                **said | {"name": name},
+                **fields | {"name": name},
                 settings=_settings(study, f"the {kind} {name!r}", settings),
                 published=_published(study, name, line.published, columns),
             )
 
 
-def _expanded(where: str, line: _Line, raw: Raw) -> Iterator[tuple[str, Raw]]:
-    """A line's names and settings."""
-    given = {key: value for key, value in raw.items() if key not in _GivenLine.__struct_fields__}
-    grid = {key: _named_values(given[key]) for key in _GRID if isinstance(given.get(key), list | dict)}
+def _expand_grid(location: str, line: _Line, raw: Raw) -> Iterator[tuple[str, Raw]]:
+    """Yield a line's names and settings, one pair for each combination of its grid's values."""
+    raw_settings = {key: value for key, value in raw.items() if key not in _GivenLine.__struct_fields__}
+    grid = {key: _named_values(raw_settings[key]) for key in _GRID if isinstance(raw_settings.get(key), list | dict)}
     for key, values in grid.items():
         if not values:
-            raise UserError(f"{where}: {key} has no values.")
+            raise UserError(f"{location}: {key} has no values.")
         if f"{{{key}}}" not in line.name:
-            raise UserError(f"{where}: {key} has several values, so the name needs {{{key}}}.")
-    for chosen in itertools.product(*grid.values()):
-        names = {key: name for key, (name, _) in zip(grid, chosen, strict=True)}
-        settled = given | {key: value for key, (_, value) in zip(grid, chosen, strict=True)}
-        yield _filled(line.name, settled | names), settled
+            raise UserError(f"{location}: {key} has several values, so the name needs {{{key}}}.")
+    for combination in itertools.product(*grid.values()):
+        names = {key: name for key, (name, _) in zip(grid, combination, strict=True)}
+        settings = raw_settings | {key: value for key, (_, value) in zip(grid, combination, strict=True)}
+        yield _fill_name(line.name, settings | names), settings
 
 
-def _filled(template: str, shown: Raw) -> str:
-    """The name of a line with the values of its grid in the places of their keys."""
-    return re.sub(r"\{(\w+)\}", lambda found: str(shown.get(found[1], found[0])), template)
+def _fill_name(template: str, values: Raw) -> str:
+    """Return a line's name with the values of its grid in place of their keys."""
+    return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), template)
 
 
-def _named_values(given: list[object] | Raw) -> list[tuple[str, object]]:
-    """The values of a grid, each with the name that it has in the table."""
-    return list(given.items()) if isinstance(given, dict) else [(str(value), value) for value in given]
+def _named_values(raw_values: list[object] | Raw) -> list[tuple[str, object]]:
+    """Return the values of a grid, each with its name in the table."""
+    return list(raw_values.items()) if isinstance(raw_values, dict) else [(str(value), value) for value in raw_values]
 
 
-def _settings(name: str, where: str, given: Raw) -> Settings:
+def _settings(name: str, location: str, raw_settings: Raw) -> Settings:
     settings: Settings = {}
-    for key, value in given.items():
+    for key, value in raw_settings.items():
         if key not in SETTINGS:
             raise UserError(
-                f"The study {name!r}: {where} has an unknown key {key!r}.{nearest(key, SETTINGS)} "
+                f"The study {name!r}: {location} has an unknown key {key!r}.{nearest(key, SETTINGS)} "
                 f"Known: {', '.join(SETTINGS)}."
             )
         if isinstance(value, list):
             settings[key] = tuple(map(str, value))
         elif isinstance(value, dict):
-            settings[key] = {str(one): str(other) for one, other in value.items()}
+            settings[key] = {str(name): str(text) for name, text in value.items()}
         elif isinstance(value, str | int | float):
             settings[key] = value
         else:
-            raise UserError(f"The study {name!r}: {where} sets {key} to {value!r}; expected a text or a number.")
+            raise UserError(f"The study {name!r}: {location} sets {key} to {value!r}; expected a text or a number.")
     return settings
 
 
 def _published(
-    study: str, row: str, given: Sequence[float | str] | Mapping[str, Sequence[float | str]], columns: int
+    study: str, row: str, raw_figures: Sequence[float | str] | Mapping[str, Sequence[float | str]], columns: int
 ) -> tuple[PublishedFigure | None, ...]:
-    listed = given.get(row, []) if isinstance(given, Mapping) else given
+    listed = raw_figures.get(row, []) if isinstance(raw_figures, Mapping) else raw_figures
     if listed and len(listed) != columns:
         raise UserError(
             f"The study {study!r}: the row {row!r} has {len(listed)} published figures for {columns} columns; "
             'put "" where the paper has none.'
         )
-    return tuple(_figure(study, row, one) for one in listed)
+    return tuple(_figure(study, row, figure) for figure in listed)
 
 
-def _figure(name: str, row: str, given: float | str) -> PublishedFigure | None:
-    if not isinstance(given, str):
-        return PublishedFigure(float(given))
-    if given.strip() in ("", "-", "–", "—"):
+def _figure(name: str, row: str, raw_figure: float | str) -> PublishedFigure | None:
+    if not isinstance(raw_figure, str):
+        return PublishedFigure(float(raw_figure))
+    if raw_figure.strip() in ("", "-", "–", "—"):
         return None
-    found = _PUBLISHED.fullmatch(given.strip())
-    if not found:
+    match = _PUBLISHED.fullmatch(raw_figure.strip())
+    if not match:
         raise UserError(
-            f"The study {name!r}: the row {row!r} has the published figure {given!r}; expected '71.6 ±1.4'."
+            f"The study {name!r}: the row {row!r} has the published figure {raw_figure!r}; expected '71.6 ±1.4'."
         )
-    return PublishedFigure(float(found[1]), float(found[2]) if found[2] else None)
+    return PublishedFigure(float(match[1]), float(match[2]) if match[2] else None)
 
 
 def _check(study: Study) -> None:
@@ -371,70 +373,72 @@ def _check(study: Study) -> None:
     if not rows or not columns:
         raise UserError(f"The study {study.name!r} has no {'columns' if rows else 'rows'}.")
     for kind, names in (("row", rows), ("column", columns)):
-        twice = next((one for one in names if names.count(one) > 1), None)
-        if twice is not None:
-            raise UserError(f"The study {study.name!r} has two {kind}s named {twice!r}.")
-    for kind, names, wanted in (
-        ("row", rows, [one for row in study.rows for one in row.mean]),
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate is not None:
+            raise UserError(f"The study {study.name!r} has two {kind}s named {duplicate!r}.")
+    for kind, names, references in (
+        ("row", rows, [name for row in study.rows for name in row.mean]),
         ("row", rows, [study.baseline] if study.baseline else []),
-        ("row", rows, [one for analysis in study.analyses for one in analysis.rows]),
-        ("column", columns, [one for column in study.columns for one in column.made_of]),
-        ("column", columns, [one for analysis in study.analyses for one in analysis.columns]),
-        ("column", columns, [one for correlation in study.correlations for one in correlation.columns]),
+        ("row", rows, [name for analysis in study.analyses for name in analysis.rows]),
+        ("column", columns, [name for column in study.columns for name in column.made_of]),
+        ("column", columns, [name for analysis in study.analyses for name in analysis.columns]),
+        ("column", columns, [name for correlation in study.correlations for name in correlation.columns]),
     ):
-        for one in wanted:
-            if one not in names:
-                raise UserError(f"The study {study.name!r} has no {kind} {one!r}.{nearest(one, names)}")
-    if len(rows) * len(columns) > _MOST:
-        raise UserError(f"The study {study.name!r} has {len(rows) * len(columns):,} cells, more than {_MOST:,}.")
+        for reference in references:
+            if reference not in names:
+                raise UserError(f"The study {study.name!r} has no {kind} {reference!r}.{nearest(reference, names)}")
+    if len(rows) * len(columns) > _MAX_CELLS:
+        raise UserError(f"The study {study.name!r} has {len(rows) * len(columns):,} cells, more than {_MAX_CELLS:,}.")
     for _ in study.cells():
-        pass  # each says what it lacks
+        pass  # building a cell raises its errors
 
 
 def _cell(study: Study, row: StudyLine, column: StudyLine) -> StudyCell:
-    """A cell: what the study says of all cells, under what its column says, under what its row says.
+    """Build a cell from the study's settings, overridden by its column's and then by its row's.
 
     Raises:
-        UserError: it is not told what makes it, or a setting is of another kind of cell.
+        UserError: it names neither agent nor retriever, or a setting belongs to another kind of cell.
     """
-    where, own = f"the cell {row.name!r} · {column.name!r}", {**column.settings, **row.settings}
-    settings = {**study.settings, **own}
+    location, line_settings = f"the cell {row.name!r} · {column.name!r}", {**column.settings, **row.settings}
+    settings = {**study.settings, **line_settings}
     kind: CellKind = "arena" if "axis" in settings else "run" if "agent" in settings else "retrieve"
     if kind == "retrieve" and "retriever" not in settings:
-        raise UserError(f"The study {study.name!r}: {where} names neither an agent nor a retriever.")
+        raise UserError(f"The study {study.name!r}: {location} names neither an agent nor a retriever.")
     if "benchmark" not in settings:
-        raise UserError(f"The study {study.name!r}: {where} names no benchmark.")
-    takes = {*COMMON, *OF_KIND[kind], *(OF_KIND["run"] if kind == "arena" else ())}
-    if wrong := [key for key in own if key not in takes]:
-        raise UserError(f"The study {study.name!r}: {where} is made by a {kind}, which takes no {wrong[0]!r}.")
-    taken = {key: value for key, value in settings.items() if key in takes}
+        raise UserError(f"The study {study.name!r}: {location} names no benchmark.")
+    allowed = {*COMMON, *OF_KIND[kind], *(OF_KIND["run"] if kind == "arena" else ())}
+    if invalid_keys := [key for key in line_settings if key not in allowed]:
+        raise UserError(
+            f"The study {study.name!r}: {location} is made by a {kind}, which takes no {invalid_keys[0]!r}."
+        )
+    used = {key: value for key, value in settings.items() if key in allowed}
     try:
-        return StudyCell(row=row.name, column=column.name, kind=kind, settings=_written_out(taken))
+        return StudyCell(row=row.name, column=column.name, kind=kind, settings=_merge_into_specs(used))
     except UserError as error:
-        raise UserError(f"The study {study.name!r}: {where}: {error}") from None
+        raise UserError(f"The study {study.name!r}: {location}: {error}") from None
 
 
-def _written_out(settings: Settings) -> Settings:
-    """The settings, with what only adds to others put into these.
+def _merge_into_specs(settings: Settings) -> Settings:
+    """Return the settings, with settings that only add to a spec merged into that spec.
 
-    `parameters` and a run's `query_generation` go into the agent, so that a row can set one whatever agent a column
+    `parameters` and a run's `query_generation` go into the agent, so that a row can set one for any agent that a column
     names; `reranker` with `rerank_top` goes around the retriever.
 
     Raises:
         UserError: an agent or a retriever that is no spec.
     """
-    made = dict(settings)
-    added, reranker, top = made.pop("parameters", {}), made.pop("reranker", None), made.pop("rerank_top", 100)
-    given = dict(added) if isinstance(added, dict) else {}
-    if "agent" in made and "query_generation" in made:
-        given["query_generation"] = str(made.pop("query_generation"))
-    if given:
-        inside = ",".join(f"{key}={value}" for key, value in given.items())
-        made["agent"] = str(parse(str(made["agent"])).having(**parse(f"agent[{inside}]").parameters))
+    merged = dict(settings)
+    added, reranker, top = merged.pop("parameters", {}), merged.pop("reranker", None), merged.pop("rerank_top", 100)
+    parameters = dict(added) if isinstance(added, dict) else {}
+    if "agent" in merged and "query_generation" in merged:
+        parameters["query_generation"] = str(merged.pop("query_generation"))
+    if parameters:
+        inside = ",".join(f"{key}={value}" for key, value in parameters.items())
+        merged["agent"] = str(parse(str(merged["agent"])).having(**parse(f"agent[{inside}]").parameters))
     if reranker is not None:
         if not isinstance(top, int):
             raise UserError(f"rerank_top is {top!r}; expected a whole number.")
-        inner = parse(str(made["retriever"]))
-        of = inner if inner.parameters else inner.name
-        made["retriever"] = str(Spec("rerank", {"of": of, "model": str(reranker), "top": top}))
-    return made
+        inner = parse(str(merged["retriever"]))
+        reranked = inner if inner.parameters else inner.name
+        merged["retriever"] = str(Spec("rerank", {"of": reranked, "model": str(reranker), "top": top}))
+    return merged

@@ -1,4 +1,4 @@
-"""A study in sentences and tables: our figures, the published ones, deviations, differences; Markdown, LaTeX, CSV."""
+"""Sentences and tables of a study: our figures, the published ones, deviations, differences; CSV."""
 
 from __future__ import annotations
 
@@ -22,67 +22,69 @@ from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 
 _QUOTED = re.compile("'[^']*'")
-_MODELS = 3
-"""Models that are named where others are counted."""
+_MAX_MODELS = 3
+"""Number of models that are named; further models are counted."""
 _LISTED = ("name", "title", "cells", "kept", "file")
 
 
 def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
-    """What was carried out, and how near the figures are to the published ones.
+    """Yield sentences on the cells that were carried out, and on the distance of their figures from the published ones.
 
     Args:
-        table: the study's.
-        runs: those that its cells show.
+        table: the study's table.
+        runs: the runs that its cells show.
     """
     done, cells = table.carried.count("done"), len(table.carried.cells)
-    what = safe(table.source or table.title)
+    source = safe(table.source or table.title)
     if not runs:
-        yield f"{what}: no cell has been carried out yet."
+        yield f"{source}: no cell has been carried out yet."
         return
-    when = span_of_days([run.created for run in runs])
-    yield f"{what}: {done:,} of {number_of(cells, 'cell')} carried out {_with(runs)} {when}."
-    known = [cell for cell in table.cells if cell.deviation is not None]
-    if not known:
+    period = span_of_days([run.created for run in runs])
+    yield f"{source}: {done:,} of {number_of(cells, 'cell')} carried out {_with(runs)} {period}."
+    compared = [cell for cell in table.cells if cell.deviation is not None]
+    if not compared:
         yield "None of them has a published figure."
         return
-    apart = sorted(known, key=lambda cell: abs(cell.deviation or 0.0))
-    far, middle = apart[-1], abs(apart[len(apart) // 2].deviation or 0.0)
-    held = [
+    by_deviation = sorted(compared, key=lambda cell: abs(cell.deviation or 0.0))
+    farthest, median = by_deviation[-1], abs(by_deviation[len(by_deviation) // 2].deviation or 0.0)
+    inside_interval = [
         cell
-        for cell in known
+        for cell in compared
         if cell.low is not None and cell.high is not None and cell.low <= (cell.published or 0.0) <= cell.high
     ]
-    ranged = sum(cell.low is not None for cell in known)
+    with_interval = sum(cell.low is not None for cell in compared)
     inside = (
-        f" {len(held):,} of {number_of(ranged, 'published figure')} lie inside our 95 % interval." if ranged else ""
+        f" {len(inside_interval):,} of {number_of(with_interval, 'published figure')} lie inside our 95 % interval."
+        if with_interval
+        else ""
     )
     digits = f".{table.digits}f"
-    equal = sum(not float(format(cell.deviation or 0.0, digits)) for cell in known)
-    if equal == len(known):
+    equal = sum(not float(format(cell.deviation or 0.0, digits)) for cell in compared)
+    if equal == len(compared):
         yield f"All {number_of(equal, 'figure')} with a published one beside equal it.{inside}"
         return
-    if equal >= len(known) / 2:
-        near = f"{equal:,} of {number_of(len(known), 'figure')} equal the published one beside"
+    if equal >= len(compared) / 2:
+        near = f"{equal:,} of {number_of(len(compared), 'figure')} equal the published one beside"
     else:
         near = (
-            f"Half of the {number_of(len(known), 'figure')} with a published one beside are at most "
-            f"{figure_text(middle, digits)} away from it"
+            f"Half of the {number_of(len(compared), 'figure')} with a published one beside are at most "
+            f"{figure_text(median, digits)} away from it"
         )
-    distance = figure_text(far.deviation or 0.0, "+" + digits)
-    yield f"{near}; {safe(far.row)} · {safe(far.column)} is farthest ({distance}).{inside}"
+    distance = figure_text(farthest.deviation or 0.0, "+" + digits)
+    yield f"{near}; {safe(farthest.row)} · {safe(farthest.column)} is farthest ({distance}).{inside}"
 
 
 def _with(runs: Sequence[Run]) -> str:
     models: dict[str, None] = {}
     for run in runs:
-        asked = run.identity.get("models")
-        texts = asked.values() if isinstance(asked, Mapping) else [run.identity.get("model") or ""]
+        models_by_role = run.identity.get("models")
+        texts = models_by_role.values() if isinstance(models_by_role, Mapping) else [run.identity.get("model") or ""]
         models |= dict.fromkeys(one_line(str(text).partition("[")[0], 60) for text in texts if text)
-    named = list(models)
-    if not named:
+    model_names = list(models)
+    if not model_names:
         return "with a model that is not recorded"
-    more = f" and {number_of(len(named) - _MODELS, 'other model')}" if len(named) > _MODELS else ""
-    return f"with {', '.join(named[:_MODELS])}{more}"
+    more = f" and {number_of(len(model_names) - _MAX_MODELS, 'other model')}" if len(model_names) > _MAX_MODELS else ""
+    return f"with {', '.join(model_names[:_MAX_MODELS])}{more}"
 
 
 WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "not run", "failed": "failed"}
@@ -95,8 +97,11 @@ _CSV = (
 
 
 def study_tables(table: StudyTable) -> list[TextTable]:
-    """The table as the paper lays it out; below each row what the paper prints and how far ours lies from it; then the
-    paired differences against the baseline row."""
+    """Return the tables of a study.
+
+    First the table as the paper lays it out, with the published figures and our deviation below each row; then the
+    paired differences from the baseline row.
+    """
     tables = [_main(table)]
     if table.baseline and any(cell.difference is not None for cell in table.cells):
         tables.append(_differences(table))
@@ -110,17 +115,17 @@ def _main(table: StudyTable) -> TextTable:
             rows.append((safe(group), *("",) * len(table.columns)))
         for row in members:
             published = any(cell.published is not None for cell in row.cells)
-            begun = any(cell.value is not None or cell.state in ("part", "failed") for cell in row.cells)
-            if begun or not published:
-                rows.append((safe(row.name), *(_ours(table, cell) for cell in row.cells)))
+            is_begun = any(cell.value is not None or cell.state in ("part", "failed") for cell in row.cells)
+            if is_begun or not published:
+                rows.append((safe(row.name), *(_format_value(table, cell) for cell in row.cells)))
             if published:
-                name = "  published" if begun else f"{safe(row.name)} (published)"
-                rows.append((name, *(_published(table, cell) for cell in row.cells)))
+                name = "  published" if is_begun else f"{safe(row.name)} (published)"
+                rows.append((name, *(_format_published(table, cell) for cell in row.cells)))
             if any(cell.deviation is not None for cell in row.cells):
-                rows.append(("  deviation", *(_signed(table, cell.deviation) for cell in row.cells)))
+                rows.append(("  deviation", *(_format_signed(table, cell.deviation) for cell in row.cells)))
     columns = (Column("", right=False), *(Column(safe(name)) for name in table.columns))
-    about = {"binomial": "± is sqrt(p(1-p)/n)", "epochs": "± is the sd over epochs"}.get(table.spread, "")
-    title = " · ".join(filter(None, [safe(table.title), safe(table.source), about]))
+    spread_note = {"binomial": "± is sqrt(p(1-p)/n)", "epochs": "± is the sd over epochs"}.get(table.spread, "")
+    title = " · ".join(filter(None, [safe(table.title), safe(table.source), spread_note]))
     return TextTable(key=f"study-{table.study.lower()}", title=title, columns=columns, rows=tuple(rows))
 
 
@@ -128,7 +133,7 @@ def _differences(table: StudyTable) -> TextTable:
     rows: list[tuple[str, ...]] = []
     for row in table.rows:
         if any(cell.difference is not None for cell in row.cells):
-            rows.append((safe(row.name), *(_signed(table, cell.difference) for cell in row.cells)))
+            rows.append((safe(row.name), *(_format_signed(table, cell.difference) for cell in row.cells)))
             rows.append(("  95 % interval", *(_ends(table, cell) for cell in row.cells)))
     return TextTable(
         key=f"study-{table.study.lower()}-differences",
@@ -143,21 +148,21 @@ def _number(table: StudyTable, value: float) -> str:
     return text.removeprefix("-") if not float(text) else text
 
 
-def _ours(table: StudyTable, cell: TableCell) -> str:
+def _format_value(table: StudyTable, cell: TableCell) -> str:
     if cell.value is None:
         return UNKNOWN if cell.state == "done" else _MARKS[cell.state]
     spread = f" ±{_number(table, cell.spread)}" if cell.spread is not None else ""
     return f"{_number(table, cell.value)}{spread}" + ("…" if cell.state != "done" else "")
 
 
-def _published(table: StudyTable, cell: TableCell) -> str:
+def _format_published(table: StudyTable, cell: TableCell) -> str:
     if cell.published is None:
         return ""
     spread = f" ±{_number(table, cell.published_spread)}" if cell.published_spread is not None else ""
     return f"{_number(table, cell.published)}{spread}"
 
 
-def _signed(table: StudyTable, value: float | None) -> str:
+def _format_signed(table: StudyTable, value: float | None) -> str:
     if value is None:
         return ""
     text = _number(table, value)
@@ -167,35 +172,35 @@ def _signed(table: StudyTable, value: float | None) -> str:
 def _ends(table: StudyTable, cell: TableCell) -> str:
     if cell.difference_low is None or cell.difference_high is None:
         return "too few" if cell.difference is not None else ""
-    return f"{_signed(table, cell.difference_low)} to {_signed(table, cell.difference_high)}"
+    return f"{_format_signed(table, cell.difference_low)} to {_format_signed(table, cell.difference_high)}"
 
 
 _NOT_DONE: Mapping[State, str] = {"lacks": "Not run", "failed": "Failed", "part": "In part", "to do": "Not begun"}
 
 
 def _reasons(table: StudyTable) -> Iterator[tuple[State, str, list[TableCell]]]:
-    """Why cells are not done, each reason once, with its cells."""
+    """Yield each reason why cells are not done, once, with its cells."""
     for state in _NOT_DONE:
         reasons: dict[str, list[TableCell]] = {}
         for cell in table.cells:
             if cell.state == state and not cell.why.startswith("needs "):
-                for why in cell.why.splitlines():
-                    reasons.setdefault(why, []).append(cell)
-        yield from ((state, why, cells) for why, cells in reasons.items())
+                for reason in cell.why.splitlines():
+                    reasons.setdefault(reason, []).append(cell)
+        yield from ((state, reason, cells) for reason, cells in reasons.items())
 
 
-def _causes(table: StudyTable) -> Iterator[str]:
-    """A line for each cause: reasons that differ in a name alone are one, and what helps is left to the notes."""
-    found: dict[tuple[State, str], tuple[dict[str, None], dict[int, None]]] = {}
-    for state, why, cells in _reasons(table):
-        sentence = why.partition(". ")[0].removesuffix(".")
+def _short_reasons(table: StudyTable) -> Iterator[str]:
+    """Yield a line for each cause. Reasons that differ only in a name are merged; remedies are left to the notes."""
+    causes: dict[tuple[State, str], tuple[dict[str, None], dict[int, None]]] = {}
+    for state, reason, cells in _reasons(table):
+        sentence = reason.partition(". ")[0].removesuffix(".")
         name = _QUOTED.search(sentence)
-        names, counted = found.setdefault((state, _QUOTED.sub("{}", sentence, count=1)), ({}, {}))
+        names, cell_ids = causes.setdefault((state, _QUOTED.sub("{}", sentence, count=1)), ({}, {}))
         names |= {name[0]: None} if name else {}
-        counted |= dict.fromkeys(map(id, cells))
-    for (state, form), (names, counted) in found.items():
-        said = form.replace("{}", ", ".join(names), 1) if names else form
-        yield f"{_NOT_DONE[state]}, {number_of(len(counted), 'cell')}: {said}."
+        cell_ids |= dict.fromkeys(map(id, cells))
+    for (state, form), (names, cell_ids) in causes.items():
+        message = form.replace("{}", ", ".join(names), 1) if names else form
+        yield f"{_NOT_DONE[state]}, {number_of(len(cell_ids), 'cell')}: {message}."
 
 
 def _waiting(table: StudyTable) -> Iterator[str]:
@@ -204,25 +209,30 @@ def _waiting(table: StudyTable) -> Iterator[str]:
 
 
 def study_notes(table: StudyTable) -> list[str]:
-    """What a reader must know: first what stands on top, then how many cells lack what, then the study's own note."""
+    """Return the notes for a reader.
+
+    The table's notes come first, then the cells that are not done with their reasons, then doubts about figures.
+    """
     notes = list(table.notes)
-    for state, why, cells in _reasons(table):
-        named = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:2])
+    for state, reason, cells in _reasons(table):
+        examples = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:2])
         more = f" and {len(cells) - 2:,} more" if len(cells) > 2 else ""
-        notes.append(f"{_NOT_DONE[state]}, {number_of(len(cells), 'cell')} ({named}{more}): {why}")
+        notes.append(f"{_NOT_DONE[state]}, {number_of(len(cells), 'cell')} ({examples}{more}): {reason}")
     return [*notes, *_waiting(table), *_doubts(table)]
 
 
 def _doubts(table: StudyTable) -> Iterator[str]:
-    """What makes figures doubtful."""
+    """Yield sentences on attempts that make figures doubtful: errors and missing scores."""
     if broken := [cell for cell in table.cells if cell.failed and len(cell.runs) == 1]:
-        named = ", ".join(f"{cell.row} · {cell.column}: {cell.failed:,}" for cell in broken[:6])
+        examples = ", ".join(f"{cell.row} · {cell.column}: {cell.failed:,}" for cell in broken[:6])
         more = f", and {len(broken) - 6:,} more cells" if len(broken) > 6 else ""
-        again = "" if all(cell.imported for cell in broken) else "; the same command asks again"
-        made = "Recorded replies that are missing or hold an error" if not again else "Attempts that an error ended"
+        retry_hint = "" if all(cell.imported for cell in broken) else "; the same command asks again"
+        subject = (
+            "Recorded replies that are missing or hold an error" if not retry_hint else "Attempts that an error ended"
+        )
         right = sum(cell.failed_right for cell in broken)
         count = f"count as their text is read, {right:,} as right, the others as 0" if right else "count as 0"
-        yield f"{made} {count} ({named}{more}){again}."
+        yield f"{subject} {count} ({examples}{more}){retry_hint}."
     missing = sum(cell.missing for cell in table.cells if not cell.why.startswith("needs "))
     if missing:
         yield f"{missing:,} answers have no score; they are in no mean."
@@ -231,13 +241,13 @@ def _doubts(table: StudyTable) -> Iterator[str]:
 def print_study(
     table: StudyTable, findings: Sequence[StudyFinding], console: Console, picture: str = "", full: bool = False
 ) -> None:
-    """Print a study: the tables, the picture, the analyses, why cells are not run; `full`: with what helps."""
-    for one in study_tables(table):
-        print_table(one, console)
-    drawn = study_picture(table, picture)
-    if drawn is not None:
+    """Print a study: the tables, the picture, the analyses, and why cells are not run; `full`: with remedies."""
+    for text_table in study_tables(table):
+        print_table(text_table, console)
+    chart = study_picture(table, picture)
+    if chart is not None:
         console.print()
-        console.print(draw(drawn, width=min(console.width, 100)))
+        console.print(draw(chart, width=min(console.width, 100)))
     for finding in findings:
         if finding.result is None:
             console.print(Text(f"\nAnalysis {safe(finding.asked.name)}: {safe(finding.why)}"))
@@ -245,39 +255,39 @@ def print_study(
         print_analysis(finding.result, console)
         for line in published_lines(finding):
             console.print(Text(line), soft_wrap=True)
-    whole = [f"Note: {note}" for note in study_notes(table)]
+    full_notes = [f"Note: {note}" for note in study_notes(table)]
     first = (f"Note: {note.partition('. ')[0].removesuffix('.')}." for note in table.notes)
-    short = [*first, *_causes(table), *_waiting(table), *(f"Note: {doubt}" for doubt in _doubts(table))]
-    for said in whole if full else short:
-        console.print(Text(one_line(said, 4000)), soft_wrap="`" in said)
-    if not full and not set(short) <= {*whole, *_waiting(table)}:
+    short = [*first, *_short_reasons(table), *_waiting(table), *(f"Note: {caveat}" for caveat in _doubts(table))]
+    for note_line in full_notes if full else short:
+        console.print(Text(one_line(note_line, 4000)), soft_wrap="`" in note_line)
+    if not full and not set(short) <= {*full_notes, *_waiting(table)}:
         console.print(Text("What helps, and the notes in full: study show --full", style="dim"))
 
 
 def published_lines(finding: StudyFinding) -> Iterator[str]:
-    """What the paper prints of an analysis, beside ours where the same cell is there."""
+    """Yield the figures that the paper prints for an analysis, next to ours if our table has the same cell."""
     if finding.result is None:
         return
     table = finding.result.table
     for row, column, value in finding.asked.published:
         ours = None
         for line in table.rows:
-            # The label may stand behind the run's.
+            # The label may follow the run's label.
             if row in [cell for cell in line if isinstance(cell, str)] and column in table.columns:
                 ours = line[table.columns.index(column)]
-        known = 100 * ours.value if isinstance(ours, Figure) and ours.value is not None else ours
-        if isinstance(known, int | float):
-            yield f"{row} · {column}: ours {known:.4g}, published {value:g}, deviation {known - value:+.4g}"
+        our_value = 100 * ours.value if isinstance(ours, Figure) and ours.value is not None else ours
+        if isinstance(our_value, int | float):
+            yield f"{row} · {column}: ours {our_value:.4g}, published {value:g}, deviation {our_value - value:+.4g}"
         else:
             yield f"{row} · {column}: published {value:g}"
 
 
 def study_picture(table: StudyTable, kind: str) -> Picture | None:
-    """The table as a picture; ``None``: it has none, or nothing in it is a share."""
+    """Return the table as a picture; ``None`` if it has none, or no cell is a share."""
     rows = [row for row in table.rows if any(_share(cell) is not None for cell in row.cells)]
     if not kind or not rows:
         return None
-    lines, places = kind != "bars", _places(table.columns)
+    lines, positions = kind != "bars", _places(table.columns)
     marks = [
         Mark(
             name=cell.column,
@@ -285,18 +295,18 @@ def study_picture(table: StudyTable, kind: str) -> Picture | None:
             value=_share(cell),
             low=_hundredth(cell.low),
             high=_hundredth(cell.high),
-            x=places[cell.column] if lines else None,
+            x=positions[cell.column] if lines else None,
         )
         for row in rows
         for cell in row.cells
-        if not lines or cell.column in places
+        if not lines or cell.column in positions
     ]
     x = "columns in their order" if len(_numbers(table.columns)) < len(table.columns) else ""
     return Picture(title=table.title, marks=tuple(marks), x=x, bars=not lines)
 
 
 def _share(cell: TableCell) -> float | None:
-    """A cell's value from 0 to 1; ``None``: it has none, or is no percent."""
+    """Return a cell's value from 0 to 1; ``None`` if it has no value, or is no percentage."""
     return None if cell.value is None or not 0 <= cell.value <= 100 else cell.value / 100
 
 
@@ -305,20 +315,20 @@ def _hundredth(value: float | None) -> float | None:
 
 
 def _numbers(columns: Sequence[str]) -> dict[str, float]:
-    found = {name: re.search(r"\d+(?:\.\d+)?", name) for name in columns}
-    return {name: float(one[0]) for name, one in found.items() if one}
+    matches = {name: re.search(r"\d+(?:\.\d+)?", name) for name in columns}
+    return {name: float(match[0]) for name, match in matches.items() if match}
 
 
 def _places(columns: Sequence[str]) -> dict[str, float]:
-    """Where each column stands across: at the number in its name (k = 8, 7B), or in the order of the columns."""
+    """Return the x position of each column: the number in its name (k = 8, 7B), or its position in order."""
     numbers = _numbers(columns)
     if len(numbers) < len(columns):
-        return {name: float(place) for place, name in enumerate(columns, 1)}
+        return {name: float(position) for position, name in enumerate(columns, 1)}
     return numbers
 
 
 def study_csv(table: StudyTable) -> str:
-    """A line for each cell, with everything that is known of it."""
+    """Return the table as CSV, a line for each cell with all its fields."""
     groups, rows = {row.name: row.group for row in table.rows}, list[Sequence[object]]([_CSV])
     for cell in table.cells:
         values = [getattr(cell, name) if name != "group" else groups[cell.row] for name in _CSV[:-1]]
@@ -327,6 +337,6 @@ def study_csv(table: StudyTable) -> str:
 
 
 def list_table(rows: Sequence[tuple[str, str, int, int, str]]) -> TextTable:
-    """Studies with their titles, their cells, and how many of these something is kept of."""
+    """Return the table of studies: titles, numbers of cells, and numbers of cells with stored results."""
     columns = [Column(name, right=name in ("cells", "kept"), whole=name == "name") for name in _LISTED]
     return table_of("studies", (dict(zip(_LISTED, row, strict=True)) for row in rows), columns)

@@ -18,7 +18,7 @@ TABLE = "table.json"
 
 
 def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table: PairTable | None) -> str:
-    """The card's text."""
+    """Return the text of the model card."""
 
     training, counts = run.training, run.material.counts
     kind = (
@@ -73,14 +73,14 @@ def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table:
 
 
 def _stage(name: str, stages: dict[str, Stage], spent: StageCost) -> str:
-    set_apart = {
+    nondefault = {
         key: value
         for key, value in msgspec.to_builtins(stages[name]).items()
         if key in ("kind", "rate") or value != getattr(Stage(kind=stages[name].kind), key)
     }
-    shown = ", ".join(f"{key} {value}" for key, value in set_apart.items())
+    settings = ", ".join(f"{key} {value}" for key, value in nondefault.items())
     return (
-        f"| {name} | {shown} | {spent.steps:,} | {spent.losses[0]:.4f}, {spent.losses[-1]:.4f} | "
+        f"| {name} | {settings} | {spent.steps:,} | {spent.losses[0]:.4f}, {spent.losses[-1]:.4f} | "
         f"{spent.seconds / 60:.1f} |"
     )
 
@@ -88,13 +88,15 @@ def _stage(name: str, stages: dict[str, Stage], spent: StageCost) -> str:
 def _results(recipe: str, table: PairTable) -> list[str]:
     rows = {row.name: row for row in table.rows}
     lines = [f"| benchmark | queries | {MEASURE} | the document encoder with itself | |", "|---|---|---|---|---|"]
-    for each in table.quality:
+    for benchmark in table.quality:
         note = ", ".join(
-            text for text, holds in (("selection", each.selection), ("transductive", each.transductive)) if holds
+            text
+            for text, holds in (("selection", benchmark.selection), ("transductive", benchmark.transductive))
+            if holds
         )
         lines.append(
-            f"| {each.benchmark}, {each.split} | {each.queries:,} | {each.values[recipe]:.4f} | "
-            f"{each.values[TEACHER]:.4f} | {note} |"
+            f"| {benchmark.benchmark}, {benchmark.split} | {benchmark.queries:,} | {benchmark.values[recipe]:.4f} | "
+            f"{benchmark.values[TEACHER]:.4f} | {note} |"
         )
     speed = rows[recipe].speed
     if speed is not None:
@@ -103,17 +105,19 @@ def _results(recipe: str, table: PairTable) -> list[str]:
 
 
 def _listed(entries: tuple[Texts, ...] | tuple[Pairs, ...]) -> str:
-    """Names of the sources, without the paths that lead to them on one machine."""
+    """Return the names of the sources, without their paths on this machine."""
     names = []
     for entry in entries:
-        place = entry.source or entry.file or (entry.benchmark if isinstance(entry, Pairs) else "")
-        names.append(Path(place.partition(":")[2] or place).name)
+        source = entry.source or entry.file or (entry.benchmark if isinstance(entry, Pairs) else "")
+        names.append(Path(source.partition(":")[2] or source).name)
     return ", ".join(names) or "none"
 
 
 def write_pair(run: TrainingRun, recipe: str, state: EncoderPair) -> Path:
-    """Write a recipe's pair and its card into the run's folder; gives the folder, which is left as it is where it holds
-    just this pair."""
+    """Write a recipe's pair and its card into the run's folder, and return the folder.
+
+    A folder that already has this pair is not written again.
+    """
     folder = run.out / recipe
     mark = folder / ".key"
     if not (mark.is_file() and mark.read_text() == state.key):

@@ -1,4 +1,4 @@
-"""`ragrounds train`: train retrievers of one's own."""
+"""`ragrounds train`: train custom retrievers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ app.add_typer(train)
 def care_command(given: TrainingArguments, as_json: options.AsJson = False) -> None:
     """Train the pairs that the file's recipes describe. Interrupted, the same command resumes from the last checkpoint
     and ends with the same weights."""
-    shown = TrainingDisplay()
-    result = train_pairs(**asdict(replace(given, progress=shown.doing, on_step=shown.step)))
+    training_display = TrainingDisplay()
+    result = train_pairs(**asdict(replace(given, progress=training_display.doing, on_step=training_display.step)))
     if as_json:
         print_json(result)
         return
@@ -43,8 +43,8 @@ def care_command(given: TrainingArguments, as_json: options.AsJson = False) -> N
 def evaluate_command(given: EvaluationArguments, as_json: options.AsJson = False) -> None:
     """Measure the trained pairs beside the document encoder with itself: nDCG@10 with paired tests, and queries per
     second in one run. What is not trained yet is trained first."""
-    shown = TrainingDisplay()
-    table = evaluate(**asdict(replace(given, progress=shown.doing, on_step=shown.step)))
+    training_display = TrainingDisplay()
+    table = evaluate(**asdict(replace(given, progress=training_display.doing, on_step=training_display.step)))
     if as_json:
         print_json(table)
     else:

@@ -1,7 +1,7 @@
 """Training data: texts for Stage I, and queries with relevant texts for the other stages.
 
 The filter against near-duplicates is CMedTEB + CARE's (Section 4.1 and Table 14): an index begins with seed texts; a
-later text is kept only where no more than `most` of its nearest neighbours in the index are nearer than a threshold,
+later text is kept only if no more than `most` of its nearest neighbours in the index are nearer than a threshold,
 and then joins the index. So the order of the texts matters; the seed decides it.
 """
 
@@ -33,7 +33,7 @@ Drawn = TypeVar("Drawn")
 
 
 class Example(Struct, frozen=True):
-    """A query, a text that is relevant to it, and texts that are not."""
+    """Query with a relevant text, and texts that are not relevant."""
 
     query: str
     positive: str
@@ -41,23 +41,23 @@ class Example(Struct, frozen=True):
 
 
 def read_texts(entries: Sequence[Texts], seed: int) -> list[str]:
-    """Every entry's texts, each text once, in an order that the seed decides.
+    """Read every entry's texts, each text once, in an order that depends on the seed.
 
     Raises:
-        UserError: a file or a field is not there.
+        UserError: a file or a field does not exist.
     """
-    found: dict[str, None] = {}
+    unique_texts: dict[str, None] = {}
     for number, entry in enumerate(entries):
-        raw = _of_source(entry.source) if entry.source else _of_fields(Path(entry.file).expanduser(), entry.fields)
+        raw = _read_corpus(entry.source) if entry.source else _read_fields(Path(entry.file).expanduser(), entry.fields)
         texts = sentences(raw, entry.words) if entry.cut == "sentences" else raw
-        drawn = _drawn(dict.fromkeys(" ".join(text.split()) for text in texts), entry.limit, seed + number)
-        found.update(dict.fromkeys(drawn))
-    found.pop("", None)
-    return _drawn(found, 0, seed)
+        sampled = _sample(dict.fromkeys(" ".join(text.split()) for text in texts), entry.limit, seed + number)
+        unique_texts.update(dict.fromkeys(sampled))
+    unique_texts.pop("", None)
+    return _sample(unique_texts, 0, seed)
 
 
 def sentences(texts: Iterable[str], words: tuple[int, int]) -> Iterator[str]:
-    """Sentences with as many words as `words` allows; a Chinese character counts as a word."""
+    """Yield the sentences whose number of words is in the range `words`; a Chinese character counts as a word."""
     low, high = words
     for text in texts:
         for sentence in _END.split(text):
@@ -71,15 +71,16 @@ def _words(sentence: str) -> int:
 
 
 def read_pairs(entries: Sequence[Pairs], seed: int) -> list[Example]:
-    """Every entry's pairs, in an order that the seed decides. Each query and each positive appears once: two equal
-    texts in a batch would be each other's false negatives.
+    """Read every entry's pairs, in an order that depends on the seed.
+
+    Each query and each positive appears once, because two equal texts in a batch would be each other's false negatives.
 
     Raises:
-        UserError: a file, a field or judgements are not there; no pair is left.
+        UserError: a file, a field or judgements do not exist; no pair is left.
     """
     queries: set[str] = set()
     positives: set[str] = set()
-    found: list[Example] = []
+    unique_pairs: list[Example] = []
     for number, entry in enumerate(entries):
         fresh: list[Example] = []
         for example in _pairs(entry):
@@ -88,29 +89,29 @@ def read_pairs(entries: Sequence[Pairs], seed: int) -> list[Example]:
             queries.add(example.query)
             positives.add(example.positive)
             fresh.append(example)
-        found += _drawn(fresh, entry.limit, seed + number)
-    if entries and not found:
+        unique_pairs += _sample(fresh, entry.limit, seed + number)
+    if entries and not unique_pairs:
         raise UserError("No training pair was found: the [[pairs]] files hold no query with a positive text.")
-    return _drawn(found, 0, seed)
+    return _sample(unique_pairs, 0, seed)
 
 
 def fingerprint(values: object) -> str:
-    """Sixteen hexadecimal digits that any change in the values changes."""
+    """Return sixteen hexadecimal digits that change with any change in the values."""
     return hashlib.blake2b(msgspec.json.encode(values, order="sorted"), digest_size=8).hexdigest()
 
 
 def _pairs(entry: Pairs) -> Iterator[Example]:
     if entry.file:
-        yield from _of_file(entry)
+        yield from _read_pair_file(entry)
     elif entry.source:
         for passage, _ in passages(corpus_source(entry.source)):
             if passage.title and passage.text:
                 yield Example(passage.title, passage.text)
     else:
-        yield from _of_judgements(entry)
+        yield from _read_judged_pairs(entry)
 
 
-def _of_file(entry: Pairs) -> Iterator[Example]:
+def _read_pair_file(entry: Pairs) -> Iterator[Example]:
     path = Path(entry.file).expanduser()
     missing = True
     for row in _rows(path):
@@ -125,28 +126,30 @@ def _of_file(entry: Pairs) -> Iterator[Example]:
         )
 
 
-def _of_judgements(entry: Pairs) -> Iterator[Example]:
+def _read_judged_pairs(entry: Pairs) -> Iterator[Example]:
 
-    asked = query_set(entry.benchmark, split=entry.split)
-    wanted = {document for judged in asked.judgements.values() for document, grade in judged.items() if grade > 0}
+    queries_of_set = query_set(entry.benchmark, split=entry.split)
+    relevant_documents = {
+        document for grades in queries_of_set.judgements.values() for document, grade in grades.items() if grade > 0
+    }
     texts = {
         passage.document: joined(passage.title, passage.text, "sentence")
-        for passage, _ in passages(corpus_source(asked.corpus))
-        if passage.document in wanted
+        for passage, _ in passages(corpus_source(queries_of_set.corpus))
+        if passage.document in relevant_documents
     }
-    for query, judged in asked.judgements.items():
-        for document, grade in judged.items():
+    for query, grades in queries_of_set.judgements.items():
+        for document, grade in grades.items():
             if grade > 0 and document in texts:
-                yield Example(asked.queries[query], texts[document])
+                yield Example(queries_of_set.queries[query], texts[document])
 
 
-def _of_source(corpus: str) -> Iterator[str]:
+def _read_corpus(corpus: str) -> Iterator[str]:
     for passage, _ in passages(corpus_source(corpus)):
         yield passage.title
         yield passage.text
 
 
-def _of_fields(path: Path, fields: Sequence[str]) -> Iterator[str]:
+def _read_fields(path: Path, fields: Sequence[str]) -> Iterator[str]:
     seen = False
     for row in _rows(path):
         for field in fields:
@@ -163,19 +166,19 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _texts(value: object) -> list[str]:
-    given = value if isinstance(value, list) else [value]
-    return [" ".join(text.split()) for text in given if isinstance(text, str) and text.strip()]
+    entries = value if isinstance(value, list) else [value]
+    return [" ".join(text.split()) for text in entries if isinstance(text, str) and text.strip()]
 
 
-def _drawn(values: Iterable[Drawn], limit: int, seed: int) -> list[Drawn]:
-    """All values in the seed's order, or the first `limit` of them."""
-    drawn = list(values)
-    random.Random(seed).shuffle(drawn)
-    return drawn[:limit] if limit else drawn
+def _sample(values: Iterable[Drawn], limit: int, seed: int) -> list[Drawn]:
+    """Return all values in the seed's order, or the first `limit` of them."""
+    shuffled = list(values)
+    random.Random(seed).shuffle(shuffled)
+    return shuffled[:limit] if limit else shuffled
 
 
 def corpus_texts(origin: CorpusSource) -> list[str]:
-    """Documents of a corpus as one text each, as they are embedded."""
+    """Return the documents of a corpus as one text each, as they are embedded."""
     return [joined(passage.title, passage.text, "sentence") for passage, _ in passages(origin)]
 
 
@@ -191,29 +194,29 @@ def diverse(
     most: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> npt.NDArray[np.intp]:
-    """Positions of the texts that are kept, ascending.
+    """Return the positions of the texts that are kept, ascending.
 
     Args:
-        vectors: Unit vectors, one row a text, in the order in which they are looked at.
+        vectors: Unit vectors, one row a text, in the order of comparison.
         threshold: Cosine above which a neighbour is too near.
-        seeds: The first so many are kept without a question.
-        neighbours: How many of the nearest are looked at.
-        most: So many of them may be too near.
+        seeds: Number of texts at the beginning that are kept without a comparison.
+        neighbours: Number of nearest neighbours that are compared.
+        most: Number of them that may be too near.
         progress: Called with the number of texts that have been compared.
     """
     if most >= neighbours:
         return np.arange(len(vectors))
-    kept = np.zeros(len(vectors), dtype=bool)
-    kept[:seeds] = True
+    is_kept = np.zeros(len(vectors), dtype=bool)
+    is_kept[:seeds] = True
     for start in range(min(seeds, len(vectors)), len(vectors), _BLOCK):
         block = vectors[start : start + _BLOCK]
-        # Those before the block are settled at once; those within it one after another, as they join the index.
-        near = (block @ vectors[:start][kept[:start]].T > threshold).sum(axis=1)
+        # Texts before the block are compared at once; those within it one after another, as they join the index.
+        near = (block @ vectors[:start][is_kept[:start]].T > threshold).sum(axis=1)
         within = block @ block.T > threshold
         for row in range(len(block)):
-            count = near[row] + (within[row, :row] & kept[start : start + row]).sum()
+            count = near[row] + (within[row, :row] & is_kept[start : start + row]).sum()
             # Among the nearest `neighbours`, those above the threshold come first: counting all of them is enough.
-            kept[start + row] = min(count, neighbours) <= most
+            is_kept[start + row] = min(count, neighbours) <= most
         if progress:
             progress(start + len(block))
-    return np.flatnonzero(kept)
+    return np.flatnonzero(is_kept)

@@ -1,4 +1,4 @@
-"""A training on the screen: a line now and then on standard error; and the table of the pairs that were trained."""
+"""Display of a training: a line now and then on standard error, and the table of the trained pairs."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from ragrounds.ui.tables.retrieval_tables import pair_table
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import UNKNOWN, duration, number_of, safe
 
-_EVERY = 15.0
+_SECONDS_BETWEEN_LINES = 15.0
 """Seconds between lines."""
 
 
 class TrainingDisplay:
-    """What a training reports: a line now and then on standard error."""
+    """Display of a training: a line now and then on standard error."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
 
     def doing(self, what: str, done: int) -> None:
-        """What is prepared or encoded, and how many are done."""
+        """Report the current task, and how many of its elements are done."""
         self._say(f"{what}: {done:,}", False)
 
     def step(self, done: TrainingStep) -> None:
-        """A step of a stage, with its loss."""
+        """Report a step of a stage, with its loss."""
         loss = f", loss {done.loss:.4f}" if done.loss is not None else ""
         self._say(f"{done.stage}: step {done.step:,} of {done.steps:,}{loss}", done.step == done.steps)
 
     def _say(self, line: str, last: bool) -> None:
-        if last or time.monotonic() - self._last >= _EVERY:
+        if last or time.monotonic() - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = time.monotonic()
             sys.stderr.write(f"{safe(line)}\n")
 
 
 def print_pairs(table: PairTable) -> None:
-    """Print pairs with their figures, then how they compare on each benchmark."""
+    """Print pairs with their figures, then their comparisons on each benchmark."""
     console = results_console()
 
-    def quality(each: RetrievalQuality) -> Column:
-        """The column of a benchmark: nDCG@10, and its share of the teacher's."""
-        values, first = each.values, each.values[table.rows[0].name]
-        heading = safe(f"{each.benchmark} {_note(each)}")
+    def quality(benchmark: RetrievalQuality) -> Column:
+        """Return the column of a benchmark: nDCG@10, and its share of the teacher's."""
+        values, first = benchmark.values, benchmark.values[table.rows[0].name]
+        heading = safe(f"{benchmark.benchmark} {_note(benchmark)}")
         return Column(heading, lambda row: f"{values[row.name]:.4f} ({values[row.name] / first:.1%})")
 
     columns = (
@@ -62,15 +62,15 @@ def print_pairs(table: PairTable) -> None:
             f"Queries per second: medians of {table.rounds} rounds, {table.threads} thread(s), encoders in turn; "
             "the ratio is the median of the rounds' ratios, one query at a time."
         )
-    for each in table.quality:
-        if each.comparisons:
-            title = f"{safe(each.benchmark)}, {each.split}: nDCG@10, 1st minus 2nd"
-            print_table(pair_table(each.comparisons, title), console)
+    for benchmark in table.quality:
+        if benchmark.comparisons:
+            title = f"{safe(benchmark.benchmark)}, {benchmark.split}: nDCG@10, 1st minus 2nd"
+            print_table(pair_table(benchmark.comparisons, title), console)
 
 
-def _note(each: RetrievalQuality) -> str:
-    notes = [each.split, number_of(each.queries, "query")]
-    notes += ["selection"] if each.selection else []
-    notes += ["transductive"] if each.transductive else []
-    notes += [f"{each.queries_trained} queries trained on"] if each.queries_trained else []
+def _note(benchmark: RetrievalQuality) -> str:
+    notes = [benchmark.split, number_of(benchmark.queries, "query")]
+    notes += ["selection"] if benchmark.selection else []
+    notes += ["transductive"] if benchmark.transductive else []
+    notes += [f"{benchmark.queries_trained} queries trained on"] if benchmark.queries_trained else []
     return ", ".join(notes)

@@ -1,7 +1,7 @@
-"""Encoders: opened, cut to some of their layers, fitted to one another, saved as a pair.
+"""Encoders: open them, keep some of their layers, fit their dimensions to each other, and save them as a pair.
 
 A pair is one folder that loads in three ways with sentence-transformers: as a whole (a Router: ``encode_query``,
-``encode_document``), and its ``query`` and ``document`` folders each as an encoder of their own.
+``encode_document``), and its ``query`` and ``document`` folders each as a separate encoder.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NEEDED = "Training needs torch, sentence-transformers and peft: install ragroun
 
 
 def needed() -> None:
-    """Import what training needs.
+    """Import the packages that training needs.
 
     Raises:
-        UserError: it is not installed.
+        UserError: a package is not installed or too old.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -41,12 +41,12 @@ def needed() -> None:
         raise UserError(_NEEDED) from None
     if not hasattr(sentence_transformers.SentenceTransformer, "preprocess"):
         raise UserError(f"{_NEEDED} sentence-transformers {sentence_transformers.__version__} is too old.")
-    quiet: Any = transformers.utils.logging
-    quiet.disable_progress_bar()
+    transformers_logging: Any = transformers.utils.logging
+    transformers_logging.disable_progress_bar()
 
 
 def identity(model: str) -> str:
-    """What identifies a model: a hash of the folder's files, or the id as it was given."""
+    """Return the identity of a model: a hash of the folder's files, or the id as given."""
     folder = Path(model).expanduser()
     if not folder.is_dir():
         return model
@@ -64,20 +64,23 @@ def open_folder(model: str, length: int, device: str) -> SentenceTransformer:
     """Load an encoder by folder or id.
 
     Raises:
-        UserError: it is neither here nor to be had.
+        UserError: it is not on this machine and cannot be downloaded.
     """
 
     folder = Path(model).expanduser()
     try:
         opened = sentence_transformers.SentenceTransformer(str(folder) if folder.exists() else model, device=device)
-    except Exception as problem:  # the hub, the network and the file formats each have errors of their own
+    except Exception as problem:  # the hub, the network and the file formats each have other error classes
         raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
     set_length(opened, length)
     return opened
 
 
 def set_length(opened: SentenceTransformer, length: int) -> int:
-    """Limit inputs to `length` tokens; gives the limit before. A static encoder has none, and 0 changes nothing."""
+    """Limit inputs to `length` tokens, and return the previous limit.
+
+    A static encoder has no limit, and a `length` of 0 changes nothing.
+    """
     if not length or _is_static(opened):
         return 0
     before = int(opened.max_seq_length or 0)
@@ -86,7 +89,7 @@ def set_length(opened: SentenceTransformer, length: int) -> int:
 
 
 def open_encoder(encoder: Encoder, device: str) -> SentenceTransformer:
-    """What the file says: a model, or some layers of it; with unit vectors.
+    """Open an encoder as the training file describes it: a model, or some of its layers, with unit vectors.
 
     Raises:
         UserError: it cannot be loaded, or has no such layer.
@@ -102,8 +105,9 @@ def open_encoder(encoder: Encoder, device: str) -> SentenceTransformer:
 
 
 def fit(opened: SentenceTransformer, dimensions: int) -> SentenceTransformer:
-    """The encoder with its vectors cut to the first `dimensions` (Matryoshka), by a fixed linear map that is saved with
-    it, and normalised after that. It is changed in place.
+    """Cut an encoder's vectors to the first `dimensions` (Matryoshka), and normalise them after that.
+
+    The cut is a fixed linear map that is saved with the encoder. The encoder is changed in place.
 
     Raises:
         UserError: it has fewer dimensions.
@@ -124,7 +128,7 @@ def fit(opened: SentenceTransformer, dimensions: int) -> SentenceTransformer:
 
 
 def freeze_cuts(opened: SentenceTransformer) -> None:
-    """Keep the maps that :func:`fit` put on from being trained, also after they were read from a folder."""
+    """Exclude the maps that :func:`fit` added from training, also after an encoder was read from a folder."""
     from sentence_transformers.base.modules import Dense
 
     modules: Any = opened
@@ -136,7 +140,7 @@ def freeze_cuts(opened: SentenceTransformer) -> None:
 
 
 def with_lora(opened: SentenceTransformer, lora: Lora) -> None:
-    """Put low-rank adapters on the transformer; everything else of it is frozen.
+    """Add low-rank adapters to the transformer; everything else in it is frozen.
 
     Raises:
         UserError: peft is not installed, or there are no such modules.
@@ -167,13 +171,14 @@ def without_lora(opened: SentenceTransformer) -> None:
 
 
 def save_encoder(opened: SentenceTransformer, folder: Path) -> None:
-    """Write an encoder, under its name once all of it is there."""
+    """Write an encoder; it gets its name after all of it is written."""
 
-    beside = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(beside, ignore_errors=True)
-    opened.save(str(beside), create_model_card=False)
+    # Written to another folder and renamed, so that a folder of this name is always complete.
+    temporary = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    opened.save(str(temporary), create_model_card=False)
     shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
+    temporary.rename(folder)
 
 
 def save_pair(
@@ -193,10 +198,10 @@ def save_pair(
     types: dict[str, str] = {}
     for name, encoder in (("query", query), ("document", document)):
         save_encoder(encoder, folder / name)
-        listed = json.loads((folder / name / "modules.json").read_text())
-        paths = [f"{name}/{entry['path']}".rstrip("/") for entry in listed]
+        modules = json.loads((folder / name / "modules.json").read_text())
+        paths = [f"{name}/{entry['path']}".rstrip("/") for entry in modules]
         structure[name] = paths
-        types |= dict(zip(paths, (entry["type"] for entry in listed), strict=True))
+        types |= dict(zip(paths, (entry["type"] for entry in modules), strict=True))
     router = {"types": types, "structure": structure, "parameters": {"default_route": None, "allow_empty_key": False}}
     _write(folder / "router_config.json", router)
     _write(

@@ -1,7 +1,7 @@
-"""What the pairs are worth: nDCG@10 with paired tests, and how fast their query encoders are.
+"""Measure trained pairs: nDCG@10 with paired tests, and the speed of their query encoders.
 
-The pairs are opened and searched as any dense retriever is (:mod:`ragrounds.tools`). Speed is measured in one go, the
-encoders taking turns: what else the machine does falls on all of them.
+The pairs are opened and searched as any dense retriever is (:mod:`ragrounds.tools`). Speed is measured in one run with
+the encoders taking turns, so that other load on the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -37,58 +37,58 @@ MEASURE = "nDCG@10"
 
 
 class QueryEncoder(Protocol):
-    """What speed is measured of."""
+    """Encoder whose speed is measured."""
 
     def encode(self, texts: list[str], *, batch_size: int, show_progress_bar: bool) -> object:
-        """Vectors of texts."""
+        """Return the vectors of texts."""
         ...
 
 
 class RetrievalQuality(Struct, frozen=True, kw_only=True):
-    """One benchmark: every pair's value, and their paired comparisons."""
+    """Quality of all pairs on one benchmark: each pair's value, and their paired comparisons."""
 
     benchmark: str
     split: str
     selection: bool
-    """It chose something: no result."""
+    """True if the benchmark was used to choose something, so that its figures are no result."""
     queries: int
     transductive: bool
-    """Some of its documents, or sentences of them, were trained on."""
+    """True if some of its documents, or sentences of them, were trained on."""
     queries_trained: int
-    """So many of its queries were training texts, word for word."""
+    """Number of its queries that were training texts, word for word."""
     values: dict[str, float]
-    """Row → mean nDCG@10."""
+    """Mean nDCG@10 of each row."""
     comparisons: list[RetrievalComparison]
 
 
 class EncodingSpeed(Struct, frozen=True, kw_only=True):
-    """How fast a row's query encoder is."""
+    """Speed of a row's query encoder."""
 
     single: float
     """Queries per second, one at a time: the median over the rounds."""
     ratio: float
-    """To the teacher: the median of the rounds' ratios."""
+    """Ratio to the teacher's speed: the median of the rounds' ratios."""
 
 
 class PairRow(Struct, frozen=True, kw_only=True):
-    """One pair."""
+    """Row of the table: one pair."""
 
     name: str
     retriever: str
-    """As `ragrounds retrieve` takes it."""
+    """Spec of the retriever, as `ragrounds retrieve` takes it."""
     query_parameters: int
     document_parameters: int
     speed: EncodingSpeed | None
     seconds: float
-    """Of its training, wall time, over all its stages."""
+    """Wall time of its training, over all its stages."""
     processor: float
-    """Processor time of the same."""
+    """Processor time of its training, over all its stages."""
     peak: int
-    """Largest memory of the process that trained it, bytes."""
+    """Largest memory of the process that trained it, in bytes."""
 
 
 class PairTable(Struct, frozen=True, kw_only=True):
-    """What `ragrounds train evaluate` prints."""
+    """Table that `ragrounds train evaluate` prints."""
 
     name: str
     rows: list[PairRow]
@@ -102,18 +102,18 @@ def evaluate(
     states: Mapping[str, EncoderPair],
     *,
     rounds: int = 5,
-    progress: Callable[[str, int], None] = lambda what, done: None,
+    progress: Callable[[str, int], None] = lambda task, done: None,
 ) -> PairTable:
     """Measure the teacher and the pairs of `states`.
 
     Args:
-        run: Its file says what on.
-        states: Recipe → what it ended with.
-        rounds: Of the measurement of speed; 0: none.
-        progress: Called with what is being done and how much of it is done.
+        run: Training run; its file lists the benchmarks.
+        states: Final encoder pair of each recipe.
+        rounds: Rounds of the measurement of speed; 0: none.
+        progress: Called with the current task and how much of it is done.
 
     Raises:
-        UserError: a benchmark cannot be read, or a retriever not be opened.
+        UserError: a benchmark cannot be read, or a retriever cannot be opened.
     """
 
     training = run.training
@@ -127,7 +127,7 @@ def evaluate(
     rows = []
     for name in specs:
         state = states.get(name)
-        taken = list(run.spent(state).values()) if state else []
+        stage_costs = list(run.spent(state).values()) if state else []
         document = encoders[name] if state is None or state.symmetric else run.open_document(state)
         rows.append(
             PairRow(
@@ -136,74 +136,76 @@ def evaluate(
                 query_parameters=_parameters(encoders[name]),
                 document_parameters=_parameters(document),
                 speed=speeds.get(name),
-                seconds=round(sum(each.seconds for each in taken), 1),
-                processor=round(sum(each.processor for each in taken), 1),
-                peak=max((each.peak for each in taken), default=0),
+                seconds=round(sum(cost.seconds for cost in stage_costs), 1),
+                processor=round(sum(cost.processor for cost in stage_costs), 1),
+                peak=max((cost.peak for cost in stage_costs), default=0),
             )
         )
     return PairTable(name=training.name, rows=rows, quality=quality, threads=torch.get_num_threads(), rounds=rounds)
 
 
 def teacher_spec(run: TrainingRun) -> str:
-    """The document encoder in both places, as a retriever's text."""
+    """Return the spec of a retriever that uses the document encoder for queries and documents."""
     return str(Spec("dense", _document(run, run.start, "model")))
 
 
 def pair_spec(run: TrainingRun, state: EncoderPair) -> str:
-    """A state's pair as a retriever's text."""
+    """Return the spec of a retriever that uses a state's pair."""
     query = state.query or run.first_query()
-    given: dict[str, Value] = {"model": query, "query_prefix": run.training.query.prefix}
+    parameters: dict[str, Value] = {"model": query, "query_prefix": run.training.query.prefix}
     if state.symmetric:
-        given |= {"document_model": query, "store": "faiss"}
+        parameters |= {"document_model": query, "store": "faiss"}
     else:
-        given |= _document(run, state, "document_model")
-    return str(Spec("dense", {key: value for key, value in given.items() if value != ""}))
+        parameters |= _document(run, state, "document_model")
+    return str(Spec("dense", {key: value for key, value in parameters.items() if value != ""}))
 
 
-def _document(run: TrainingRun, state: EncoderPair, as_what: str) -> dict[str, Value]:
+def _document(run: TrainingRun, state: EncoderPair, parameter: str) -> dict[str, Value]:
     encoder = run.training.document
-    given: dict[str, Value] = {
-        as_what: state.document or str(Path(encoder.model).expanduser()),
+    parameters: dict[str, Value] = {
+        parameter: state.document or str(Path(encoder.model).expanduser()),
         "document_length": encoder.length,
         "document_prefix": encoder.prefix,
         "dimensions": run.dimensions,
         "store": "faiss",
     }
-    if as_what == "model":
-        given |= {"query_length": encoder.length, "query_prefix": run.training.query.prefix}
-    return {key: value for key, value in given.items() if value not in ("", 0)}
+    if parameter == "model":
+        parameters |= {"query_length": encoder.length, "query_prefix": run.training.query.prefix}
+    return {key: value for key, value in parameters.items() if value not in ("", 0)}
 
 
 def _quality(
     run: TrainingRun, entry: Evaluation, specs: Mapping[str, str], progress: Callable[[str, int], None]
 ) -> RetrievalQuality:
-    asked = query_set(entry.benchmark, split=entry.split)
-    trained = _trained(run)
-    each: dict[str, dict[str, float]] = {}
+    queries_of_set = query_set(entry.benchmark, split=entry.split)
+    trained = _training_texts(run)
+    values_by_row: dict[str, dict[str, float]] = {}
     for name, spec in specs.items():
-        label = f"{asked.name}: {name}"
-        # Documents are encoded here, in the run's precision; queries, in a thread of their own, in full precision.
+        label = f"{queries_of_set.name}: {name}"
+        # Documents are encoded here, in the run's precision; queries, in a separate thread, in full precision.
         with autocast(run.training.device, run.training.precision):
-            searcher = open_searcher(spec, asked.corpus, run.out, progress=partial(_about, progress, label))
-        found = asyncio.run(retrieve(searcher, asked.queries, 10))
-        each[name] = measure(asked.judgements, found.scores, [MEASURE])[MEASURE]
+            searcher = open_searcher(
+                spec, queries_of_set.corpus, run.out, progress=partial(_report_labelled, progress, label)
+            )
+        results = asyncio.run(retrieve(searcher, queries_of_set.queries, 10))
+        values_by_row[name] = measure(queries_of_set.judgements, results.scores, [MEASURE])[MEASURE]
     return RetrievalQuality(
-        benchmark=asked.name,
+        benchmark=queries_of_set.name,
         split=entry.split,
         selection=entry.selection,
-        queries=len(asked.queries),
-        transductive=_documents_trained(trained, asked.corpus),
-        queries_trained=sum(" ".join(query.split()) in trained for query in asked.queries.values()),
-        values={name: means({MEASURE: values})[MEASURE] for name, values in each.items()},
-        comparisons=compare({label: {"": values} for label, values in each.items()}, MEASURE),
+        queries=len(queries_of_set.queries),
+        transductive=_documents_trained(trained, queries_of_set.corpus),
+        queries_trained=sum(" ".join(query.split()) in trained for query in queries_of_set.queries.values()),
+        values={name: means({MEASURE: values})[MEASURE] for name, values in values_by_row.items()},
+        comparisons=compare({label: {"": values} for label, values in values_by_row.items()}, MEASURE),
     )
 
 
-def _about(progress: Callable[[str, int], None], label: str, what: str, done: int) -> None:
-    progress(f"{label}, {what}", done)
+def _report_labelled(progress: Callable[[str, int], None], label: str, task: str, done: int) -> None:
+    progress(f"{label}, {task}", done)
 
 
-def _trained(run: TrainingRun) -> set[str]:
+def _training_texts(run: TrainingRun) -> set[str]:
     trained = set(run.material.texts)
     for example in run.material.examples:
         trained |= {example.query, example.positive, *example.negatives}
@@ -211,26 +213,29 @@ def _trained(run: TrainingRun) -> set[str]:
 
 
 def _documents_trained(trained: set[str], corpus: str) -> bool:
-    """Whether a document of the corpus, or a sentence of one, is among the training texts."""
+    """Return True if a document of the corpus, or a sentence of one, is among the training texts."""
     for text in corpus_texts(corpus_source(corpus)):
-        whole = " ".join(text.split())
-        if whole in trained or any(" ".join(part.split()) in trained for part in sentences([text], (5, 1000))):
+        normalised = " ".join(text.split())
+        if normalised in trained or any(" ".join(part.split()) in trained for part in sentences([text], (5, 1000))):
             return True
     return False
 
 
 def _speed_queries(entries: Sequence[Evaluation]) -> list[str]:
-    """The queries whose encoding is timed: those of the first benchmark that is no selection."""
-    chosen = next((entry for entry in entries if not entry.selection), entries[0])
-    return list(query_set(chosen.benchmark, split=chosen.split).queries.values())
+    """Return the queries whose encoding is timed: those of the first benchmark that is no selection."""
+    timed = next((entry for entry in entries if not entry.selection), entries[0])
+    return list(query_set(timed.benchmark, split=timed.split).queries.values())
 
 
 def measure_speed(
     encoders: Mapping[str, QueryEncoder], queries: Sequence[str], rounds: int
 ) -> dict[str, EncodingSpeed]:
-    """Queries per second of each encoder, one at a time. In every round each encodes all queries; who begins changes
-    from round to round. The first round is a warm-up, and does not count."""
-    taken: dict[str, list[float]] = {name: [] for name in encoders}
+    """Measure the queries per second of each encoder, one query at a time.
+
+    In every round each encoder encodes all queries, and the first encoder changes from round to round. Round 0 is a
+    warm-up, and does not count.
+    """
+    rates: dict[str, list[float]] = {name: [] for name in encoders}
     names = list(encoders)
     for turn in range(rounds + 1):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
@@ -238,16 +243,18 @@ def measure_speed(
             for query in queries:
                 encoders[name].encode([query], batch_size=1, show_progress_bar=False)
             if turn:
-                taken[name].append(len(queries) / (time.perf_counter() - began))
-    first = taken[names[0]]
+                rates[name].append(len(queries) / (time.perf_counter() - began))
+    first = rates[names[0]]
     return {
         name: EncodingSpeed(
             single=round(statistics.median(speeds), 1),
-            ratio=round(statistics.median(mine / theirs for mine, theirs in zip(speeds, first, strict=True)), 3),
+            ratio=round(
+                statistics.median(rate / teacher_rate for rate, teacher_rate in zip(speeds, first, strict=True)), 3
+            ),
         )
-        for name, speeds in taken.items()
+        for name, speeds in rates.items()
     }
 
 
 def _parameters(encoder: SentenceTransformer) -> int:
-    return sum(each.numel() for each in encoder.parameters())
+    return sum(parameter.numel() for parameter in encoder.parameters())

@@ -1,4 +1,4 @@
-"""Retrievers of one's own: pairs of encoders that are trained, and measured beside the teacher."""
+"""Train pairs of encoders for retrieval, and measure them next to the teacher."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from ragrounds.tools.index.collection import write_whole
 
 
 class TrainedPair(Struct, frozen=True, kw_only=True):
-    """A query encoder and a document encoder that were trained together."""
+    """Query encoder and document encoder that were trained together."""
 
     recipe: str
     folder: str
     retriever: str
-    """The spec that searches with them."""
+    """Spec of the retriever that searches with the pair."""
     stages: Mapping[str, StageCost]
-    """Stage → what it took."""
+    """Cost of each stage."""
 
 
 class TrainingResult(Struct, frozen=True, kw_only=True):
-    """What came of :func:`train`."""
+    """Result of :func:`train`."""
 
     name: str
     counts: MaterialCounts
-    """What the training data came to."""
+    """Sizes of the training data."""
     pairs: tuple[TrainedPair, ...]
 
 
 class TrainingArguments(Struct, frozen=True):
-    """What is trained, and where its results stand."""
+    """Arguments of `train`: the training file, its recipes, and the folder of the results."""
 
     file: Annotated[Path, Arg("The training file (TOML): docs/reference/training.md.", option="file")]
     recipes: Annotated[
@@ -65,33 +65,36 @@ class TrainingArguments(Struct, frozen=True):
 
 
 class EvaluationArguments(TrainingArguments, frozen=True):
-    """The same, and how it is measured."""
+    """Arguments of `evaluate`: those of `train`, and the rounds of the speed measurement."""
 
     rounds: Annotated[int, Arg("Rounds of the measurement of speed; 0: none.", 0)] = 5
 
 
 @takes(TrainingArguments)
 def train(given: TrainingArguments) -> TrainingResult:
-    """Train the pairs that a file's recipes describe. What was interrupted resumes from its last checkpoint, and ends
-    with the same weights.
+    """Train the pairs that a file's recipes describe.
+
+    An interrupted training resumes from its last checkpoint, and ends with the same weights.
 
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.
     """
     run, names = _opened(given)
-    made = []
+    pairs = []
     for name in names:
         state = run.recipe(name)
         folder = write_pair(run, name, state)
         stages = {Path(key).name: seconds for key, seconds in run.spent(state).items()}
-        made.append(TrainedPair(recipe=name, folder=str(folder), retriever=pair_spec(run, state), stages=stages))
-    return TrainingResult(name=run.training.name, counts=run.material.counts, pairs=tuple(made))
+        pairs.append(TrainedPair(recipe=name, folder=str(folder), retriever=pair_spec(run, state), stages=stages))
+    return TrainingResult(name=run.training.name, counts=run.material.counts, pairs=tuple(pairs))
 
 
 @takes(EvaluationArguments)
 def evaluate(given: EvaluationArguments) -> PairTable:
-    """Measure trained pairs beside the document encoder with itself: nDCG@10 with paired tests, and queries per second
-    in one run. What is not trained yet is trained first; the table is written beside the pairs.
+    """Measure trained pairs next to the document encoder with itself.
+
+    The measures are nDCG@10 with paired tests, and queries per second in one run. Pairs that are not trained yet are
+    trained first; the table is written to the folder of the pairs.
 
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.
@@ -105,16 +108,16 @@ def evaluate(given: EvaluationArguments) -> PairTable:
     return table
 
 
-def _opened(given: TrainingArguments) -> tuple[TrainingRun, list[str]]:
-    """A training of a file, and the names of its recipes that are asked for.
+def _opened(options: TrainingArguments) -> tuple[TrainingRun, list[str]]:
+    """Open the training of a file, and return it with the names of its requested recipes.
 
     Raises:
         UserError: a file that cannot be read or has no recipe, or an unknown recipe.
     """
-    training = read_training(given.file, given.changes)
-    names = [one_of("--recipe", name, list(training.recipe)) for name in given.recipes or training.recipe]
+    training = read_training(options.file, options.changes)
+    names = [one_of("--recipe", name, list(training.recipe)) for name in options.recipes or training.recipe]
     if not names:
-        raise UserError(f'{str(given.file)!r} has no [recipe]: name stages in order, care = ["align", "joint"].')
-    home = chosen_settings(given.settings, given.home).home
-    folder = (given.out or home / "training" / training.name).expanduser()
-    return TrainingRun(training, folder, home, TrainingListeners(given.progress, given.on_step)), names
+        raise UserError(f'{str(options.file)!r} has no [recipe]: name stages in order, care = ["align", "joint"].')
+    home = chosen_settings(options.settings, options.home).home
+    folder = (options.out or home / "training" / training.name).expanduser()
+    return TrainingRun(training, folder, home, TrainingListeners(options.progress, options.on_step)), names

@@ -1,4 +1,4 @@
-"""Hard negatives: texts that the document encoder finds for a query and a verifier does not take for relevant.
+"""Hard negatives: texts that the document encoder finds for a query, and that a verifier grades as not relevant.
 
 In medicine many texts answer the same question, so that the best-ranked unlabelled text is often a false negative
 (*topic intensity*, CMedTEB + CARE, Section 4.1): candidates are verified, and only those that do not answer are kept.
@@ -36,11 +36,11 @@ from ragrounds.models.providers import open_model
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.tools.index.embedders import Vectors
 
-_BLOCK = 256
+_QUERIES_PER_BLOCK = 256
 
 
 class NegativeCandidate(Struct, frozen=True):
-    """A text that was found for a query."""
+    """Text that was found for a query."""
 
     text: str
     score: float
@@ -48,34 +48,37 @@ class NegativeCandidate(Struct, frozen=True):
 
 
 class MinedCandidates(Struct, frozen=True):
-    """What a verifier is asked about one query."""
+    """Candidates of one query, for a verifier."""
 
     example: Example
     positive: float
     """Cosine of the query and its relevant text."""
     candidates: tuple[NegativeCandidate, ...]
-    """Best first."""
+    """Candidates, best first."""
 
 
 class Verifier(Protocol):
-    """Says which candidates do not answer a query."""
+    """Interface that decides which candidates do not answer a query."""
 
     def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """For each candidate of each query: true, it does not answer; false, it does; ``None``: it cannot be said."""
+        """Return a verdict for each candidate of each query.
+
+        True if it does not answer, False if it does, ``None`` if unknown.
+        """
 
 
 class MinedExamples(Struct, frozen=True, kw_only=True):
-    """Examples with their negatives, and what was found."""
+    """Examples with their negatives, and the numbers of verdicts."""
 
     examples: list[Example]
     verifier: str
     candidates: int
     negative: int
     positive: int
-    """Candidates that the verifier took for relevant: false negatives, had nobody asked."""
+    """Number of candidates that the verifier took for relevant: false negatives without verification."""
     unsaid: int
     without: int
-    """Examples for which no negative was found."""
+    """Number of examples for which no negative was found."""
 
 
 def mine(
@@ -88,103 +91,116 @@ def mine(
     verifier: Verifier,
     progress: Callable[[int], None] | None = None,
 ) -> MinedExamples:
-    """Find hard negatives for every example; those it came with stand first.
+    """Find hard negatives for every example; negatives that an example already has come first.
 
     Args:
         examples: In the order of `queries` and `positives`.
         queries: Their unit vectors by the document encoder.
-        positives: Likewise, of their relevant texts.
+        positives: Unit vectors of their relevant texts.
         pool: Texts to choose from.
-        vectors: Of the pool.
+        vectors: Unit vectors of the pool.
         mining: Settings.
         verifier: Asked about some hundred queries at a time.
         progress: Called with the number of examples that are done.
     """
-    made: list[Example] = []
+    mined: list[Example] = []
     counts = {True: 0, False: 0, None: 0}
-    for start in range(0, len(examples), _BLOCK):
-        scores = queries[start : start + _BLOCK] @ vectors.T
+    for start in range(0, len(examples), _QUERIES_PER_BLOCK):
+        scores = queries[start : start + _QUERIES_PER_BLOCK] @ vectors.T
         depth = min(mining.candidates + 1, len(pool))  # the relevant text itself is usually among them
         nearest = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
-        asked = []
+        unverified = []
         for row, positions in enumerate(nearest):
             example = examples[start + row]
             ranked = sorted(positions.tolist(), key=lambda position: (-scores[row, position], position))
-            own = {example.query, example.positive, *example.negatives}
-            found = [
-                NegativeCandidate(pool[each], float(scores[row, each])) for each in ranked if pool[each] not in own
+            excluded_texts = {example.query, example.positive, *example.negatives}
+            candidates = [
+                NegativeCandidate(pool[position], float(scores[row, position]))
+                for position in ranked
+                if pool[position] not in excluded_texts
             ]
             positive = float(queries[start + row] @ positives[start + row])
-            asked.append(MinedCandidates(example, positive, tuple(found[: mining.candidates])))
-        for one, said in zip(asked, verifier.negatives(asked), strict=True):
-            for verdict in said:
+            unverified.append(MinedCandidates(example, positive, tuple(candidates[: mining.candidates])))
+        for query_candidates, verdicts in zip(unverified, verifier.negatives(unverified), strict=True):
+            for verdict in verdicts:
                 counts[verdict] += 1
-            chosen = [found.text for found, verdict in zip(one.candidates, said, strict=True) if verdict]
-            kept = (*one.example.negatives, *chosen)[: mining.keep]
-            made.append(msgspec.structs.replace(one.example, negatives=kept))
+            negatives = [
+                candidate.text
+                for candidate, verdict in zip(query_candidates.candidates, verdicts, strict=True)
+                if verdict
+            ]
+            all_negatives = (*query_candidates.example.negatives, *negatives)[: mining.keep]
+            mined.append(msgspec.structs.replace(query_candidates.example, negatives=all_negatives))
         if progress:
-            progress(len(made))
+            progress(len(mined))
     return MinedExamples(
-        examples=made,
+        examples=mined,
         verifier=mining.verifier,
         candidates=sum(counts.values()),
         negative=counts[True],
         positive=counts[False],
         unsaid=counts[None],
-        without=sum(not example.negatives for example in made),
+        without=sum(not example.negatives for example in mined),
     )
 
 
 class MarginVerifier:
-    """By the scores that mining has anyway."""
+    """Verifier that compares the cosines from mining."""
 
     def __init__(self, share: float) -> None:
         self._share = share
 
     def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """See :class:`Verifier`."""
-        return [[one.score < self._share * each.positive for one in each.candidates] for each in asked]
+        """Return the verdicts as described in :class:`Verifier`."""
+        return [
+            [candidate.score < self._share * query_candidates.positive for candidate in query_candidates.candidates]
+            for query_candidates in asked
+        ]
 
 
 def open_verifier(text: str, home: Path) -> Verifier:
     """Open a verifier by its spec.
 
     Args:
-        text: As above.
-        home: Where a language model's calls are journaled, so that none is paid for twice.
+        text: Spec, as in the module's documentation.
+        home: Folder of the journal of a language model's calls, so that none is paid for twice.
 
     Raises:
-        UserError: no such verifier or parameter, or what it needs is not there.
+        UserError: no such verifier or parameter, or one of its requirements is missing.
     """
     spec = parse(text)
-    known = {"margin": ("share",), "model": ("name", "base_url")}
-    if spec.name not in known:
-        raise unknown("verifier", spec.name, known, "docs/reference/training.md")
+    parameters_by_verifier = {"margin": ("share",), "model": ("name", "base_url")}
+    if spec.name not in parameters_by_verifier:
+        raise unknown("verifier", spec.name, parameters_by_verifier, "docs/reference/training.md")
     for key in spec.parameters:
-        if key not in known[spec.name]:
-            raise unknown(f"parameter of {spec.name}", key, known[spec.name], "docs/reference/training.md")
-    given = spec.parameters
+        if key not in parameters_by_verifier[spec.name]:
+            raise unknown(
+                f"parameter of {spec.name}", key, parameters_by_verifier[spec.name], "docs/reference/training.md"
+            )
+    parameters = spec.parameters
     if spec.name == "margin":
-        share = given.get("share", 0.95)
+        share = parameters.get("share", 0.95)
         if isinstance(share, bool) or not isinstance(share, int | float):
             raise UserError(f"margin[share={share}]: expected a number.")
         return MarginVerifier(float(share))
-    if not given.get("name"):
+    if not parameters.get("name"):
         raise UserError("The verifier model[…] has no model: give, for example, model[name=openai:gpt-4o-mini].")
-    return ModelVerifier(str(given["name"]), str(given.get("base_url", "")), home)
+    return ModelVerifier(str(parameters["name"]), str(parameters.get("base_url", "")), home)
 
 
 PROMPT = "build/relevance_labels"
 GRADES = ("S", "A", "B", "C", "D")
 _NEGATIVE, _RELEVANT = frozenset("CD"), frozenset("SA")
-_TOGETHER = 10
-"""Candidates a call."""
-_AT_ONCE = 16
+_CANDIDATES_PER_CALL = 10
+"""Number of candidates in a call."""
+_MAX_CONCURRENT_CALLS = 16
 
 
 class ModelVerifier:
-    """Grades by a language model (Section 4.1): C and D do not answer, S and A do, B is not used. Of a reply that
-    lacks a candidate nothing is used."""
+    """Verifier that asks a language model for grades (Section 4.1): C and D do not answer, S and A do, B is not used.
+
+    A reply that lacks a candidate is not used at all.
+    """
 
     def __init__(self, model: str, base_url: str, home: Path) -> None:
         self._name = model
@@ -192,33 +208,33 @@ class ModelVerifier:
         self._home = home
 
     def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """See :class:`Verifier`.
+        """Return the verdicts as described in :class:`Verifier`.
 
         Raises:
             StopRun: the model cannot be asked at all.
         """
-        return asyncio.run(self._all(asked))
+        return asyncio.run(self._verify_all(asked))
 
-    async def _all(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
+    async def _verify_all(self, queries: Sequence[MinedCandidates]) -> list[list[bool | None]]:
 
-        named = with_defaults(self._name, {"base_url": self._base_url or None})
-        model = open_model(named, read_prices(self._home / "prices.toml"))
-        prompts, free = PromptFolder(), asyncio.Semaphore(_AT_ONCE)
+        spec = with_defaults(self._name, {"base_url": self._base_url or None})
+        model = open_model(spec, read_prices(self._home / "prices.toml"))
+        prompts, slots = PromptFolder(), asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         with Store(self._home) as store:
             journal = StoreJournal(store)
 
-            async def one(each: MinedCandidates) -> list[bool | None]:
-                """Verdicts on one query's candidates, several a call."""
-                said: list[bool | None] = []
-                texts = [candidate.text for candidate in each.candidates]
-                for start in range(0, len(texts), _TOGETHER):
-                    async with free:
-                        part = texts[start : start + _TOGETHER]
-                        said += await grade_texts(model, journal, prompts, each.example.query, part)
-                return said
+            async def verdicts_of(query_candidates: MinedCandidates) -> list[bool | None]:
+                """Return the verdicts on one query's candidates, with several candidates in a call."""
+                verdicts: list[bool | None] = []
+                texts = [candidate.text for candidate in query_candidates.candidates]
+                for start in range(0, len(texts), _CANDIDATES_PER_CALL):
+                    async with slots:
+                        part = texts[start : start + _CANDIDATES_PER_CALL]
+                        verdicts += await grade_texts(model, journal, prompts, query_candidates.example.query, part)
+                return verdicts
 
             try:
-                return await asyncio.gather(*(one(each) for each in asked))
+                return await asyncio.gather(*(verdicts_of(query_candidates) for query_candidates in queries))
             finally:
                 await model.close()
                 journal.close()
@@ -227,13 +243,15 @@ class ModelVerifier:
 async def grade_texts(
     model: Model, journal: Journal, prompts: Prompts, query: str, texts: Sequence[str]
 ) -> list[bool | None]:
-    """Of each text: whether it does not answer the query; ``None``: it cannot be said."""
+    """Return for each text True if it does not answer the query, False if it does, ``None`` if unknown."""
     names = tuple(f"passage_{number}" for number in range(1, len(texts) + 1))
     contract = VerdictForm(names, GRADES)
-    shown = "\n\n".join(f"{name}:\n<<<\n{fenced(text)}\n>>>" for name, text in zip(names, texts, strict=True))
-    messages = prompts.render(PROMPT, _language(query), query=fenced(query), passages=shown, form=contract.example)
+    passages = "\n\n".join(f"{name}:\n<<<\n{fenced(text)}\n>>>" for name, text in zip(names, texts, strict=True))
+    messages = prompts.render(PROMPT, _language(query), query=fenced(query), passages=passages, form=contract.example)
     judgement = await ask(model, journal, messages, contract, node="hard negatives")
-    if len(judgement.values) < len(names):  # what is there may have slipped to a neighbour
+    if len(judgement.values) < len(
+        names
+    ):  # a grade is missing, so that the others may be assigned to the wrong candidates
         return [None] * len(names)
     grades = [judgement.values[name] for name in names]
     return [True if grade in _NEGATIVE else False if grade in _RELEVANT else None for grade in grades]

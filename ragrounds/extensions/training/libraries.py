@@ -1,5 +1,5 @@
-"""torch and sentence-transformers, each imported when something of it is first used: to read, check and show what is
-to be trained needs neither."""
+"""Lazy imports of torch and sentence-transformers, on the first use of an attribute. Reading, checking and showing a
+training file needs neither."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The training loop: batches in the seed's order, AdamW with linear decay, checkpoints that a kill cannot harm.
+"""Training loop: batches in the seed's order, AdamW with linear decay, checkpoints that survive a kill.
 
 sentence-transformers' own trainer is not used: its checkpoints are folders that a kill can leave half-written, and it
 encodes with both encoders at every step, where Stage I reads a frozen encoder's vectors from disk. A checkpoint here
-is one file that is whole or not there, with everything that decides the steps that follow.
+is one file that is complete or absent, with everything that the following steps depend on.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 
 
 class TrainingStep(Struct, frozen=True, kw_only=True):
-    """What a display shows of a step."""
+    """Progress of a stage, for a display."""
 
     stage: str
     step: int
     steps: int
     loss: float | None
-    """Of this step, the mean over its batches; ``None``: nothing was computed yet."""
+    """Loss of this step, the mean over its batches; ``None`` if nothing was computed yet."""
 
 
 class StageCost(Struct, frozen=True, kw_only=True):
-    """What a stage took, over all its interruptions."""
+    """Time, memory and losses of a stage, over all its interruptions."""
 
     steps: int
     examples: int
     seconds: float
     """Wall time of training."""
     processor: float
-    """Seconds of processor time, of all threads."""
+    """Processor time in seconds, of all threads."""
     peak: int
     """Largest resident memory of the process, bytes."""
     losses: list[float]
     """Mean loss of each tenth of the steps."""
 
 
-_TOGETHER = 50
-"""Batches among which examples are sorted by length."""
+_SORTED_BATCHES = 50
+"""Number of batches among which examples are sorted by length."""
 
 Loss = Callable[[npt.NDArray[np.intp]], "Tensor"]
 
@@ -73,19 +73,20 @@ def train(
     precision: str = "fp32",
     progress: Callable[[TrainingStep], None] = lambda step: None,
 ) -> StageCost:
-    """Train what requires a gradient in `modules`, from the checkpoint in `folder` where there is one.
+    """Train the parameters in `modules` that require a gradient, from the checkpoint in `folder` if it exists.
 
     The same seed gives the same weights on the same processor with the same number of threads, interrupted or not.
 
     Args:
-        name: For the display.
+        name: Name for the display.
         stage: Settings.
         modules: Encoders; those of their parameters that require a gradient are trained and checkpointed.
-        loss: Of a batch, given the examples' positions.
-        lengths: Of every example, in any unit: examples of like length stand in one batch, so that little is padding.
-        folder: For the checkpoint.
-        seed: Of the order and of dropout.
-        device: As torch names it.
+        loss: Loss of a batch, given the examples' positions.
+        lengths: Length of every example, in any unit: examples of similar length are put in one batch, to reduce
+            padding.
+        folder: Folder of the checkpoint.
+        seed: Seed of the order and of dropout.
+        device: Device, as torch names it.
         precision: ``bf16``: forward passes under autocast.
         progress: Called after every step.
     """
@@ -94,46 +95,46 @@ def train(
     batch = min(stage.batch, used)
     per_epoch = max(used // (batch * stage.accumulate), 1)
     steps = per_epoch * stage.epochs
-    measured = np.asarray(lengths)
-    trained = _trained(modules)
-    optimizer = torch.optim.AdamW(list(trained.values()), lr=stage.rate, weight_decay=stage.decay, fused=True)
+    example_lengths = np.asarray(lengths)
+    parameters = _trainable_parameters(modules)
+    optimizer = torch.optim.AdamW(list(parameters.values()), lr=stage.rate, weight_decay=stage.decay, fused=True)
     torch.manual_seed(seed)
     state = load_checkpoint(folder)
-    first, losses, before = 0, [], (0.0, 0.0)
+    first, losses, spent_before = 0, [], (0.0, 0.0)
     if state is not None:
         with torch.no_grad():
             for key, value in state["weights"].items():
-                trained[key].copy_(value)
+                parameters[key].copy_(value)
         optimizer.load_state_dict(state["optimizer"])
-        first, losses, before = state["step"], state["losses"], state["spent"]
+        first, losses, spent_before = state["step"], state["losses"], state["spent"]
     for module in modules:
         module.train(stage.dropout)
     began, processor = time.monotonic(), time.process_time()
 
     def spent() -> tuple[float, float]:
-        """Wall and processor seconds so far, over all interruptions."""
-        return before[0] + time.monotonic() - began, before[1] + time.process_time() - processor
+        """Return wall and processor seconds so far, over all interruptions."""
+        return spent_before[0] + time.monotonic() - began, spent_before[1] + time.process_time() - processor
 
     progress(TrainingStep(stage=name, step=first, steps=steps, loss=None))
     for step in range(first, steps):
         for group in optimizer.param_groups:
             group["lr"] = stage.rate * _schedule(step, steps, stage.warmup)
         total = 0.0
-        for part in _batches(step, per_epoch, batch * stage.accumulate, stage.accumulate, measured, used, seed):
+        for part in _batches(step, per_epoch, batch * stage.accumulate, stage.accumulate, example_lengths, used, seed):
             with autocast(device, precision):
                 value = loss(part) / stage.accumulate
             value.backward()  # type: ignore[no-untyped-call, unused-ignore]
             total += float(value.detach())
         if stage.clip:
-            torch.nn.utils.clip_grad_norm_(list(trained.values()), stage.clip)
+            torch.nn.utils.clip_grad_norm_(list(parameters.values()), stage.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(total)
         progress(TrainingStep(stage=name, step=step + 1, steps=steps, loss=total))
         if (step + 1) % stage.checkpoint == 0 and step + 1 < steps:
-            weights = {key: value.detach() for key, value in trained.items()}
-            held = {"weights": weights, "optimizer": optimizer.state_dict(), "step": step + 1, "losses": losses}
-            save_checkpoint(folder, {**held, "spent": spent()})
+            weights = {key: value.detach() for key, value in parameters.items()}
+            checkpoint = {"weights": weights, "optimizer": optimizer.state_dict(), "step": step + 1, "losses": losses}
+            save_checkpoint(folder, {**checkpoint, "spent": spent()})
     for module in modules:
         module.eval()
     seconds, processed = spent()
@@ -147,35 +148,38 @@ def train(
     )
 
 
-def _trained(modules: Sequence[Module]) -> dict[str, Any]:
-    """What is trained, by name; a module given twice counts once."""
-    found: dict[str, Any] = {}
+def _trainable_parameters(modules: Sequence[Module]) -> dict[str, Any]:
+    """Return the trainable parameters by name; a module given twice counts once."""
+    parameters: dict[str, Any] = {}
     for number, module in enumerate(modules):
         for key, value in module.named_parameters():
             if value.requires_grad:
-                found[f"{number}.{key}"] = value
-    return found
+                parameters[f"{number}.{key}"] = value
+    return parameters
 
 
 def _batches(
     step: int, per_epoch: int, size: int, parts: int, lengths: npt.NDArray[Any], used: int, seed: int
 ) -> list[npt.NDArray[np.intp]]:
-    """The batches of a step: positions that depend on nothing but the arguments. Each epoch has an order of its own;
-    what does not fill a batch is left out of it. Within some fifty batches, those of like length stand together."""
+    """Return the batches of a step, as positions that depend only on the arguments.
+
+    Each epoch has a separate order, and examples that do not fill a batch are left out of it. Within some fifty
+    batches, examples of similar length are put in the same batch.
+    """
     epoch, within = divmod(step, per_epoch)
-    draw = np.random.default_rng([seed, epoch])
-    order = draw.permutation(len(lengths))[:used]
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(len(lengths))[:used]
     sorted_in_parts = [
         part[np.argsort(lengths[part], kind="stable")]
-        for part in np.split(order, range(size * _TOGETHER, len(order), size * _TOGETHER))
+        for part in np.split(order, range(size * _SORTED_BATCHES, len(order), size * _SORTED_BATCHES))
     ]
     order = np.concatenate(sorted_in_parts)
-    start = int(draw.permutation(per_epoch)[within]) * size
+    start = int(generator.permutation(per_epoch)[within]) * size
     return np.array_split(order[start : start + size], parts)
 
 
 def _schedule(step: int, steps: int, warmup: float) -> float:
-    """Share of the peak rate: up over the warm-up, then linearly down to 0 (Table 17)."""
+    """Return the share of the peak rate: up over the warm-up, then linearly down to 0 (Table 17)."""
     rising = max(int(steps * warmup), 1) if warmup else 0
     if step < rising:
         return (step + 1) / rising
@@ -183,43 +187,45 @@ def _schedule(step: int, steps: int, warmup: float) -> float:
 
 
 def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
-    """What forward passes of this precision run under."""
+    """Return the context for forward passes of a precision."""
 
     if precision == "fp32":
         return nullcontext()
-    made: AbstractContextManager[Any] = torch.autocast(device.partition(":")[0], dtype=torch.bfloat16)
-    return made
+    context: AbstractContextManager[Any] = torch.autocast(device.partition(":")[0], dtype=torch.bfloat16)
+    return context
 
 
 CHECKPOINT = "checkpoint.pt"
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
-    """Write `state` with the states of torch's random generators, which alone decide dropout. A kill leaves the one
-    before.
+    """Write `state` with the states of torch's random generators, which alone determine dropout.
+
+    If the process is killed, the previous checkpoint remains.
 
     Raises:
         StopRun: the disk is full.
     """
 
-    beside = folder / f".{CHECKPOINT}.part"
-    held = {
+    # Written to another file and renamed, so that a kill leaves the previous checkpoint whole.
+    temporary = folder / f".{CHECKPOINT}.part"
+    checkpoint = {
         **state,
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
     try:
-        with beside.open("wb") as file:
-            torch.save(held, file)
+        with temporary.open("wb") as file:
+            torch.save(checkpoint, file)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(folder / CHECKPOINT)
+        temporary.replace(folder / CHECKPOINT)
     except OSError as problem:
         raise disk_error(folder, problem) from None
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """Read the checkpoint and set the random generators as they were; ``None``: there is none.
+    """Read the checkpoint and restore the random generators; ``None`` if it does not exist.
 
     Raises:
         UserError: it cannot be read.
@@ -229,19 +235,19 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        # No code of the file is run, whoever wrote it: numbers, texts and tensors are all that it may hold.
-        held: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        torch.set_rng_state(held.pop("torch"))
-        if cuda := held.pop("cuda"):
+        # No code in the file is run, whoever wrote it: only numbers, texts and tensors are accepted.
+        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        torch.set_rng_state(checkpoint.pop("torch"))
+        if cuda := checkpoint.pop("cuda"):
             torch.cuda.set_rng_state_all(cuda)
     except Exception as problem:  # a file that is not one of ours can fail in any way
         raise UserError(
             f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}): it is damaged, or it contains "
             "code. Remove it to restart the stage."
         ) from None
-    return held
+    return checkpoint
 
 
 def drop_checkpoint(folder: Path) -> None:
-    """Remove it: the stage is done."""
+    """Remove the checkpoint of a finished stage."""
     (folder / CHECKPOINT).unlink(missing_ok=True)

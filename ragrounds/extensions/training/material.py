@@ -1,4 +1,4 @@
-"""What a run trains on, made ready once: texts and pairs read, near-duplicates dropped, hard negatives mined."""
+"""Training data, prepared once: texts and pairs are read, near-duplicates dropped, hard negatives mined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragrounds.tools.index.collection import write_whole
 from ragrounds.tools.index.embedders import Vectors
 
 Progress = Callable[[str, int], None]
-"""Called with what is being done and how many are done."""
+"""Function called with the current task and how many of its elements are done."""
 Frozen = Callable[[Sequence[str]], Vectors]
 
 
@@ -24,26 +24,26 @@ Kept = TypeVar("Kept")
 
 
 class MaterialCounts(Struct, frozen=True, kw_only=True):
-    """What was read, dropped and mined."""
+    """Numbers of texts and pairs that were read, kept and mined."""
 
     texts_read: int = 0
     texts: int = 0
     pairs_read: int = 0
     pairs: int = 0
     pool: int = 0
-    """Texts that hard negatives were looked for in."""
+    """Number of texts that hard negatives are searched in."""
     verifier: str = ""
     candidates: int = 0
     negative: int = 0
     positive: int = 0
-    """Candidates that the verifier took for relevant."""
+    """Number of candidates that the verifier took for relevant."""
     unsaid: int = 0
     without: int = 0
-    """Pairs without a hard negative."""
+    """Number of pairs without a hard negative."""
 
 
 class Material(Struct, frozen=True, kw_only=True):
-    """Ready to be trained on."""
+    """Texts and examples, ready for training."""
 
     texts: list[str]
     examples: list[Example]
@@ -58,18 +58,18 @@ class Material(Struct, frozen=True, kw_only=True):
 def prepare(
     training: Training, frozen: Frozen, identity: str, folder: Path, home: Path, progress: Progress
 ) -> Material:
-    """Read and filter; what was made ready from equal texts, settings and encoder is read from `folder` again.
+    """Read and filter the training data; data prepared from equal texts, settings and encoder is read from `folder`.
 
     Args:
-        training: The file.
-        frozen: Vectors of the document encoder as the run begins with it.
-        identity: Of that encoder.
-        folder: Where it is kept.
-        home: For the journal of a verifier that asks a language model.
-        progress: Called with what is being done and how much of it is done.
+        training: The training file.
+        frozen: Returns the vectors of the document encoder in its initial state.
+        identity: Identity of that encoder.
+        folder: Folder of the prepared data.
+        home: Home folder, for the journal of a verifier that asks a language model.
+        progress: Called with the current task and how much of it is done.
 
     Raises:
-        UserError: a file is not there or not readable, or the verifier cannot be used.
+        UserError: a file does not exist or is not readable, or the verifier cannot be used.
     """
     texts = read_texts(training.texts, training.seed)
     examples = read_pairs(training.pairs, training.seed)
@@ -77,45 +77,50 @@ def prepare(
     path = folder / f"material-{key}.msgpack"
     if path.is_file():
         return msgspec.msgpack.decode(path.read_bytes(), type=Material)
-    made = _make(training, texts, examples, frozen, home, progress)
+    material = _make(training, texts, examples, frozen, home, progress)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, msgspec.msgpack.encode(made))
-    return made
+    write_whole(path, msgspec.msgpack.encode(material))
+    return material
 
 
 def _make(
     training: Training, texts: list[str], examples: list[Example], frozen: Frozen, home: Path, progress: Progress
 ) -> Material:
     counts: dict[str, Any] = {"texts_read": len(texts), "pairs_read": len(examples)}
-    chosen, mining = training.diversity, training.mining
+    diversity, mining = training.diversity, training.mining
     pool = list(dict.fromkeys(example.positive for example in examples)) if mining else []
-    if chosen is not None:
-        rest: Any = {"seeds": chosen.seeds, "neighbours": chosen.neighbours, "most": chosen.most}
+    if diversity is not None:
+        limits: Any = {"seeds": diversity.seeds, "neighbours": diversity.neighbours, "most": diversity.most}
 
-        def filtered(what: str, values: list[Kept], of: list[str], threshold: float) -> list[Kept]:
-            """The values whose texts in `of` are far enough from those kept before."""
-            kept = diverse(frozen(of), threshold, **rest, progress=lambda done: progress(f"diversity of {what}", done))
-            return [values[position] for position in kept]
+        def keep_diverse(kind: str, values: list[Kept], texts_of_values: list[str], threshold: float) -> list[Kept]:
+            """Return the values whose texts are far enough from those kept before."""
+            positions = diverse(
+                frozen(texts_of_values),
+                threshold,
+                **limits,
+                progress=lambda done: progress(f"diversity of {kind}", done),
+            )
+            return [values[position] for position in positions]
 
         if texts:
-            texts = filtered("texts", texts, texts, chosen.queries)
+            texts = keep_diverse("texts", texts, texts, diversity.queries)
         if examples:
-            examples = filtered("queries", examples, [one.query for one in examples], chosen.queries)
+            examples = keep_diverse("queries", examples, [example.query for example in examples], diversity.queries)
         if pool:
-            pool = filtered("documents", pool, pool, chosen.documents)
+            pool = keep_diverse("documents", pool, pool, diversity.documents)
     if mining is not None and examples:
-        found = mine(
+        mined = mine(
             examples,
-            frozen([one.query for one in examples]),
-            frozen([one.positive for one in examples]),
+            frozen([example.query for example in examples]),
+            frozen([example.positive for example in examples]),
             pool,
             frozen(pool),
             mining,
             open_verifier(mining.verifier, home),
             lambda done: progress("hard negatives", done),
         )
-        examples = found.examples
-        counts |= {name: getattr(found, name) for name in ("verifier", "candidates", "negative", "positive", "unsaid")}
-        counts["without"] = found.without
+        examples = mined.examples
+        counts |= {name: getattr(mined, name) for name in ("verifier", "candidates", "negative", "positive", "unsaid")}
+        counts["without"] = mined.without
     counts |= {"texts": len(texts), "pairs": len(examples), "pool": len(pool)}
     return Material(texts=texts, examples=examples, counts=MaterialCounts(**counts))

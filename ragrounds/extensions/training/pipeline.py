@@ -1,4 +1,4 @@
-"""A run: its recipes' stages one after another, each in a folder named by all that decides its result.
+"""Training run: its recipes' stages one after another, each in a folder named by everything that its result depends on.
 
 OUT/vectors/     the frozen document encoder's vectors of training texts
 OUT/stages/KEY/  what a stage made: query/ and document/ where it trained them, stage.json; while it runs, checkpoint.pt
@@ -58,19 +58,19 @@ class EncoderPair(Struct, frozen=True, kw_only=True):
     """Two encoders between stages."""
 
     key: str
-    """Of all that made them."""
+    """Fingerprint of everything that the encoders depend on."""
     query: str = ""
-    """A folder; empty: as the run begins with it."""
+    """Folder of the query encoder; empty: the initial one."""
     document: str = ""
     symmetric: bool = False
-    """The query encoder encodes documents too."""
+    """True if the query encoder encodes documents too."""
     stages: tuple[str, ...] = ()
 
 
 class TrainingListeners(Struct, frozen=True):
-    """Where a display hears of what is done."""
+    """Functions that report the progress to a display."""
 
-    doing: Progress = lambda what, done: None
+    doing: Progress = lambda task, done: None
     step: Callable[[TrainingStep], None] = lambda step: None
 
 
@@ -93,11 +93,11 @@ class TrainingRun:
         out.mkdir(parents=True, exist_ok=True)
 
     def recipe(self, name: str) -> EncoderPair:
-        """Carry out a recipe, going on where it stopped, and give the encoders it ends with.
+        """Carry out a recipe from where it stopped, and return the final encoders.
 
         Raises:
             UserError: another process works in the same folder; data that cannot be used.
-            StopRun: the disk is full. What is done is kept.
+            StopRun: the disk is full. Finished stages are kept.
         """
         with exclusive_build(self.out):
             state = self.start
@@ -113,27 +113,29 @@ class TrainingRun:
 
     @cached_property
     def dimensions(self) -> int:
-        """Of both encoders' vectors."""
+        """Number of dimensions of both encoders' vectors."""
         if self.training.dimensions:
             return self.training.dimensions
-        both = (self.training.query.model, self.training.document.model)
-        have = {model: open_folder(model, 0, self.training.device).get_embedding_dimension() for model in both}
-        return min(int(each or 0) for each in have.values())
+        models = (self.training.query.model, self.training.document.model)
+        dimensions = {model: open_folder(model, 0, self.training.device).get_embedding_dimension() for model in models}
+        return min(int(dimension or 0) for dimension in dimensions.values())
 
     @cached_property
     def material(self) -> Material:
         """The training data, made ready."""
-        kept = self.out / "vectors"
-        return prepare(self.training, self.frozen(self.start), self._teacher, kept, self._home, self._listeners.doing)
+        vectors_folder = self.out / "vectors"
+        return prepare(
+            self.training, self.frozen(self.start), self._teacher, vectors_folder, self._home, self._listeners.doing
+        )
 
     def open_query(self, state: EncoderPair) -> SentenceTransformer:
-        """A copy of the query encoder, to train or to use."""
+        """Return a copy of the query encoder, to train or to use."""
         if state.query:
-            return self._opened(state.query, 0)
+            return self._open_trained(state.query, 0)
         return fit(open_encoder(self.training.query, self.training.device), self.dimensions)
 
     def first_query(self) -> str:
-        """A folder of the query encoder as it is before any training."""
+        """Return a folder with the query encoder before any training."""
         folder = self.out / "stages" / f"start-{self.start.key}" / "query"
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -142,39 +144,42 @@ class TrainingRun:
         return str(folder)
 
     def open_document(self, state: EncoderPair) -> SentenceTransformer:
-        """A copy of the document encoder."""
+        """Return a copy of the document encoder."""
         if state.symmetric:
             return self.open_query(state)
         if state.document:
-            return self._opened(state.document, self.training.document.length)
+            return self._open_trained(state.document, self.training.document.length)
         return fit(open_encoder(self.training.document, self.training.device), self.dimensions)
 
     def frozen(self, state: EncoderPair) -> Callable[[Sequence[str]], Vectors]:
-        """Vectors of texts by a state's document encoder, from disk where they are there."""
+        """Return a function that gives vectors of texts by a state's document encoder.
+
+        Vectors that were computed before are read from disk.
+        """
         encoder, folder = self.training.document, self.out / "vectors"
-        first = fingerprint([self._teacher, encoder.length, encoder.layers, self.dimensions])
-        by = state.document or first
+        initial_key = fingerprint([self._teacher, encoder.length, encoder.layers, self.dimensions])
+        encoder_key = state.document or initial_key
 
         def vectors(texts: Sequence[str]) -> Vectors:
-            """Unit vectors, one row a text."""
-            given = [encoder.prefix + text for text in texts]
-            path = folder / f"{fingerprint([by, given])}.npy"
+            """Return unit vectors, one row a text."""
+            prefixed = [encoder.prefix + text for text in texts]
+            path = folder / f"{fingerprint([encoder_key, prefixed])}.npy"
             if not path.is_file():
-                opened = self.open_document(state).eval()
-                made: Vectors = opened.encode(given, show_progress_bar=False, convert_to_numpy=True)
+                document_encoder = self.open_document(state).eval()
+                computed: Vectors = document_encoder.encode(prefixed, show_progress_bar=False, convert_to_numpy=True)
                 folder.mkdir(parents=True, exist_ok=True)
-                held = io.BytesIO()
-                np.save(held, made.astype(np.float32))
-                write_whole(path, held.getvalue())
-                self._listeners.doing("vectors of the document encoder", len(given))
+                buffer = io.BytesIO()
+                np.save(buffer, computed.astype(np.float32))
+                write_whole(path, buffer.getvalue())
+                self._listeners.doing("vectors of the document encoder", len(prefixed))
             return np.asarray(np.load(path), dtype=np.float32)
 
         return vectors
 
     def spent(self, state: EncoderPair) -> dict[str, StageCost]:
-        """What each stage took that led to a state."""
+        """Return the cost of each stage that led to a state."""
         return {
-            Path(folder).name: msgspec.json.decode((Path(folder) / "stage.json").read_bytes(), type=_Done).spent
+            Path(folder).name: msgspec.json.decode((Path(folder) / "stage.json").read_bytes(), type=_StageRecord).spent
             for folder in state.stages
         }
 
@@ -182,7 +187,7 @@ class TrainingRun:
     def _teacher(self) -> str:
         return identity(self.training.document.model)
 
-    def _opened(self, folder: str, length: int) -> SentenceTransformer:
+    def _open_trained(self, folder: str, length: int) -> SentenceTransformer:
         opened = open_folder(folder, length, self.training.device)
         freeze_cuts(opened)
         return opened
@@ -190,10 +195,15 @@ class TrainingRun:
     def _stage(self, state: EncoderPair, name: str) -> EncoderPair:
         stage = self.training.stage[name]
         settings: Mapping[str, object] = msgspec.structs.asdict(stage) | {"checkpoint": 0}  # changes no result
-        rest = [self.training.seed, self.training.precision, self.training.threads, self.training.document.lora]
-        key = fingerprint([state.key, settings, rest, self.material.key])
+        other_settings = [
+            self.training.seed,
+            self.training.precision,
+            self.training.threads,
+            self.training.document.lora,
+        ]
+        key = fingerprint([state.key, settings, other_settings, self.material.key])
         folder = self.out / "stages" / f"{name}-{key}"
-        made = EncoderPair(
+        trained = EncoderPair(
             key=key,
             query=str(folder / "query") if trains_query(stage) else state.query,
             document=str(folder / "document") if trains_document(stage) else state.document,
@@ -206,16 +216,16 @@ class TrainingRun:
                 self._train(state, stage, name, folder)
             except OSError as problem:
                 raise disk_error(folder, problem) from None
-        return made
+        return trained
 
     def _train(self, state: EncoderPair, stage: Stage, name: str, folder: Path) -> None:
         query = self.open_query(state) if trains_query(stage) else None
         document = self.open_document(state) if trains_document(stage) else None
         if document is not None:
             self._adapt(document)
-        modules = [each for each in (query, document) if each is not None]
+        modules = [encoder for encoder in (query, document) if encoder is not None]
         loss, lengths = self._loss(state, stage, name, query, document)
-        before = [set_length(each, stage.length) for each in modules]
+        lengths_before = [set_length(encoder, stage.length) for encoder in modules]
         spent = train(
             name,
             stage,
@@ -228,15 +238,15 @@ class TrainingRun:
             precision=self.training.precision,
             progress=self._listeners.step,
         )
-        for each, length in zip(modules, before, strict=True):
-            set_length(each, length)
+        for encoder, length in zip(modules, lengths_before, strict=True):
+            set_length(encoder, length)
         if query is not None:
             save_encoder(query, folder / "query")
         if document is not None:
             if self.training.document.lora:
                 without_lora(document)
             save_encoder(document, folder / "document")
-        done = _Done(name=name, stage=stage, examples=len(lengths), counts=self.material.counts, spent=spent)
+        done = _StageRecord(name=name, stage=stage, examples=len(lengths), counts=self.material.counts, spent=spent)
         write_whole(folder / "stage.json", msgspec.json.format(msgspec.json.encode(done), indent=2))
         drop_checkpoint(folder)
 
@@ -248,26 +258,26 @@ class TrainingRun:
         query: SentenceTransformer | None,
         document: SentenceTransformer | None,
     ) -> tuple[Loss, list[int]]:
-        """The stage's loss, and the examples' lengths."""
+        """Return the stage's loss, and the examples' lengths."""
         training, frozen = self.training, self.frozen(state)
         if stage.kind == "align" and query is not None:
             if stage.supervised:
                 pairs = self.material.examples
-                queries, targets = [one.query for one in pairs], frozen([one.positive for one in pairs])
+                queries, targets = [pair.query for pair in pairs], frozen([pair.positive for pair in pairs])
             else:
                 queries = self.material.texts
                 targets = frozen(queries)
             return alignment_loss(training, stage, query, queries, targets), [len(text) for text in queries]
         examples = with_negatives(self.material.examples, stage, name)
-        lengths = [len(one.positive) for one in examples]
+        lengths = [len(example.positive) for example in examples]
         if stage.kind == "distil" and query is not None:
             return distillation_loss(training, stage, query, examples, frozen), lengths
-        reads, writes = query or document, document or query
+        query_encoder, document_encoder = query or document, document or query
         prefixes = training.query.prefix, training.document.prefix
-        if reads is None or writes is None:
+        if query_encoder is None or document_encoder is None:
             raise AssertionError("a stage trains an encoder")
-        encode = GradientEncoder(reads, prefixes[0]), GradientEncoder(writes, prefixes[1])
-        return ranking_loss(stage, encode[0], encode[1], reads, examples), lengths
+        encode = GradientEncoder(query_encoder, prefixes[0]), GradientEncoder(document_encoder, prefixes[1])
+        return ranking_loss(stage, encode[0], encode[1], query_encoder, examples), lengths
 
     def _adapt(self, document: SentenceTransformer) -> None:
 
@@ -278,8 +288,8 @@ class TrainingRun:
             with_lora(document, self.training.document.lora)
 
 
-class _Done(Struct, frozen=True, kw_only=True):
-    """``stage.json``."""
+class _StageRecord(Struct, frozen=True, kw_only=True):
+    """Contents of ``stage.json``."""
 
     name: str
     stage: Stage

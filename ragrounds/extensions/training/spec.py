@@ -1,4 +1,4 @@
-"""A training run as a frozen record: one TOML file says encoders, data, stages, recipes and what is measured.
+"""Training run as a frozen record: one TOML file with encoders, data, stages, recipes and benchmarks.
 
 A *stage* is one training phase with its own losses and settings; a *recipe* is stages in order. Recipes that begin with
 the same stages share them, so that an ablation costs only what differs. ``$NAME`` in a path is filled in from the
@@ -23,34 +23,36 @@ AtLeastOne = Annotated[int, Meta(ge=1)]
 AboveZero = Annotated[float, Meta(gt=0)]
 Kind = Literal["initialise-query", "initialise-document", "align", "joint", "distil"]
 TEACHER = "teacher"
-"""The row of the document encoder with itself: in every table, and no recipe's name."""
+"""Name of the row of the document encoder with itself: in every table, and no recipe's name."""
 FOLDERS = ("vectors", "stages", "indexes")
-"""Folders of a run that are no recipe's."""
+"""Folders of a run that are reserved, so that no recipe may have their names."""
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 class Lora(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Low-rank adapters on an encoder (Hu et al. 2022); defaults are the paper's (Appendix C.3). They are merged into
-    the weights when a stage ends."""
+    """Low-rank adapters on an encoder (Hu et al. 2022); defaults are the paper's (Appendix C.3).
+
+    They are merged into the weights when a stage ends.
+    """
 
     rank: int = 32
     alpha: int = 64
     dropout: float = 0.0
     targets: tuple[str, ...] = ()
-    """Modules by name; none: all linear ones."""
+    """Names of the adapted modules; empty: all linear ones."""
 
 
 class Encoder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an encoder comes from."""
+    """Origin of an encoder, and changes to it."""
 
     model: str
-    """A folder or a Hugging Face id that sentence-transformers can load."""
+    """Folder or Hugging Face id that sentence-transformers can load."""
     layers: tuple[int, ...] = ()
-    """Only these layers of it, from 0; none: all."""
+    """Layers of the model that are kept, from 0; empty: all."""
     length: int = 0
-    """Tokens of an input; 0: the model's own limit."""
+    """Largest number of tokens of an input; 0: the model's own limit."""
     prefix: str = ""
-    """An instruction put before every input."""
+    """Instruction before every input."""
     lora: Lora | None = None
 
 
@@ -58,20 +60,23 @@ class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Unlabelled texts for Stage I: passages of a corpus, or fields of a JSON Lines file."""
 
     source: str = ""
-    """A corpus as `ragrounds index` takes it: ``beir:FOLDER``, ``jsonl:FILE``, …"""
+    """Corpus as `ragrounds index` takes it: ``beir:FOLDER``, ``jsonl:FILE``, …"""
     file: str = ""
     fields: tuple[str, ...] = ()
-    """Which fields of `file`; lists of texts are taken one by one."""
+    """Fields of `file` with texts; lists of texts are taken one by one."""
     cut: Literal["sentences", "whole"] = "sentences"
     words: tuple[int, int] = (4, 48)
-    """Sentences shorter or longer are left out."""
+    """Smallest and largest number of words; other sentences are left out."""
     limit: int = 0
-    """So many, drawn by the run's seed; 0: all."""
+    """Number of texts to sample by the run's seed; 0: all."""
 
 
 class Pairs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Queries with a relevant text. One of three: a JSON Lines file (CARE's own training files have the default
-    fields), a corpus whose titles stand for queries (Appendix C.1), or a BEIR folder's judgements."""
+    """Queries with a relevant text.
+
+    One of three: a JSON Lines file (CARE's own training files have the default fields), a corpus whose titles are used
+    as queries (Appendix C.1), or a BEIR folder's judgements.
+    """
 
     file: str = ""
     query: str = "query"
@@ -84,31 +89,31 @@ class Pairs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Diversity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The filter against near-duplicates; defaults are the paper's (Section 4.1, Table 14)."""
+    """Filter against near-duplicates; defaults are the paper's (Section 4.1, Table 14)."""
 
     seeds: int = 5000
-    """Texts taken without a question, to begin with."""
+    """Number of texts at the beginning that are kept without a comparison."""
     neighbours: int = 5
     most: int = 1
-    """So many of the neighbours may be nearer than the threshold."""
+    """Number of neighbours that may be nearer than the threshold."""
     queries: float = 0.85
     documents: float = 0.78
 
 
 class Mining(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Hard negatives: the best candidates of the document encoder that a verifier says do not answer."""
+    """Mining of hard negatives: the best candidates of the document encoder that a verifier finds not relevant."""
 
     candidates: int = 50
-    """Looked at for each query (Appendix B.1: 50)."""
+    """Number of candidates for each query (Appendix B.1: 50)."""
     verifier: str = "margin[share=0.95]"
     """``margin[share=…]``, or ``model[name=…]`` for a language model:
     :mod:`ragrounds.extensions.training.hard_negatives`."""
     keep: int = 4
-    """Negatives kept for each query, best first."""
+    """Number of negatives kept for each query, best first."""
 
 
 class Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One phase of training."""
+    """Phase of training."""
 
     kind: Kind
     epochs: AtLeastOne = 1
@@ -116,55 +121,55 @@ class Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rate: AboveZero = 1e-4
     """Peak learning rate of AdamW, decayed linearly (Table 17)."""
     warmup: float = 0.05
-    """Share of the steps."""
+    """Share of the steps in the warm-up."""
     decay: float = 0.01
     """Weight decay."""
     temperature: AboveZero = 0.05
     contrastive: float = 1.0
-    """Weights of the losses; 0 leaves one out."""
+    """Weight of each loss; 0 leaves one out."""
     mse: float = 1.0
     kl: float = 0.0
     supervised: bool = False
-    """``align`` on labelled pairs in place of texts (Table 5)."""
+    """True if ``align`` trains on labelled pairs instead of texts (Table 5)."""
     length: int = 0
-    """Tokens of a document while this stage trains; 0: the encoder's own limit."""
+    """Largest number of tokens of a document in this stage; 0: the encoder's own limit."""
     negatives: int = 0
-    """Hard negatives a query, of those that were given or mined."""
+    """Number of hard negatives a query, from the given or mined ones."""
     dimensions: tuple[int, ...] = ()
-    """Matryoshka: the loss is the mean over these cuts (Equation 5); none: the full vector alone."""
+    """Matryoshka: the loss is the mean over these cuts (Equation 5); empty: only the full vector."""
     limit: int = 0
-    """Examples an epoch looks at; 0: all."""
+    """Number of examples in an epoch; 0: all."""
     accumulate: AtLeastOne = 1
-    """Batches a step."""
+    """Number of batches a step."""
     clip: float = 1.0
     """Largest norm of the gradient."""
     dropout: bool = True
-    """As the models' own configurations say; ``false``: none, which suits a student that copies vectors."""
+    """True if dropout is used as in the models' own configurations; ``false`` suits a student that copies vectors."""
     checkpoint: AtLeastOne = 100
-    """Steps between checkpoints."""
+    """Number of steps between checkpoints."""
 
 
 class Evaluation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a trained pair is measured on."""
+    """Benchmark that a trained pair is measured on."""
 
     benchmark: str
     split: str = "test"
     selection: bool = False
-    """These figures chose something: they are shown apart, and are no result."""
+    """True if these figures were used to choose something: they are shown separately, and are no result."""
 
 
 class Training(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole file."""
+    """Whole training file."""
 
     name: str
     query: Encoder
     document: Encoder
     dimensions: int = 0
-    """Both vectors are cut to so many; 0: to the smaller encoder's."""
+    """Length to which both vectors are cut; 0: the smaller encoder's dimensions."""
     seed: int = 0
     device: str = "cpu"
     threads: int = 0
-    """Of torch; 0: as it likes."""
+    """Number of torch's threads; 0: torch's default."""
     precision: Literal["fp32", "bf16"] = "fp32"
     gradient_checkpointing: bool = False
     texts: tuple[Texts, ...] = ()
@@ -183,26 +188,26 @@ def read_training(path: Path, changes: Sequence[str] = ()) -> Training:
         UserError: no such file, not TOML, an unknown or wrong field, or a run that cannot be.
     """
     try:
-        given = parse_toml(path.read_text(encoding="utf-8"))
+        values = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise UserError(f"Cannot read the training file {str(path)!r}: {problem.strerror}.") from None
     except ValueError as problem:
         raise UserError(f"{str(path)!r} is not TOML: {problem}.") from None
     for change in changes:
-        _change(given, change)
+        _change(values, change)
     try:
-        training = msgspec.convert(_filled(given), Training)
+        training = msgspec.convert(_expand_variables(values), Training)
     except msgspec.ValidationError as problem:
-        raise UserError(f"The training file {str(path)!r}: {problem}.{_meant(str(problem))}") from None
+        raise UserError(f"The training file {str(path)!r}: {problem}.{_nearest_field(str(problem))}") from None
     check(training)
     return training
 
 
 def check(training: Training) -> None:
-    """Say what cannot be, before anything is loaded.
+    """Check the consistency of a training before anything is loaded.
 
     Raises:
-        UserError: the first thing found.
+        UserError: the first problem.
     """
     for name, recipe in training.recipe.items():
         if name == TEACHER:
@@ -221,11 +226,11 @@ def check(training: Training) -> None:
     for name, settings in training.stage.items():
         _check_stage(training, name, settings)
     for texts in training.texts:
-        _one_place("texts", {"source": texts.source, "file": texts.file})
+        _check_single_source("texts", {"source": texts.source, "file": texts.file})
         if texts.file and not texts.fields:
             raise UserError(f'[[texts]] of the file {texts.file!r}: give the fields with texts, fields = ["question"].')
     for pairs in training.pairs:
-        _one_place("pairs", {"file": pairs.file, "source": pairs.source, "benchmark": pairs.benchmark})
+        _check_single_source("pairs", {"file": pairs.file, "source": pairs.source, "benchmark": pairs.benchmark})
 
 
 def _check_stage(training: Training, name: str, stage: Stage) -> None:
@@ -242,16 +247,16 @@ def _check_stage(training: Training, name: str, stage: Stage) -> None:
         )
 
 
-def _one_place(kind: str, places: dict[str, str]) -> None:
-    given = [place for place, value in places.items() if value]
-    if len(given) != 1:
+def _check_single_source(kind: str, sources: dict[str, str]) -> None:
+    present = [name for name, value in sources.items() if value]
+    if len(present) != 1:
         raise UserError(
-            f"An entry of [[{kind}]] has {len(given)} sources ({', '.join(given) or 'none'}): expected one of "
-            f"{', '.join(places)}."
+            f"An entry of [[{kind}]] has {len(present)} sources ({', '.join(present) or 'none'}): expected one of "
+            f"{', '.join(sources)}."
         )
 
 
-def _change(given: dict[str, Any], change: str) -> None:
+def _change(values: dict[str, Any], change: str) -> None:
     key, equals, value = change.partition("=")
     try:
         if not equals:
@@ -264,29 +269,29 @@ def _change(given: dict[str, Any], change: str) -> None:
         ) from None
     *path, last = key.strip().split(".")
     for part in path:
-        given = given.setdefault(part, {})
-        if not isinstance(given, dict):
+        values = values.setdefault(part, {})
+        if not isinstance(values, dict):
             raise UserError(f"Cannot use --set {change!r}: {part!r} holds no fields of its own.")
-    given[last] = read
+    values[last] = read
 
 
-def _filled(value: object) -> object:
+def _expand_variables(value: object) -> object:
     if isinstance(value, str):
         return _VARIABLE.sub(_variable, value)
     if isinstance(value, dict):
-        return {key: _filled(item) for key, item in value.items()}
-    return [_filled(item) for item in value] if isinstance(value, list) else value
+        return {key: _expand_variables(item) for key, item in value.items()}
+    return [_expand_variables(item) for item in value] if isinstance(value, list) else value
 
 
-def _variable(found: re.Match[str]) -> str:
-    name = found.group(1) or found.group(2)
+def _variable(match: re.Match[str]) -> str:
+    name = match.group(1) or match.group(2)
     if name not in os.environ:
         raise UserError(f"The training file uses ${name}, and the environment variable {name} is not set.")
     return os.environ[name]
 
 
-def _meant(problem: str) -> str:
-    """The nearest field to one that is unknown, from msgspec's message."""
+def _nearest_field(problem: str) -> str:
+    """Return the nearest field to an unknown one, from msgspec's message."""
     unknown = re.search(r"unknown field `([^`]+)`", problem)
     if not unknown:
         return ""

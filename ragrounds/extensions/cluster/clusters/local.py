@@ -13,11 +13,11 @@ from ragrounds.extensions.cluster.worker import open_pipes
 
 
 def leader(*arguments: Any, workers: int, **options: Any) -> Leader:
-    """Return the leader of workers that join a process which replays already."""
+    """Return the leader of workers that join a process that is replaying already."""
     return Leader(*arguments, open_links=partial(open_pipes, workers), **options)
 
 
 def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options: Any) -> Callable[..., Awaitable[str]]:
-    """Return what replays in `workers` processes, for which servers of models are started once."""
+    """Return a function that replays in `workers` processes; servers of models are started once for all of them."""
     serve = partial(with_servers, tell=options["say"], held=held)
     return partial(replay_distributed, open_links=partial(open_pipes, workers or 1), serve=serve, **options)

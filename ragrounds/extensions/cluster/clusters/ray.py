@@ -15,7 +15,7 @@ from ragrounds.extensions.cluster.ray_cluster import open_cluster
 
 
 def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options: Any) -> Callable[..., Awaitable[str]]:
-    """Return what replays on the cluster, which is joined when the run begins.
+    """Return a function that replays on the cluster, which is joined when the run begins.
 
     Raises:
         UserError: Ray is not installed, or would have to start servers.

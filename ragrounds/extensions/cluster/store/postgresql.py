@@ -1,4 +1,4 @@
-"""PostgreSQL: a store that several machines reach, by URL. Nothing imports this file: it is found by a URL's scheme."""
+"""PostgreSQL store that several machines reach by URL. No module imports this file: it is found by a URL's scheme."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ragrounds.base.errors import StopRun
 from ragrounds.evals.store.dialect import Say
 
 _LOCK = 0x7261_6772
-"""The advisory lock of those who make or change the tables."""
-_NOTICED = {"connect_timeout": 10, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4}
-"""A server whose machine is gone, without a word, is noticed within these seconds."""
-_FIRST, _LONGEST, _GROWTH = 0.1, 2.0, 1.5
-"""Seconds between two tries to connect: at first, at most, and by what factor they grow."""
+"""Key of the advisory lock for making or changing the tables."""
+_CONNECT_ARGUMENTS = {"connect_timeout": 10, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4}
+"""Seconds and counts after which a server whose machine has silently gone is noticed."""
+_FIRST_WAIT, _LONGEST_WAIT, _WAIT_GROWTH = 0.1, 2.0, 1.5
+"""Seconds between two tries to connect: first wait, longest wait, and growth factor."""
 
 
 def open_url(url: sa.URL) -> sa.Engine:
-    """The engine of a store by its URL.
+    """Return the engine of a store by its URL.
 
     Raises:
         ImportError: psycopg is not installed.
     """
-    driven = url.set(drivername="postgresql+psycopg")
-    return sa.create_engine(driven, pool_pre_ping=True, connect_args=_NOTICED)
+    driver_url = url.set(drivername="postgresql+psycopg")
+    return sa.create_engine(driver_url, pool_pre_ping=True, connect_args=_CONNECT_ARGUMENTS)
 
 
 class Postgresql:
-    """Stores in databases of a server."""
+    """Dialect for stores in databases of a PostgreSQL server."""
 
     changes = (
         "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables "
@@ -65,12 +65,12 @@ class Postgresql:
 
     def among(self, column: Any, values: Sequence[int] | Sequence[str]) -> sa.ColumnElement[bool]:
         kind = sa.Text() if isinstance(values[0], str) else sa.Integer()
-        given = sa.literal(list(values), postgresql.ARRAY(kind))
-        within: sa.ColumnElement[bool] = column.in_(sa.select(sa.func.unnest(given).column_valued()))
-        return within
+        array = sa.literal(list(values), postgresql.ARRAY(kind))
+        condition: sa.ColumnElement[bool] = column.in_(sa.select(sa.func.unnest(array).column_valued()))
+        return condition
 
     def reclaim(self, engine: sa.Engine) -> None:
-        """Nothing to do: the server does it by itself."""
+        """Do nothing: the server reclaims space by itself."""
 
     def faults(self, engine: sa.Engine, most: int) -> Iterator[tuple[str, str, str]]:
         yield from ()
@@ -80,9 +80,9 @@ class Postgresql:
 
 
 class _Reconnection:
-    """Makes the connections of an engine, and waits where the server does not answer any more: a restart is outlived.
+    """Connection maker of an engine that waits for a server that no longer answers, so that a restart is survived.
 
-    A statement that a lost connection did not answer is carried out again by whoever asked for it
+    A statement that a lost connection did not answer is carried out again by its caller
     (:func:`ragrounds.evals.store.database.again`).
     """
 
@@ -95,7 +95,7 @@ class _Reconnection:
         logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of each connection that is lost
 
     def end(self) -> None:
-        """Wait for nothing any more: the store is closed."""
+        """Stop all waiting, because the store is closed."""
         self._over.set()
 
     def _connect(self, dialect: sa.Dialect, record: object, args: Any, options: Any) -> object:
@@ -111,15 +111,15 @@ class _Reconnection:
         return connection
 
     def _wait(self, connect: Callable[[], object], fault: type[Exception], error: Exception) -> object:
-        with self._waiting:  # whoever comes second finds the server there, or that it was given up
-            start, pause, said = time.monotonic(), _FIRST, False
+        with self._waiting:  # a second thread then finds the server reachable again, or given up
+            start, pause, is_reported = time.monotonic(), _FIRST_WAIT, False
             while True:
                 try:
                     connection = connect()
-                except fault as now:
-                    error = now
+                except fault as latest:
+                    error = latest
                 else:
-                    if said:
+                    if is_reported:
                         self._say(f"The store {self._place} answers again, after {time.monotonic() - start:.0f} s.")
                     return connection
                 if self._given_up or time.monotonic() - start >= self._seconds or self._over.is_set():
@@ -129,11 +129,11 @@ class _Reconnection:
                         f"{' '.join(str(error).split())}. What was written before is safe; give the same command again "
                         "to resume."
                     ) from None
-                if not said:
-                    said = True
+                if not is_reported:
+                    is_reported = True
                     self._say(f"The store {self._place} does not answer; waiting up to {self._seconds:g} s.")
                 self._over.wait(pause)
-                pause = min(_LONGEST, pause * _GROWTH)
+                pause = min(_LONGEST_WAIT, pause * _WAIT_GROWTH)
 
 
 POSTGRESQL = Postgresql()

@@ -1,4 +1,4 @@
-"""What the evidence did: the counterfactuals of runs, each effect next to what asking the model again does."""
+"""Analysis "evidence": effects of a run's counterfactuals, each next to the noise of asking the model again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragrounds.extensions.counterfactual.effects import Effect, effects
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """The effects of all changes that were made in some runs."""
+    """Effects of all changes that were made in the runs."""
 
     scorer: str
     effects: tuple[Effect, ...]
@@ -30,18 +30,22 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Evidence:
     check_accuracy("evidence", options.scorer)
-    found = effects(store, runs, options.scorer, options.seed)
-    ended = tuple(one for one in found if one.questions and one.failed < one.attempts)
-    none = tuple(f"{one.change} of {one.agent}" for one in found if one not in ended)
-    if not ended:
-        raise UserError(f"No attempt has an answer with {', '.join(none)}: every one failed or has not ended. {_AGAIN}")
-    return Evidence(scorer=options.scorer, effects=ended, unanswered=none)
+    measured = effects(store, runs, options.scorer, options.seed)
+    answered = tuple(effect for effect in measured if effect.questions and effect.failed < effect.attempts)
+    unanswered = tuple(f"{effect.change} of {effect.agent}" for effect in measured if effect not in answered)
+    if not answered:
+        raise UserError(
+            f"No attempt has an answer with {', '.join(unanswered)}: every one failed or has not ended. {_AGAIN}"
+        )
+    return Evidence(scorer=options.scorer, effects=answered, unanswered=unanswered)
 
 
 def _is_shown(store: Store, runs: Sequence[Run]) -> bool:
-    """Whether there is a counterfactual with an answer, and a scorer that says which are right."""
-    others = [other for run in runs for other in store.counterfactuals(run)]
-    if not any(one.status != "failed" for other in others for one in store.summaries(other)):
+    """Return True if a counterfactual has an answer and the scorer measures accuracy."""
+    counterfactuals = [counterfactual for run in runs for counterfactual in store.counterfactuals(run)]
+    if not any(
+        summary.status != "failed" for counterfactual in counterfactuals for summary in store.summaries(counterfactual)
+    ):
         return False
     return described(headline_scorer(store, runs)).accuracy
 
@@ -49,56 +53,68 @@ def _is_shown(store: Store, runs: Sequence[Run]) -> bool:
 _AGAIN = "The same `ragrounds counterfactual` command asks again what failed."
 
 
-def _percent(found: Figure | None) -> str:
-    return "-" if found is None or found.value is None else f"{100 * found.value:.0f}"
+def _percent(share: Figure | None) -> str:
+    return "-" if share is None or share.value is None else f"{100 * share.value:.0f}"
 
 
-def _ranged(found: Figure | PairedFigure | None, sign: str = "") -> str:
-    """A share, or a difference of shares, with its interval, in whole percent; empty: there is none."""
-    value = found.difference if isinstance(found, PairedFigure) else found.value if found is not None else None
-    if found is None or value is None:
+def _format_interval(estimate: Figure | PairedFigure | None, sign: str = "") -> str:
+    """Format a share, or a difference of shares, with its interval in whole percent; empty if there is no value."""
+    value = (
+        estimate.difference if isinstance(estimate, PairedFigure) else estimate.value if estimate is not None else None
+    )
+    if estimate is None or value is None:
         return ""
-    ends = [f"{100 * end:{sign}.0f}" for end in (found.low, found.high) if end is not None]
+    ends = [f"{100 * end:{sign}.0f}" for end in (estimate.low, estimate.high) if end is not None]
     return f"{100 * value:{sign}.0f}" + (f" ({' to '.join(ends)})" if len(ends) == 2 else "")
 
 
-def _table(made: Evidence, options: AnalysisOptions) -> AnalysisTable:
+def _table(evidence: Evidence, options: AnalysisOptions) -> AnalysisTable:
     rows: list[tuple[str, ...]] = []
-    agents = dict.fromkeys(one.run for one in made.effects)
-    for run in agents:
-        rows += [(run, "", "", "", "")] if len(agents) > 1 else []
-        for one in (one for one in made.effects if one.run == run):
-            needed = _ranged(one.necessary) or _ranged(one.sufficient)
-            others = _percent(one.changed) + ("" if one.is_identity else f" / {_percent(one.noise)}")
-            rows.append((_named(one, made), _ranged(one.difference, "+"), needed, others, one.verdict))
-            parts = {"- known": one.known, "- not known": one.unknown}
-            rows += [(name, points, "", "", "") for name, part in parts.items() if (points := _ranged(part, "+"))]
+    run_ids = dict.fromkeys(effect.run for effect in evidence.effects)
+    for run in run_ids:
+        rows += [(run, "", "", "", "")] if len(run_ids) > 1 else []
+        for effect in (effect for effect in evidence.effects if effect.run == run):
+            needed = _format_interval(effect.necessary) or _format_interval(effect.sufficient)
+            answer_change = _percent(effect.changed) + ("" if effect.is_identity else f" / {_percent(effect.noise)}")
+            rows.append(
+                (
+                    _change_label(effect, evidence),
+                    _format_interval(effect.difference, "+"),
+                    needed,
+                    answer_change,
+                    effect.verdict,
+                )
+            )
+            parts = {"- known": effect.known, "- not known": effect.unknown}
+            rows += [
+                (name, points, "", "", "") for name, part in parts.items() if (points := _format_interval(part, "+"))
+            ]
     columns = ("change", "points", "needed/enough", "others/noise", "verdict")
-    return AnalysisTable(title=conclusion(made), columns=columns, rows=tuple(rows), note=_note(made))
+    return AnalysisTable(title=conclusion(evidence), columns=columns, rows=tuple(rows), note=_note(evidence))
 
 
-def _named(one: Effect, made: Evidence) -> str:
-    """A change, as it is shown; where its file held several texts, with the end of its counterfactual's id."""
-    if sum((other.run, other.change) == (one.run, one.change) for other in made.effects) > 1:
-        return f"{one.change} {one.counterfactuals[0].rpartition('-')[2]}"
-    asked = one.change.removeprefix(IDENTITY).replace("[search=first]", "")
-    return f"asked again{asked}" if one.is_identity else one.change
+def _change_label(effect: Effect, evidence: Evidence) -> str:
+    """Return the label of a change; if its file held several texts, with the end of its counterfactual's id."""
+    if sum((other.run, other.change) == (effect.run, effect.change) for other in evidence.effects) > 1:
+        return f"{effect.change} {effect.counterfactuals[0].rpartition('-')[2]}"
+    parameters = effect.change.removeprefix(IDENTITY).replace("[search=first]", "")
+    return f"asked again{parameters}" if effect.is_identity else effect.change
 
 
 def conclusion(made: Evidence) -> str:
-    """What follows, in a sentence."""
-    changes = [one for one in made.effects if not one.is_identity]
-    shown = [one for one in changes if one.verdict == "effect"]
-    if not shown:
+    """Return a one-sentence conclusion."""
+    changes = [effect for effect in made.effects if not effect.is_identity]
+    significant = [effect for effect in changes if effect.verdict == "effect"]
+    if not significant:
         return f"Significant effects on the score: none of {len(changes)}."
-    most = max(shown, key=lambda one: abs(one.difference.difference or 0.0))
+    largest = max(significant, key=lambda effect: abs(effect.difference.difference or 0.0))
     return (
-        f"Significant effects: {len(shown)} of {len(changes)}. The largest: {most.change}, {most.agent}: "
-        f"{points(most.difference)} points."
+        f"Significant effects: {len(significant)} of {len(changes)}. The largest: {largest.change}, {largest.agent}: "
+        f"{points(largest.difference)} points."
     )
 
 
-def _note(made: Evidence) -> str:
+def _note(evidence: Evidence) -> str:
     parts = [
         "Points: after minus before, paired by question, with the 95 % interval; an effect is significant after Holm's "
         "correction for all changes shown. Needed (drop, none): of the right answers that lose passages, percent that "
@@ -106,76 +122,81 @@ def _note(made: Evidence) -> str:
         "stay right. Others: percent of the attempts with another answer; noise: the same where the model is asked "
         "again and nothing is changed."
     ]
-    if any(one.difference.p_always is not None for one in made.effects):
+    if any(effect.difference.p_always is not None for effect in evidence.effects):
         parts.append(
             "Where questions were drawn until it was known, the interval of points holds at any number of them."
         )
-    if any(one.known is not None for one in made.effects):
+    if any(effect.known is not None for effect in evidence.effects):
         parts.append("Known: questions that the agent without search gets right; not known: the others.")
-    missed = {
-        (one.agent, one.change): one.touched.value
-        for one in made.effects
-        if one.touched is not None and one.touched.value is not None and one.touched.value < 1
+    touched_shares = {
+        (effect.agent, effect.change): effect.touched.value
+        for effect in evidence.effects
+        if effect.touched is not None and effect.touched.value is not None and effect.touched.value < 1
     }
     parts += [
-        f"{change} touches {100 * share:.0f} % of the attempts of {agent}." for (agent, change), share in missed.items()
+        f"{change} touches {100 * share:.0f} % of the attempts of {agent}."
+        for (agent, change), share in touched_shares.items()
     ]
-    if failed := sum(one.failed for one in made.effects):
+    if failed := sum(effect.failed for effect in evidence.effects):
         parts.append(
             f"{failed:,} attempts failed; they count as not correct. An effect is one only where it is one, too, with "
             f"the scores that they had before; else it is open. {_AGAIN}"
         )
-    if made.unanswered:
-        parts.append(f"Without any answer, and left out: {', '.join(made.unanswered)}. {_AGAIN}")
-    for one in made.effects:
-        where = f"{one.agent}, {one.change}:"
-        if one.argued is not None:
+    if evidence.unanswered:
+        parts.append(f"Without any answer, and left out: {', '.join(evidence.unanswered)}. {_AGAIN}")
+    for effect in evidence.effects:
+        prefix = f"{effect.agent}, {effect.change}:"
+        if effect.argued is not None:
             parts.append(
-                f"{where} {_ranged(one.argued)} percent choose what is argued for (was {_percent(one.argued_before)})."
+                f"{prefix} {_format_interval(effect.argued)} percent choose what is argued for "
+                f"(was {_percent(effect.argued_before)})."
             )
-        if one.next_query is not None and one.next_query.value:
-            parts.append(f"{where} the next search is another one in {_ranged(one.next_query)} percent.")
-        if one.cited is not None and one.cited_unmoved is not None:
+        if effect.next_query is not None and effect.next_query.value:
+            parts.append(f"{prefix} the next search is another one in {_format_interval(effect.next_query)} percent.")
+        if effect.cited is not None and effect.cited_unmoved is not None:
             parts.append(
-                f"{where} {_ranged(one.cited)} percent cite what is dropped; of these {_ranged(one.cited_unmoved)} "
+                f"{prefix} {_format_interval(effect.cited)} percent cite what is dropped; of these "
+                f"{_format_interval(effect.cited_unmoved)} "
                 "percent give the same answer without it: they cite after the fact."
             )
-        if one.reached is not None and not one.reached.value:
-            parts.append(f"{where} no last prompt is another one.")
-    bought, reused = (sum(counts) for counts in zip(*((one.bought, one.reused) for one in made.effects), strict=True))
+        if effect.reached is not None and not effect.reached.value:
+            parts.append(f"{prefix} no last prompt is another one.")
+    bought, reused = (
+        sum(counts) for counts in zip(*((effect.bought, effect.reused) for effect in evidence.effects), strict=True)
+    )
     parts.append(f"Model calls: {bought:,} new, {reused:,} from the journal.")
-    parts += _joint(made)
+    parts += _additivity_notes(evidence)
     return " ".join(parts)
 
 
-def _joint(made: Evidence) -> list[str]:
-    """What removals of single passages add up to, where all are removed together, too."""
-    said = []
-    for run, agent in {one.run: one.agent for one in made.effects}.items():
-        mine = {one.change: one.difference.difference for one in made.effects if one.run == run}
-        singles = [value for change, value in mine.items() if re.fullmatch(r"drop\[passage=\d+\]", change)]
-        joint = mine.get("none")
+def _additivity_notes(evidence: Evidence) -> list[str]:
+    """Compare the summed effects of removing single passages with the effect of removing all of them."""
+    notes = []
+    for run, agent in {effect.run: effect.agent for effect in evidence.effects}.items():
+        differences = {effect.change: effect.difference.difference for effect in evidence.effects if effect.run == run}
+        singles = [value for change, value in differences.items() if re.fullmatch(r"drop\[passage=\d+\]", change)]
+        joint = differences.get("none")
         if len(singles) > 1 and joint is not None and None not in singles:
             total = sum(value for value in singles if value is not None)
-            said.append(
+            notes.append(
                 f"{agent}: {len(singles)} passages removed one by one, {100 * total:+.1f} points in sum; all together, "
                 f"{100 * joint:+.1f}."
             )
-    return said
+    return notes
 
 
-def _picture(made: Evidence, options: AnalysisOptions) -> Picture:
-    floors = [one for one in made.effects if one.is_identity]
+def _picture(evidence: Evidence, options: AnalysisOptions) -> Picture:
+    floors = [effect for effect in evidence.effects if effect.is_identity]
     marks = tuple(
         Mark(
-            name=_named(one, made),
-            group=one.run,
-            value=one.difference.difference,
-            low=one.difference.low,
-            high=one.difference.high,
-            full=one.verdict == "effect",
+            name=_change_label(effect, evidence),
+            group=effect.run,
+            value=effect.difference.difference,
+            low=effect.difference.low,
+            high=effect.difference.high,
+            full=effect.verdict == "effect",
         )
-        for one in made.effects
+        for effect in evidence.effects
     )
     note = "shaded: asked again, nothing changed." if floors else "No noise floor was measured."
     return Picture(
@@ -185,8 +206,8 @@ def _picture(made: Evidence, options: AnalysisOptions) -> Picture:
         signed=True,
         reference=0.0,
         band=(min(low), max(high))
-        if (low := [one.difference.low for one in floors if one.difference.low is not None])
-        and (high := [one.difference.high for one in floors if one.difference.high is not None])
+        if (low := [floor.difference.low for floor in floors if floor.difference.low is not None])
+        and (high := [floor.difference.high for floor in floors if floor.difference.high is not None])
         else None,
         full="significant",
         hollow="not significant",

@@ -1,19 +1,19 @@
-"""A user's own retriever, by import path: the way to a corpus beyond one machine.
+"""Retrievers ``langchain`` and ``llamaindex``: a user's retriever by import path, for a corpus beyond one machine.
 
 * ``langchain[from="package.module:name"]`` — a LangChain ``BaseRetriever`` or ``VectorStore``;
 * ``llamaindex[from="package.module:name"]`` — a LlamaIndex ``BaseRetriever``.
 
 The name may be the object or a function without arguments that makes it; ``./file.py:name`` and modules of the current
-folder are found too. The corpus is whatever it searches: it is called what ``--corpus`` says, or after the object, with
+folder are found too. The corpus is whatever it searches: its name is that of ``--corpus`` or of the object, with
 ``version=…`` of the spec, since its content cannot be hashed from here. Results keep the retriever's order.
 
-Scores are kept. Those of a LangChain vector store, also behind ``as_retriever()``, are what its search with scores
-gives; where the best has the smallest, they are distances, and get a minus sign. Those of another LangChain retriever
-are the numbers that every document names in its metadata (``score``, ``relevance_score`` …). Where there are none, a
+Scores are kept. Those of a LangChain vector store, also behind ``as_retriever()``, are from its search with
+scores; if the best has the smallest, they are distances, and get a minus sign. Those of another LangChain retriever
+are the numbers that every document names in its metadata (``score``, ``relevance_score`` …). Without scores, a
 passage's score is 1 / rank.
 
-A connection that fails, a timeout, and an answer of 429 or 5xx are met with two more tries. What fails after that, or
-otherwise, fails the search with one line and never the run.
+After a failed connection, a timeout, or an answer of 429 or 5xx, two more tries are made. A failure after these, or
+of another kind, fails the search with one line and never the run.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class _Hit(NamedTuple):
     text: str
     metadata: Mapping[str, object]
     score: float | None
-    """``None``: none was given."""
+    """Score of the hit; ``None`` if none was given."""
 
 
 class _ForeignSearcher(ABC):
-    """A searcher over a corpus that is not ours: its name and version are what the user says."""
+    """Searcher over an external corpus: the corpus has the name and version of the spec."""
 
     def __init__(self, spec: Spec, corpora: SearchedCorpora) -> None:
         self.spec = str(spec)
@@ -66,29 +66,29 @@ class _ForeignSearcher(ABC):
         )
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` first results.
+        """Return the `k` first results.
 
         Raises:
             GaveUp: the retriever failed, also when asked again.
         """
-        return self._passages(await self._asked(lambda: self._hits(query, k)), k) if query.strip() else []
+        return self._passages(await self._retried(lambda: self._hits(query, k)), k) if query.strip() else []
 
     @abstractmethod
     async def _hits(self, query: str, k: int) -> list[_Hit]:
-        """What the user's object finds."""
+        """Return the hits of the user's object."""
 
     def _passages(self, hits: Iterable[_Hit], k: int) -> list[Passage]:
-        found = []
-        kept = list(hits)[:k]
-        scored = all(hit.score is not None and math.isfinite(hit.score) for hit in kept)
-        for rank, hit in enumerate(kept, 1):
+        passages = []
+        first_hits = list(hits)[:k]
+        scored = all(hit.score is not None and math.isfinite(hit.score) for hit in first_hits)
+        for rank, hit in enumerate(first_hits, 1):
             text, metadata = hit.text, hit.metadata
-            name = hit.id or _first(metadata, _IDS) or hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-            found.append(
+            name = hit.id or _first_value(metadata, _IDS) or hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+            passages.append(
                 Passage(
                     id=name,
-                    document=_first(metadata, _DOCUMENTS) or name,
-                    title=_first(metadata, ("title",)),
+                    document=_first_value(metadata, _DOCUMENTS) or name,
+                    title=_first_value(metadata, ("title",)),
                     text=text,
                     corpus=self.corpus,
                     score=hit.score if scored and hit.score is not None else 1 / rank,
@@ -96,10 +96,10 @@ class _ForeignSearcher(ABC):
                     retriever=self.spec,
                 )
             )
-        return found
+        return passages
 
-    async def _asked(self, call: Callable[[], Awaitable[R]]) -> R:
-        """Await what the user's object gives, and again after faults that pass.
+    async def _retried(self, call: Callable[[], Awaitable[R]]) -> R:
+        """Await the result of the user's object, and try again after temporary faults.
 
         Raises:
             GaveUp: it failed for good.
@@ -108,49 +108,49 @@ class _ForeignSearcher(ABC):
 
         retrying = AsyncRetrying(**again(lambda error: kind_of(error, client_fault)))
 
-        async def once() -> R:
-            """One try."""
+        async def attempt_once() -> R:
+            """Make one try."""
             return await call()
 
         try:
-            return await retrying(once)
+            return await retrying(attempt_once)
         except UserError:
             raise
-        except Exception as problem:  # whatever the user's own code, and what it asks, may raise
+        except Exception as problem:  # the user's code, and the libraries it calls, may raise anything
             kind = kind_of(problem, client_fault)
-            said = " ".join(Redactor()(safe(root_cause(problem), 400)).split()).rstrip(".")
+            message = " ".join(Redactor()(safe(root_cause(problem), 400)).split()).rstrip(".")
             tries = f" {TRIES} times" if kind in PASSING else ""
             raise GaveUp(
-                kind or "search", f"The retriever {self.spec} failed{tries}: {type(problem).__name__}: {said}."
+                kind or "search", f"The retriever {self.spec} failed{tries}: {type(problem).__name__}: {message}."
             ) from problem
 
 
 class ScoredStore:
-    """A LangChain vector store that is asked for scores, the greater the better."""
+    """LangChain vector store that is searched with scores; a greater score is better."""
 
     def __init__(self, store: VectorStore, given: Mapping[str, object]) -> None:
-        self._store, self._given = store, {key: value for key, value in given.items() if key != "k"}
+        self._store, self._search_arguments = store, {key: value for key, value in given.items() if key != "k"}
         self._distances: bool | None = None
-        """Whether its scores are distances; ``None``: no search has shown it yet."""
+        """True if the scores are distances; ``None`` if no search has shown it yet."""
 
     async def search(self, query: str, k: int) -> Sequence[tuple[Document, float | None]]:
-        """The `k` best documents; without scores where the store has no such search."""
-        # Of one hit nobody can tell whether the smaller or the greater score is the better.
-        asked = max(k, 2) if self._distances is None else k
+        """Return the `k` best documents; without scores if the store has no such search."""
+        # From a single hit it is unknown whether smaller or greater scores are better, so ask for two.
+        depth = max(k, 2) if self._distances is None else k
         try:
-            found = await self._store.asimilarity_search_with_score(query, k=asked, **self._given)
+            hits = await self._store.asimilarity_search_with_score(query, k=depth, **self._search_arguments)
         except NotImplementedError:
-            plain = await self._store.asimilarity_search(query, k=k, **self._given)
-            return [(document, None) for document in plain]
-        scores = [float(score) for _, score in found]
+            documents = await self._store.asimilarity_search(query, k=k, **self._search_arguments)
+            return [(document, None) for document in documents]
+        scores = [float(score) for _, score in hits]
         if self._distances is None and len(set(scores)) > 1:
             self._distances = scores[0] < scores[-1]
         sign = -1.0 if self._distances else 1.0
-        return [(document, sign * score) for (document, _), score in zip(found, scores, strict=True)][:k]
+        return [(document, sign * score) for (document, _), score in zip(hits, scores, strict=True)][:k]
 
 
 class LangChainSearcher(_ForeignSearcher):
-    """Searches through a LangChain retriever or vector store."""
+    """Searcher through a LangChain retriever or vector store."""
 
     def __init__(self, spec: Spec, corpora: SearchedCorpora) -> None:
         super().__init__(spec, corpora)
@@ -158,27 +158,29 @@ class LangChainSearcher(_ForeignSearcher):
         from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
         kinds: tuple[type[object], ...] = (BaseRetriever, VectorStore)
-        found = imported(path_of(spec), kinds, "a LangChain BaseRetriever or VectorStore")
+        imported_object = imported(path_of(spec), kinds, "a LangChain BaseRetriever or VectorStore")
         self._store: ScoredStore | None = None
-        self._retriever: BaseRetriever | None = found if isinstance(found, BaseRetriever) else None
-        if isinstance(found, VectorStore):
-            self._store = ScoredStore(found, {})
-        elif type(found) is VectorStoreRetriever and found.search_type == "similarity":
-            self._store = ScoredStore(found.vectorstore, found.search_kwargs)
+        self._retriever: BaseRetriever | None = imported_object if isinstance(imported_object, BaseRetriever) else None
+        if isinstance(imported_object, VectorStore):
+            self._store = ScoredStore(imported_object, {})
+        elif type(imported_object) is VectorStoreRetriever and imported_object.search_type == "similarity":
+            self._store = ScoredStore(imported_object.vectorstore, imported_object.search_kwargs)
 
     async def _hits(self, query: str, k: int) -> list[_Hit]:
-        """``k`` is passed on to retrievers that take it."""
-        found: Sequence[tuple[Document, float | None]] = ()
+        """Search with the user's object; ``k`` is passed on to retrievers that take it."""
+        hits: Sequence[tuple[Document, float | None]] = ()
         if self._store is not None:
-            found = await self._store.search(query, k)
+            hits = await self._store.search(query, k)
         elif self._retriever is not None:
             documents = await self._retriever.ainvoke(query, k=k)
-            found = [(document, _score(document.metadata)) for document in documents]
-        return [_Hit(str(one.id or ""), one.page_content, one.metadata, score) for one, score in found]
+            hits = [(document, _score(document.metadata)) for document in documents]
+        return [
+            _Hit(str(document.id or ""), document.page_content, document.metadata, score) for document, score in hits
+        ]
 
 
 class LlamaIndexSearcher(_ForeignSearcher):
-    """Searches through a LlamaIndex retriever."""
+    """Searcher through a LlamaIndex retriever."""
 
     def __init__(self, spec: Spec, corpora: SearchedCorpora) -> None:
         super().__init__(spec, corpora)
@@ -190,15 +192,15 @@ class LlamaIndexSearcher(_ForeignSearcher):
         self._retriever: LlamaRetriever = imported(path_of(spec), BaseRetriever, "a LlamaIndex BaseRetriever")
 
     async def _hits(self, query: str, k: int) -> list[_Hit]:
-        """The retriever's own ``similarity_top_k`` is raised where it is lower."""
+        """Search with the user's retriever; its ``similarity_top_k`` is raised if it is lower than `k`."""
         if getattr(self._retriever, "similarity_top_k", k) < k:
             setattr(self._retriever, "similarity_top_k", k)  # noqa: B010 - not every retriever has it
-        found = await self._retriever.aretrieve(query)
-        return [_Hit(hit.node.node_id, hit.node.get_content(), hit.node.metadata, hit.score) for hit in found]
+        nodes = await self._retriever.aretrieve(query)
+        return [_Hit(hit.node.node_id, hit.node.get_content(), hit.node.metadata, hit.score) for hit in nodes]
 
 
 def _score(metadata: Mapping[str, object]) -> float | None:
-    """The number by which a document's metadata tell its score."""
+    """Return the score in a document's metadata."""
     for name in _SCORES:
         value = metadata.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -207,10 +209,10 @@ def _score(metadata: Mapping[str, object]) -> float | None:
 
 
 def path_of(spec: Spec) -> str:
-    """The import path of a spec.
+    """Return the import path of a spec.
 
     Raises:
-        UserError: there is none, or parameters that are not known.
+        UserError: the path is missing, or a parameter is unknown.
     """
     LANGCHAIN.check(spec)
     path = spec.parameters.get("from")
@@ -219,7 +221,7 @@ def path_of(spec: Spec) -> str:
     return path
 
 
-def _first(metadata: Mapping[str, object], keys: Iterable[str]) -> str:
+def _first_value(metadata: Mapping[str, object], keys: Iterable[str]) -> str:
     return next((str(metadata[key]) for key in keys if metadata.get(key) not in (None, "")), "")
 
 

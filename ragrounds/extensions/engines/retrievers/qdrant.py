@@ -1,10 +1,12 @@
-"""A Qdrant collection as a corpus: ``qdrant[url="http://HOST:6333",collection=passages,embed=MODEL]``, or
-``qdrant[path=FOLDER,…]``, the form of the client that lives in this process, for one process at a time.
+"""Retriever ``qdrant``: a collection as a corpus.
 
-``mode=vector`` searches the vectors by the collection's own metric; ``vector=…`` names them where there are several.
+``qdrant[url="http://HOST:6333",collection=passages,embed=MODEL]`` searches a server,
+``qdrant[path=FOLDER,…]`` a folder in this process, which one process at a time can open.
+
+``mode=vector`` searches the vectors by the collection's metric; ``vector=…`` names them if there are several.
 ``mode=text`` searches a sparse vector (``sparse=bm25``) whose weights Qdrant multiplies by the inverse document
 frequency (``modifier: idf``, from 1.10 on), which makes it BM25. ``terms`` names the model that made them, which Qdrant
-computes by itself or through fastembed: ``terms="Qdrant/bm25"``. ``mode=hybrid`` asks for both and fuses them.
+computes by itself or through fastembed: ``terms="Qdrant/bm25"``. ``mode=hybrid`` does both and fuses the rankings.
 
 ``filter`` is Qdrant's, as JSON: ``{"must": [{"key": "meta.year", "range": {"gt": 2015}}]}``. A score is the cosine or
 the inner product, or the squared distance with a minus sign.
@@ -31,7 +33,7 @@ _METRICS: Mapping[str, Metric] = {"Cosine": "cosine", "Dot": "ip", "Euclid": "l2
 
 
 class QdrantParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``qdrant[…]`` takes."""
+    """Parameters of ``qdrant[…]``."""
 
     filter: Annotated[str, 'Qdrant\'s filter as JSON: {"must": [{"key": "year", "range": {"gt": 2015}}]}'] = ""
     key_env: Annotated[str, "environment variable that holds the API key"] = ""
@@ -44,7 +46,7 @@ class QdrantParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unk
 
 
 class QdrantEngine(ExternalEngine):
-    """One collection of Qdrant. In this process a folder has one client, which all share until the last lets go."""
+    """Engine over one Qdrant collection. In this process a folder has one client, which all engines share."""
 
     parameters = QdrantParameters
     given: QdrantParameters
@@ -59,22 +61,22 @@ class QdrantEngine(ExternalEngine):
         self._using = given.vector
 
     def connect(self) -> Vendor:
-        """A client.
+        """Open a client.
 
         Raises:
-            UserError: another process holds the folder, or the filter or options are none of Qdrant's.
+            UserError: another process has the folder open, or the filter or options are none of Qdrant's.
         """
         from qdrant_client import QdrantClient, models
 
         self._models: Vendor = models
         for parameter, form in (("filter", models.Filter), ("options", models.SearchParams)):
-            given = getattr(self, f"_{parameter}")
+            raw = getattr(self, f"_{parameter}")
             try:
-                setattr(self, f"_{parameter}", form.model_validate(given) if given else None)
+                setattr(self, f"_{parameter}", form.model_validate(raw) if raw else None)
             except ValueError as problem:
-                said = safe(" ".join(str(problem).split()), 300)
-                shown = safe(getattr(self.given, parameter), 80)
-                raise UserError(f"qdrant's {parameter}={shown!r} is none of Qdrant's: {said}.") from None
+                message = safe(" ".join(str(problem).split()), 300)
+                raw_text = safe(getattr(self.given, parameter), 80)
+                raise UserError(f"qdrant's {parameter}={raw_text!r} is none of Qdrant's: {message}.") from None
         if not self.local:
             return QdrantClient(
                 url=self.address, api_key=self.key or None, timeout=math.ceil(self.given.timeout),
@@ -96,73 +98,76 @@ class QdrantEngine(ExternalEngine):
             return client
 
     def release(self, client: Vendor) -> None:
-        """Give a client back; that of a folder closes with its last user."""
+        """Release a client; that of a folder closes after its last user is gone."""
         if not self.local:
             client.close()
 
     def look(self, client: Vendor) -> Held | None:
-        """The fields in the payload of the first points, with dots, the names of the vectors, and how those compare."""
+        """Return the payload fields of the first points (dotted), the names of the vectors, and their metric."""
         if self.named not in self.others(client):
             return None
-        held = client.get_collection(self.named).config.params.vectors or {}
-        dense = dict(held) if isinstance(held, Mapping) else {"": held}
-        one = dense.get(self._using)
+        vectors = client.get_collection(self.named).config.params.vectors or {}
+        vectors_by_name = dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
+        vector_parameters = vectors_by_name.get(self._using)
         if self.given.mode != "text":
-            if not self._using and len(dense) == 1:
-                [(self._using, one)] = dense.items()
-            if one is None:
-                listed = ", ".join(safe(name, 60) or "one without a name" for name in dense) or "none"
+            if not self._using and len(vectors_by_name) == 1:
+                [(self._using, vector_parameters)] = vectors_by_name.items()
+            if vector_parameters is None:
+                listed = ", ".join(safe(name, 60) or "one without a name" for name in vectors_by_name) or "none"
                 raise UserError(
                     f"Qdrant's collection {self.named!r} has no vectors {self._using!r}: name them as vector=…. Its "
                     f"vectors: {listed}."
                 )
-        distance = str(one.distance.value) if one is not None else "Cosine"
+        distance = str(vector_parameters.distance.value) if vector_parameters is not None else "Cosine"
         if distance not in _METRICS:
             raise UserError(f"Qdrant's collection {self.named!r} compares by {distance!r}, which is not read here.")
         points, _ = client.scroll(self.named, limit=100, with_payload=True)
-        inside = [name for point in points for name in paths_in(point.payload or {})]
-        # The vectors were looked for already, by the name that the spec gives them.
-        fields = [*dict.fromkeys(inside), *dense, self.given.vector] if points else []
+        payload_fields = [name for point in points for name in paths_in(point.payload or {})]
+        # The vectors were checked above by the name in the spec, so that name counts as a field.
+        fields = [*dict.fromkeys(payload_fields), *vectors_by_name, self.given.vector] if points else []
         return Held(fields, _METRICS[distance])
 
     def others(self, client: Vendor) -> Iterable[str]:
-        """All collections."""
-        return [str(one.name) for one in client.get_collections().collections]
+        """Return the names of all collections."""
+        return [str(collection.name) for collection in client.get_collections().collections]
 
     def count(self) -> int:
-        """The number of points."""
+        """Return the number of points."""
         return int(self.client.count(self.named, count_filter=self._filter, exact=True).count)
 
     def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
-        """The first points by Qdrant's own ids."""
+        """Return the first points by Qdrant's ids."""
         return map(self.row_of, self._points(self._filter, [self.given.id, self.given.text], most))
 
     def records(self, document: str) -> Sequence[Record]:
-        """The points of a document."""
-        wanted = {"key": self.given.document, "match": {"value": document}}
-        return self._points(self._models.Filter.model_validate({"must": [wanted]}), self.read, 10_000)
+        """Return the points of a document."""
+        condition = {"key": self.given.document, "match": {"value": document}}
+        return self._points(self._models.Filter.model_validate({"must": [condition]}), self.read, 10_000)
 
-    def _points(self, condition: Vendor, read: list[str], most: int) -> list[Record]:
-        points, _ = self.client.scroll(self.named, limit=most, scroll_filter=condition, with_payload=read)
+    def _points(self, condition: Vendor, read: list[str], limit: int) -> list[Record]:
+        points, _ = self.client.scroll(self.named, limit=limit, scroll_filter=condition, with_payload=read)
         return [self.with_id(point.payload or {}, point.id) for point in points]
 
     def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
-        """For each vector the `k` nearest points."""
-        found = self._found([row.tolist() for row in vectors], self._using, k)
-        return [[(record, -(score**2) if self.metric == "l2" else score) for record, score in one] for one in found]
+        """Return the `k` nearest points for each vector."""
+        rankings = self._search([row.tolist() for row in vectors], self._using, k)
+        return [
+            [(record, -(score**2) if self.metric == "l2" else score) for record, score in ranking]
+            for ranking in rankings
+        ]
 
     def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
-        """For each query the `k` best points by their sparse vectors."""
-        asked = [self._models.Document(text=query, model=self.given.terms) for query in queries]
-        return self._found(asked, self.given.sparse, k)
+        """Return the `k` best points for each query by their sparse vectors."""
+        documents = [self._models.Document(text=query, model=self.given.terms) for query in queries]
+        return self._search(documents, self.given.sparse, k)
 
-    def _found(self, asked: Sequence[object], using: str, k: int) -> list[list[Found]]:
+    def _search(self, queries: Sequence[object], using: str, k: int) -> list[list[Found]]:
         requests = [
             self._models.QueryRequest(
                 query=query, using=using or None, limit=k, filter=self._filter, with_payload=self.read,
                 params=self._options,
             )
-            for query in asked
+            for query in queries
         ]  # fmt: skip
         answers = self.client.query_batch_points(self.named, requests=requests)
         return [
@@ -171,11 +176,11 @@ class QdrantEngine(ExternalEngine):
         ]
 
     def fault(self, error: Exception) -> str:
-        """By the status of the answer, or by what the client met on the way."""
+        """Return the kind of an error by the status of the answer, or by the fault of the client."""
         if "ResourceExhaustedResponse" in (kind.__name__ for kind in type(error).__mro__):
             return "rate_limit"
-        if found := client_fault(getattr(error, "source", error)):
-            return found
+        if kind := client_fault(getattr(error, "source", error)):
+            return kind
         return "bad_request" if isinstance(error, ValueError | KeyError | IndexError) else ""
 
 

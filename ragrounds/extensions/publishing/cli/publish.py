@@ -47,16 +47,16 @@ def publish_command(
       ragrounds publish site --bundle
     """
     with counting() as progress:
-        named = replace(
+        publish_arguments = replace(
             given,
             runs=runs or (),
             studies=given.studies or None,
             names=parse_names(names or ()),
             progress=progress,
         )
-        made = publish(**asdict(named))
+        site = publish(**asdict(publish_arguments))
     if as_json:
-        print_json(made.facts())
+        print_json(site.facts())
         return
-    for line in made.lines():
+    for line in site.lines():
         tell(line)

@@ -41,9 +41,9 @@ def verify_command(
       ragrounds verify results.bundle.jsonl --benchmark mirage:benchmark.json
     """
     with counting() as progress:
-        found = verify(bundle, benchmark, page=page, progress=progress)
+        verified = verify(bundle, benchmark, page=page, progress=progress)
     if as_json:
-        print_json({name: getattr(found, name) for name in found.__struct_fields__ if name != "comparison"})
+        print_json({name: getattr(verified, name) for name in verified.__struct_fields__ if name != "comparison"})
     else:
-        found.draw(results_console())
-    exit_by(found.ended)
+        verified.draw(results_console())
+    exit_by(verified.ended)

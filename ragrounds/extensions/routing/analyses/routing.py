@@ -1,7 +1,7 @@
-"""Which agent for which question: what an oracle, a mixture and learned policies reach over runs of the same questions.
+"""Analysis "routing": scores of an oracle, a mixture and learned policies that choose an agent for each question.
 
-The gain is a policy's score less that of the best single agent, which is picked with hindsight: so the gain is rather
-too small than too large. The control learns from shuffled outcomes; what it reaches is no knowledge.
+The gain is a policy's score minus that of the best single agent. That agent is picked with hindsight, so the gain is
+underestimated rather than overestimated. The control learns from shuffled outcomes; its gain is chance.
 """
 
 from __future__ import annotations
@@ -49,39 +49,42 @@ from ragrounds.extensions.routing.policies import (
 from ragrounds.graphs.router import Policy, question_features
 
 FEWEST = 10
-"""Questions that a policy is learned from at least."""
+"""Smallest number of questions that a policy is learned from."""
 _MEASURES: dict[CostMeasure, tuple[str, Unit, float]] = {
     "cost_uncached": ("$ per 100 questions", "dollars", 100.0),
     "tokens": ("tokens a question", "tokens", 1.0),
     "seconds": ("seconds a question", "seconds", 1.0),
 }
-_WORTHS = 12
-"""Points of a policy's curve."""
+_CURVE_POINTS = 12
+"""Number of points of a policy's curve."""
 
 
 class PolicyResult(Struct, frozen=True, kw_only=True):
-    """What giving each question to the agent that a policy names comes to."""
+    """Result of giving each question to the agent that a policy chooses."""
 
     name: str
     score: Figure
     cost: float
-    """Of one question, in the measure."""
+    """Cost of one question, in the measure."""
     gain: PairedFigure
-    """Over the best single agent."""
+    """Difference from the best single agent."""
     over_mixture: PairedFigure
-    """Over the mixture of two agents, drawn at random, that costs the same."""
+    """Difference from the random mixture of two agents that costs the same."""
     shares: Mapping[str, float]
-    """Run id → share of the questions that it answers."""
+    """Share of the questions that each run answers."""
 
 
 class Routing(Struct, frozen=True, kw_only=True):
-    """Single agents and policies over the same questions."""
+    """Results of single agents and policies on the same questions."""
 
     scorer: str
     measure: CostMeasure | None
-    """``None``: no measure is known of all runs; policies go by scores alone, and a cascade begins with the first."""
+    """Measure of costs; ``None`` if no measure is known for all runs.
+
+    Policies then use only scores, and a cascade begins with the first run.
+    """
     best: str
-    """The run of the best single agent."""
+    """Run of the best single agent."""
     cheapest: str
     singles: tuple[PolicyResult, ...]
     router: PolicyResult
@@ -89,38 +92,46 @@ class Routing(Struct, frozen=True, kw_only=True):
     control: PolicyResult
     oracle: PolicyResult
     curves: Mapping[str, tuple[tuple[float, float], ...]]
-    """Policy → cost and score of a question, as a right answer is worth more and more."""
+    """Cost and score of a question for each policy, with an increasing value of a right answer."""
     epochs: int
     without: int
-    """Questions without a score in some run; they are left out."""
+    """Number of questions without a score in some run; they are left out."""
     own: tuple[PolicyResult, ...] = ()
-    """Systems that route by themselves, each to the models of the single agents."""
+    """Results of systems that route by themselves, each to the models of the single agents."""
 
     @property
     def gains(self) -> list[PolicyResult]:
-        """The policies that are better than the best single agent."""
-        return [one for one in (self.router, self.cascade) if (one.gain.low or 0.0) > 0]
+        """Policies that are better than the best single agent."""
+        return [policy for policy in (self.router, self.cascade) if (policy.gain.low or 0.0) > 0]
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Routing:
-    read = _outcomes(store, runs, options)
-    return routed(read.outcomes, read.questions, read.arms, options, read.measure, without=read.without, own=read.own)
+    routing_data = _outcomes(store, runs, options)
+    return routed(
+        routing_data.outcomes,
+        routing_data.questions,
+        routing_data.arms,
+        options,
+        routing_data.measure,
+        without=routing_data.without,
+        own=routing_data.own,
+    )
 
 
-class _RunsRead(Struct, frozen=True, kw_only=True):
-    """What runs know of each question that all have scored."""
+class _RoutingData(Struct, frozen=True, kw_only=True):
+    """Recorded outcomes of the questions that all runs have scored."""
 
     outcomes: Outcomes
     arms: tuple[str, ...]
-    """The runs of single agents."""
+    """Runs of single agents."""
     questions: list[Question]
     measure: CostMeasure | None
     without: int
     own: Mapping[str, Routed]
-    """Run of a system that routes by itself → what it came to."""
+    """Outcome of each run whose system routes by itself."""
 
 
-def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> _RunsRead:
+def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> _RoutingData:
     check_share("routing", options.scorer)
     if len(runs) < 2:
         raise UserError("Routing needs two runs or more of the same questions; one was given.")
@@ -128,145 +139,167 @@ def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> _R
     if len({run.epochs for run in runs}) > 1:
         raise UserError("Routing needs runs of equally many epochs: " + ", ".join(f"{r.id} {r.epochs}" for r in runs))
     attempts = {run.id: list(store.attempts(run)) for run in runs}
-    shared = set.intersection(*({question.id for question in one.questions} for one in scored))
-    asked = [question for question in scored[0].questions if question.id in shared]
-    known = [question for question in asked if all(one.values.get(question.id) is not None for one in scored)]
-    if len(known) < FEWEST:
-        raise UserError(f"Routing is learned from {FEWEST} questions at least; these runs share {len(known)}.")
-    measure, costs = _costs(runs, attempts)
-    taken = _models_taken(attempts)
-    arms = [one for one in scored if one.run.id not in taken]
-    places = {next(iter(_last_models(attempts[one.run.id]).values()), ""): place for place, one in enumerate(arms)}
-    paid = {id: np.array([cost.get(question.id, 0.0) for question in known]) for id, cost in costs.items()}
-    cheapest = min(arms, key=lambda one: paid[one.run.id].sum())
-    own = {
-        one.run.id: Routed(
-            values=_by_epoch(one, known).mean(axis=1),
-            costs=paid[one.run.id],
-            choices=np.array([places[taken[one.run.id][question.id]] for question in known]),
+    shared = set.intersection(*({question.id for question in run.questions} for run in scored))
+    shared_questions = [question for question in scored[0].questions if question.id in shared]
+    scored_questions = [
+        question for question in shared_questions if all(run.values.get(question.id) is not None for run in scored)
+    ]
+    if len(scored_questions) < FEWEST:
+        raise UserError(
+            f"Routing is learned from {FEWEST} questions at least; these runs share {len(scored_questions)}."
         )
-        for one in scored
-        if one.run.id in taken
+    measure, costs = _costs(runs, attempts)
+    routed_models = _models_taken(attempts)
+    arms = [run for run in scored if run.run.id not in routed_models]
+    arm_by_model = {
+        next(iter(_last_models(attempts[arm.run.id]).values()), ""): index for index, arm in enumerate(arms)
+    }
+    run_costs = {
+        id: np.array([cost.get(question.id, 0.0) for question in scored_questions]) for id, cost in costs.items()
+    }
+    cheapest = min(arms, key=lambda arm: run_costs[arm.run.id].sum())
+    self_routed = {
+        run.run.id: Routed(
+            values=_by_epoch(run, scored_questions).mean(axis=1),
+            costs=run_costs[run.run.id],
+            choices=np.array([arm_by_model[routed_models[run.run.id][question.id]] for question in scored_questions]),
+        )
+        for run in scored
+        if run.run.id in routed_models
     }
     outcomes = Outcomes(
-        scores=np.stack([_by_epoch(one, known) for one in arms], axis=1),
-        costs=np.stack([paid[one.run.id] for one in arms], axis=1),
-        known=np.array([question_features(question, feature_names(known)) for question in known]),
-        seen=_after(store, cheapest, attempts[cheapest.run.id], known),
-        texts=tuple(question.text for question in known),
-        clusters=tuple(cluster_of(question) for question in known),
-        strata=tuple(question.benchmark for question in known),
+        scores=np.stack([_by_epoch(arm, scored_questions) for arm in arms], axis=1),
+        costs=np.stack([run_costs[arm.run.id] for arm in arms], axis=1),
+        known=np.array([question_features(question, feature_names(scored_questions)) for question in scored_questions]),
+        seen=_attempt_features(store, cheapest, attempts[cheapest.run.id], scored_questions),
+        texts=tuple(question.text for question in scored_questions),
+        clusters=tuple(cluster_of(question) for question in scored_questions),
+        strata=tuple(question.benchmark for question in scored_questions),
     )
-    return _RunsRead(
+    return _RoutingData(
         outcomes=outcomes,
-        arms=tuple(one.run.id for one in arms),
-        questions=known,
+        arms=tuple(arm.run.id for arm in arms),
+        questions=scored_questions,
         measure=measure,
-        without=len(asked) - len(known),
-        own=own,
+        without=len(shared_questions) - len(scored_questions),
+        own=self_routed,
     )
 
 
 def _last_models(attempts: Sequence[Attempt]) -> dict[str, str]:
-    """The model that each question's first attempt called last: question → its name."""
+    """Return the name of the model that each question's first attempt called last, by question."""
     return {
         attempt.question_id: parse(actors[-1]).name
         for attempt in attempts
-        if attempt.epoch == 0 and (actors := [one.actor for one in calls(attempt.events) if one.kind == "model"])
+        if attempt.epoch == 0 and (actors := [call.actor for call in calls(attempt.events) if call.kind == "model"])
     }
 
 
 def _models_taken(attempts: Mapping[str, Sequence[Attempt]]) -> dict[str, dict[str, str]]:
-    """The runs whose system gives questions to several models, each of which is the only one of exactly one other run:
-    run → question → model. That is a router, LangChain's ``ModelRouterMiddleware`` or any other."""
-    called = {id: _last_models(some) for id, some in attempts.items()}
-    single = [next(iter(found.values())) for found in called.values() if len(set(found.values())) == 1]
-    alone = {name for name in single if single.count(name) == 1}
+    """Return the model of each question for each run of a self-routing system: run → question → model.
+
+    A system routes by itself if it gives questions to several models, each of which is the only model of exactly one
+    other run. This is a router, such as LangChain's ``ModelRouterMiddleware``.
+    """
+    models_by_run = {id: _last_models(run_attempts) for id, run_attempts in attempts.items()}
+    single_models = [next(iter(models.values())) for models in models_by_run.values() if len(set(models.values())) == 1]
+    unique_models = {name for name in single_models if single_models.count(name) == 1}
     return {
-        id: found
-        for id, found in called.items()
-        if len(set(found.values())) > 1 and set(found.values()) <= alone and len(found) == len(attempts[id])
+        id: models
+        for id, models in models_by_run.items()
+        if len(set(models.values())) > 1 and set(models.values()) <= unique_models and len(models) == len(attempts[id])
     }
 
 
 def _costs(
     runs: Sequence[Run], attempts: Mapping[str, Sequence[Attempt]]
 ) -> tuple[CostMeasure | None, dict[str, dict[str, float]]]:
-    """The first measure that is known of all runs, with each run's costs by question; without one, none."""
+    """Return the first measure that is known for all runs, with each run's costs by question.
+
+    Without such a measure it is ``None``, and the costs are empty.
+    """
     for measure in _MEASURES:
-        found = {run.id: costs_of(run, attempts[run.id], measure, run.epochs) for run in runs}
-        costs = {id: cost for id, cost in found.items() if cost is not None}
+        measured = {run.id: costs_of(run, attempts[run.id], measure, run.epochs) for run in runs}
+        costs = {id: cost for id, cost in measured.items() if cost is not None}
         if len(costs) == len(runs) and any(sum(cost.values()) > 0 for cost in costs.values()):
             return measure, costs
     return None, {run.id: {} for run in runs}
 
 
 def _by_epoch(run: ScoredRun, questions: Sequence[Question]) -> Floats:
-    """Questions × epochs; an attempt without a score counts as 0, as in every table."""
+    """Return the scores (questions, epochs); an attempt without a score counts as 0, as in every table."""
     values = {(score.question_id, score.epoch): score.value or 0.0 for score in run.scores}
     epochs = range(run.run.epochs)
     return np.array([[values.get((question.id, epoch), 0.0) for epoch in epochs] for question in questions])
 
 
 def feature_names(questions: Sequence[Question]) -> list[str]:
-    """The datasets, languages and subjects of some questions."""
-    return sorted({name for one in questions for name in (one.benchmark, one.language, one.group)})
+    """Return the datasets, languages and subjects of some questions."""
+    return sorted({name for question in questions for name in (question.benchmark, question.language, question.group)})
 
 
 def saved(store: Store, runs: Sequence[Run], options: AnalysisOptions, file: Path) -> dict[Path, str]:
-    """The router as an agent: what stands in its file, and in that of its policy beside it.
+    """Return the contents of the router's agent file, and of the policy file next to it.
 
     Raises:
         UserError: as the analysis itself.
     """
     scorer = options.scorer or headline_scorer(store, runs)
-    read = _outcomes(store, runs, msgspec.structs.replace(options, scorer=scorer))
-    model = learned(read.outcomes)
-    arms = _arms([run for run in runs if run.id in read.arms])
+    routing_data = _outcomes(store, runs, msgspec.structs.replace(options, scorer=scorer))
+    model = learned(routing_data.outcomes)
+    arms = _arms([run for run in runs if run.id in routing_data.arms])
     policy = Policy(
-        arms=read.arms,
-        measure=read.measure or "",
-        prices=tuple(map(float, read.outcomes.prices)),
-        names=tuple(feature_names(read.questions)),
+        arms=routing_data.arms,
+        measure=routing_data.measure or "",
+        prices=tuple(map(float, routing_data.outcomes.prices)),
+        names=tuple(feature_names(routing_data.questions)),
         intercepts=tuple(map(float, model.intercepts)),
         known=tuple(tuple(map(float, row)) for row in model.known),
         pieces=model.pieces,
     )
     text = msgspec.json.encode(policy).decode()
-    beside = file.with_suffix(".policy.json")
-    words = {"arms": str(arms), "policy": f"./{beside.name}", "digest": text_digest(text)}
-    quoted = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in words.items())
-    summary = f"One of {len(read.arms)} agents for each question, learned from {len(read.questions)} questions."
-    agent = f'graph = "router"\nsummary = "{summary}"\n\n[parameters]\n{quoted}worth = 0.0\n'
-    return {beside: text, file: agent}
+    policy_file = file.with_suffix(".policy.json")
+    parameters = {"arms": str(arms), "policy": f"./{policy_file.name}", "digest": text_digest(text)}
+    parameter_lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in parameters.items())
+    summary = (
+        f"One of {len(routing_data.arms)} agents for each question, "
+        f"learned from {len(routing_data.questions)} questions."
+    )
+    agent = f'graph = "router"\nsummary = "{summary}"\n\n[parameters]\n{parameter_lines}worth = 0.0\n'
+    return {policy_file: text, file: agent}
 
 
 def _arms(runs: Sequence[Run]) -> Listed:
-    """The runs' agents, with their models where these are not the same for all."""
+    """Return the runs' agents, with their models if these differ between runs."""
     models = [dict(models) if isinstance(models := run.identity.get("models"), Mapping) else {} for run in runs]
     specs = [parse(run.agent) for run in runs]
-    if any(one != models[0] for one in models):
+    if any(run_models != models[0] for run_models in models):
         specs = [
-            spec.having(**{role: parse(str(text)) for role, text in own.items() if role not in spec.parameters})
+            spec.having(**{role: parse(str(text)) for role, text in run_models.items() if role not in spec.parameters})
             if run.identity.get("tier") != "own"
             else spec
-            for run, spec, own in zip(runs, specs, models, strict=True)
+            for run, spec, run_models in zip(runs, specs, models, strict=True)
         ]
     return Listed.of(specs)
 
 
-def _after(store: Store, cheap: ScoredRun, attempts: Sequence[Attempt], questions: Sequence[Question]) -> Floats:
-    """What an attempt of the cheapest agent shows: whether and how it answered, how much it wrote and called, and the
-    scores of its first search. Not whether it is right."""
+def _attempt_features(
+    store: Store, cheapest: ScoredRun, attempts: Sequence[Attempt], questions: Sequence[Question]
+) -> Floats:
+    """Return the features of the cheapest agent's attempts.
+
+    These are whether and how it answered, how much it wrote and called, and the scores of its first search; not whether
+    it is right.
+    """
     firsts = {attempt.question_id: attempt for attempt in attempts if attempt.epoch == 0}
-    read = {score.question_id: score for score in cheap.scores if score.epoch == 0}
-    found = searches(store, cheap.run)
+    first_scores = {score.question_id: score for score in cheapest.scores if score.epoch == 0}
+    search_results = searches(store, cheapest.run)
     table = np.zeros((len(questions), 9))
     for row, question in zip(table, questions, strict=True):
-        attempt, score = firsts.get(question.id), read.get(question.id)
+        attempt, score = firsts.get(question.id), first_scores.get(question.id)
         if attempt is None or score is None:
             continue
-        ranked = [passage.score for first in found.get((question.id, 0), ())[:1] for passage in first.passages]
+        ranked = [passage.score for first in search_results.get((question.id, 0), ())[:1] for passage in first.passages]
         row[:] = (
             score.answer_status == "answered",
             ord(score.prediction[0]) if question.options and score.prediction else 0,
@@ -290,16 +323,16 @@ def routed(
     without: int = 0,
     own: Mapping[str, Routed] = MappingProxyType({}),
 ) -> Routing:
-    """Every policy's outcome beside the single agents'.
+    """Compute every policy's outcome, and the single agents'.
 
     Args:
-        outcomes: what is known of each question and agent.
-        questions: of these outcomes.
+        outcomes: the outcome of each question and agent.
+        questions: the questions of these outcomes.
         names: the agents' runs.
         options: the scorer, and the seed of folds and intervals.
-        measure: of the costs.
-        without: questions that were left out.
-        own: what systems that route by themselves came to.
+        measure: the measure of the costs.
+        without: number of questions that were left out.
+        own: outcomes of systems that route by themselves.
 
     Raises:
         UserError: scikit-learn is not installed.
@@ -309,14 +342,14 @@ def routed(
         figure(questions, _by_question(questions, column), {}, options.seed, scorer, epochs)
         for column in outcomes.means.T
     ]
-    accuracies, prices = np.array([one.value or 0.0 for one in figures]), outcomes.prices
-    best = max(range(len(names)), key=lambda place: (accuracies[place], -prices[place]))
+    accuracies, prices = np.array([agent_figure.value or 0.0 for agent_figure in figures]), outcomes.prices
+    best = max(range(len(names)), key=lambda index: (accuracies[index], -prices[index]))
 
-    def result(name: str, found: Routed) -> PolicyResult:
-        cost = float(outcomes.weights @ found.costs)
+    def result(name: str, outcome: Routed) -> PolicyResult:
+        cost = float(outcomes.weights @ outcome.costs)
         weights = mixture_weights(accuracies, prices, max(cost, float(prices.min())))
-        values = _by_question(questions, found.values)
-        counts = np.bincount(found.choices, minlength=len(names)) / len(found.choices)
+        values = _by_question(questions, outcome.values)
+        counts = np.bincount(outcome.choices, minlength=len(names)) / len(outcome.choices)
         return PolicyResult(
             name=name,
             score=figure(questions, values, {}, options.seed, scorer, epochs),
@@ -337,7 +370,7 @@ def routed(
         measure=measure,
         best=names[best],
         cheapest=names[outcomes.cheapest],
-        singles=tuple(result(name, _alone(outcomes, place)) for place, name in enumerate(names)),
+        singles=tuple(result(name, _single_agent(outcomes, index)) for index, name in enumerate(names)),
         router=result("router", router.routed(outcomes, math.inf)),
         cascade=result("cascade", cascade.routed(outcomes, math.inf)),
         control=result("control", control.routed(outcomes, math.inf)),
@@ -345,13 +378,13 @@ def routed(
         curves={"router": _curve(router, outcomes), "cascade": _curve(cascade, outcomes)} if measure else {},
         epochs=epochs,
         without=without,
-        own=tuple(result(name, found) for name, found in own.items()),
+        own=tuple(result(name, outcome) for name, outcome in own.items()),
     )
 
 
-def _alone(outcomes: Outcomes, place: int) -> Routed:
-    chosen = np.full(len(outcomes.costs), place)
-    return Routed(values=outcomes.means[:, place], costs=outcomes.costs[:, place], choices=chosen)
+def _single_agent(outcomes: Outcomes, index: int) -> Routed:
+    choices = np.full(len(outcomes.costs), index)
+    return Routed(values=outcomes.means[:, index], costs=outcomes.costs[:, index], choices=choices)
 
 
 def _by_question(questions: Sequence[Question], values: Floats) -> dict[str, float | None]:
@@ -360,85 +393,87 @@ def _by_question(questions: Sequence[Question], values: Floats) -> dict[str, flo
 
 def _curve(learned: Chances, outcomes: Outcomes) -> tuple[tuple[float, float], ...]:
     prices = outcomes.prices
-    worths = [*np.geomspace(max(prices.min(), prices.max() / 100), 300 * prices.max(), _WORTHS), math.inf]
+    answer_values = [*np.geomspace(max(prices.min(), prices.max() / 100), 300 * prices.max(), _CURVE_POINTS), math.inf]
     weights = outcomes.weights
-    routed = [learned.routed(outcomes, worth) for worth in worths]
-    return tuple(sorted({(float(weights @ one.costs), float(weights @ one.values)) for one in routed}))
+    outcomes_by_worth = [learned.routed(outcomes, worth) for worth in answer_values]
+    return tuple(
+        sorted({(float(weights @ outcome.costs), float(weights @ outcome.values)) for outcome in outcomes_by_worth})
+    )
 
 
-def _rows(made: Routing) -> list[tuple[str, PolicyResult]]:
-    kind = "oracle" if made.epochs > 1 else "oracle, an upper bound (one epoch)"
+def _rows(routing: Routing) -> list[tuple[str, PolicyResult]]:
+    kind = "oracle" if routing.epochs > 1 else "oracle, an upper bound (one epoch)"
     return [
-        *((one.name, one) for one in made.singles),
-        *((one.name, one) for one in made.own),
-        ("router: by the question", made.router),
-        (f"cascade: {made.cheapest} first", made.cascade),
-        ("control: router of shuffled outcomes", made.control),
-        (kind, made.oracle),
+        *((single.name, single) for single in routing.singles),
+        *((system.name, system) for system in routing.own),
+        ("router: by the question", routing.router),
+        (f"cascade: {routing.cheapest} first", routing.cascade),
+        ("control: router of shuffled outcomes", routing.control),
+        (kind, routing.oracle),
     ]
 
 
-def _table(made: Routing, options: AnalysisOptions) -> AnalysisTable:
-    words, _, factor = _MEASURES[made.measure] if made.measure else ("", "", 0.0)
-    priced = (words, "to a mixture of that cost") if made.measure else ()
+def _table(routing: Routing, options: AnalysisOptions) -> AnalysisTable:
+    words, _, factor = _MEASURES[routing.measure] if routing.measure else ("", "", 0.0)
+    priced = (words, "to a mixture of that cost") if routing.measure else ()
 
-    def row(name: str, one: PolicyResult) -> tuple[str | float | Figure, ...]:
-        alone = name == made.best
-        gains = "best" if alone else points(one.gain), "" if alone else points(one.over_mixture)
-        return (name, one.score, gains[0], *((factor * one.cost, gains[1]) if priced else ()))
+    def row(name: str, policy: PolicyResult) -> tuple[str | float | Figure, ...]:
+        is_best = name == routing.best
+        gains = "best" if is_best else points(policy.gain), "" if is_best else points(policy.over_mixture)
+        return (name, policy.score, gains[0], *((factor * policy.cost, gains[1]) if priced else ()))
 
     return AnalysisTable(
-        title=conclusion(made),
-        columns=("policy", upwards(made.scorer), "to the best", *priced),
-        rows=tuple(row(name, one) for name, one in _rows(made)),
-        note=_note(made),
+        title=conclusion(routing),
+        columns=("policy", upwards(routing.scorer), "to the best", *priced),
+        rows=tuple(row(name, policy) for name, policy in _rows(routing)),
+        note=_note(routing),
     )
 
 
 def conclusion(made: Routing) -> str:
-    """What follows, in a sentence."""
+    """Return a one-sentence conclusion."""
     if not made.gains:
-        nearest = max((made.router, made.cascade), key=lambda one: one.gain.difference or -1.0)
+        nearest = max((made.router, made.cascade), key=lambda policy: policy.gain.difference or -1.0)
         return (
             f"Routing gains nothing that can be shown over {made.best}: {points(nearest.gain)} points by the "
             f"better policy ({nearest.name})."
         )
-    one = max(made.gains, key=lambda found: found.gain.difference or 0.0)
+    winner = max(made.gains, key=lambda policy: policy.gain.difference or 0.0)
     price = ""
     if made.measure:
         words, _, factor = _MEASURES[made.measure]
         best = next(single for single in made.singles if single.name == made.best)
-        price = f", at {factor * one.cost:.4g} {words} in place of {factor * best.cost:.4g}"
-    return f"Routing gains {points(one.gain)} points over {made.best}, by the {one.name}{price}."
+        price = f", at {factor * winner.cost:.4g} {words} in place of {factor * best.cost:.4g}"
+    return f"Routing gains {points(winner.gain)} points over {made.best}, by the {winner.name}{price}."
 
 
-def _note(made: Routing) -> str:
+def _note(routing: Routing) -> str:
     parts = [
-        f"{made.best} is the best single agent of these questions.",
+        f"{routing.best} is the best single agent of these questions.",
         "Policies are cross-fitted: no question is routed by what was learned from it. A cascade pays for the first "
         "answer too.",
     ]
-    for one in made.own:
-        shares = ", ".join(f"{100 * share:.0f} % to {name}" for name, share in one.shares.items())
-        parts.append(f"{one.name} routes by itself: {shares}.")
-    if made.without:
-        parts.append(f"{made.without:,} questions without a score in some run are left out.")
-    if made.epochs == 1:
+    for system in routing.own:
+        shares = ", ".join(f"{100 * share:.0f} % to {name}" for name, share in system.shares.items())
+        parts.append(f"{system.name} routes by itself: {shares}.")
+    if routing.without:
+        parts.append(f"{routing.without:,} questions without a score in some run are left out.")
+    if routing.epochs == 1:
         parts.append("The oracle of one epoch takes luck for skill; runs of two epochs (--epochs 2) correct it.")
     return " ".join(parts)
 
 
-def _picture(made: Routing, options: AnalysisOptions) -> Picture:
-    words, unit, factor = _MEASURES[made.measure] if made.measure else ("", "number", 0.0)
+def _picture(routing: Routing, options: AnalysisOptions) -> Picture:
+    words, unit, factor = _MEASURES[routing.measure] if routing.measure else ("", "number", 0.0)
     marks = [
-        figure_mark(name, one.score, x=factor * one.cost if made.measure else None)
-        for name, one in _rows(made)
-        if one not in (made.router, made.cascade) or not made.measure
+        figure_mark(name, policy.score, x=factor * policy.cost if routing.measure else None)
+        for name, policy in _rows(routing)
+        if policy not in (routing.router, routing.cascade) or not routing.measure
     ]
-    for name, curve in made.curves.items():
+    for name, curve in routing.curves.items():
         marks += [Mark(name=name, group=name, value=value, x=factor * cost, named=False) for cost, value in curve]
     title = "Which agent for which question"
-    return Picture(title=title, marks=tuple(marks), words=upwards(made.scorer), x=words, x_unit=unit)
+    return Picture(title=title, marks=tuple(marks), words=upwards(routing.scorer), x=words, x_unit=unit)
 
 
 ROUTING: Analysis[Routing] = Analysis(
