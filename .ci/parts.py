@@ -248,7 +248,7 @@ def check_readme(run: Runner) -> None:
 def check_tests(run: Runner, everything_ready: threading.Event) -> None:
     """Run the slow tests, four at a time since they wait for servers, then those that need more packages."""
     python = run.clone / ".venv-test" / "bin" / "python"
-    run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow"], aim=720, tests=True)
+    run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow"], aim=1000, tests=True)
     everything_ready.wait()
     files = modules_to_repeat(run.reports)
     everything = run.work / "everything" / "bin" / "python"

@@ -146,13 +146,9 @@ def _score_columns(comparison: Comparison) -> Iterator[Column]:
             unit = ", %" if table.unit == "percent" else f", {table.unit}" if table.unit else ""
             name = f"{table.scorer}{' ↓' if table.direction == 'lower' else ''}{unit}"
             figures = {line.run: line.overall for line in table.lines}
-            yield Column(
-                name, lambda row, figures_of=figures, unit=table.unit: in_scale(figures_of[row.run].value, unit)
-            )  # type: ignore[misc]
+            yield Column(name, lambda row, by_run=figures, unit=table.unit: in_scale(by_run[row.run].value, unit))  # type: ignore[misc]
             if table is headline:
-                yield Column(
-                    "95 %", lambda row, figures_of=figures, unit=table.unit: interval(figures_of[row.run], unit)
-                )  # type: ignore[misc]
+                yield Column("95 %", lambda row, by_run=figures, unit=table.unit: interval(by_run[row.run], unit))  # type: ignore[misc]
 
 
 def figure_cells(comparison: Comparison) -> dict[str, tuple[str, str]]:
