@@ -182,15 +182,17 @@ def frontiers(
     if not known_samples:
         return {}
     strata_clusters, samples = design(questions), list(known_samples.values())
-    moves = [[column.tolist() for column in variance_columns(sample.moves(), *strata_clusters)] for sample in samples]
-    widths = [*(len(sample.columns) for sample in samples), *map(len, moves)]
+    variance_lists = [
+        [column.tolist() for column in variance_columns(sample.moves(), *strata_clusters)] for sample in samples
+    ]
+    widths = [*(len(sample.columns) for sample in samples), *map(len, variance_lists)]
     means, draws = joint_means(
-        [*(column for sample in samples for column in sample.columns), *itertools.chain(*moves)],
+        [*(column for sample in samples for column in sample.columns), *itertools.chain(*variance_lists)],
         *strata_clusters,
         seed=seed,
         sizes=[
             *(column_sizes for sample in samples for column_sizes in sample.sizes),
-            *(None for sample in moves for _ in sample),
+            *(None for sample in variance_lists for _ in sample),
         ],
         groups=widths,
     )

@@ -146,26 +146,26 @@ class AgentGrid:
         self.means, self.right = _mean(values, axis=2), (values >= 1).sum(axis=2).astype(np.uint8)
         self.scored = (~np.isnan(values)).sum(axis=2).astype(np.uint8)
         self.fractional = np.asarray(((values > 0) & (values < 1)).any(axis=(0, 2)))
-        self._by = scorers.min(axis=2)
+        self._scorer_codes = scorers.min(axis=2)
         self._outcomes = np.where(completed, answers, statuses).max(axis=2)
         self._costs = _total(costs, statuses > 0)
         used = self.used_scorers()
         self.scorer = next((name for name in (self.scorer, *self.pages.asked, *used) if name in used), "")
         code = self._scorers.index(self.scorer) if used else _NO_SCORER
-        self._compared: Numbers = np.where(self._by == code, self.means, np.nan)
+        self._compared: Numbers = np.where(self._scorer_codes == code, self.means, np.nan)
         self._left = np.array([run.count * run.epochs for run in self.runs]) > (statuses > 0).sum(axis=(0, 2))
         self._counted = self._in_figures(code, np.where(scorers == code, values, np.nan), statuses > 0, completed)
 
-    def _in_figures(self, code: int, values: Numbers, made: Flags, completed: Flags) -> Numbers:
+    def _in_figures(self, code: int, values: Numbers, was_made: Flags, completed: Flags) -> Numbers:
         """Return the values that count in a run's figure, (rows, columns).
 
         An attempt that ended without an answer counts 0 if the scorer applies to its question. A question counts if all
         its
         attempts are made and none misses a score.
         """
-        scored = np.unique(self._parts[(self._by == code).any(axis=1)])
+        scored = np.unique(self._parts[(self._scorer_codes == code).any(axis=1)])
         suited = np.isin(self._parts, scored)[:, None, None]
-        filled = np.where(np.isnan(values) & made & ~completed & suited, 0.0, values)
+        filled = np.where(np.isnan(values) & was_made & ~completed & suited, 0.0, values)
         epochs = np.array([run.epochs for run in self.runs])
         complete = (~np.isnan(filled)).sum(axis=2) == epochs
         counted: Numbers = np.where(complete, np.nansum(filled, axis=2) / epochs, np.nan)
@@ -200,7 +200,7 @@ class AgentGrid:
 
     def used_scorers(self) -> dict[str, int]:
         """Return the scorers that scored cells, each with its number of cells, the most frequent first."""
-        used = np.bincount(self._by[self._by != _NO_SCORER], minlength=len(self._scorers))
+        used = np.bincount(self._scorer_codes[self._scorer_codes != _NO_SCORER], minlength=len(self._scorers))
         cell_counts = {name: int(count) for name, count in zip(self._scorers, used, strict=True) if count}
         return dict(sorted(cell_counts.items(), key=lambda name_and_count: -name_and_count[1]))
 
@@ -216,7 +216,7 @@ class AgentGrid:
         """
         by_dataset = [_mean(self._counted[self.datasets == name], axis=0) for name in np.unique(self.datasets)]
         overall = np.where(self._pooled(), _mean(self._counted, axis=0), _mean(np.array(by_dataset), axis=0))
-        return tuple(map(_known, overall))
+        return tuple(map(_number_or_none, overall))
 
     def _pooled(self) -> Flags:
         """Return flags (columns,) that are true if some dataset still has too few answers."""
@@ -231,13 +231,13 @@ class AgentGrid:
     def cell(self, row: int, column: int) -> AgentGridCell:
         """Return the results of the agent of a column at the question of a row."""
         return AgentGridCell(
-            value=_known(self.means[row, column]),
+            value=_number_or_none(self.means[row, column]),
             right=int(self.right[row, column]),
             scored=int(self.scored[row, column]),
             epochs=self.runs[column].epochs,
             fractional=bool(self.fractional[column]),
             outcome=SEVERITY[int(self._outcomes[row, column])],
-            cost=_known(self._costs[row, column]),
+            cost=_number_or_none(self._costs[row, column]),
         )
 
     def place(self, row: int, column: int, epoch: int | None = 0) -> int | None:
@@ -276,8 +276,8 @@ class AgentGrid:
     def _comparable_means(self) -> Numbers:
         """Return the means of the cells scored by the scorer of the first scored cell in their row; others are NaN."""
         has_mean = ~np.isnan(self.means)
-        first_scorer = self._by[np.arange(self.rows), has_mean.argmax(axis=1)]
-        return np.where(has_mean & (self._by == first_scorer[:, None]), self.means, np.nan)
+        first_scorer = self._scorer_codes[np.arange(self.rows), has_mean.argmax(axis=1)]
+        return np.where(has_mean & (self._scorer_codes == first_scorer[:, None]), self.means, np.nan)
 
     def disagreement(self) -> Numbers:
         """Return the disagreement of each row, (rows,): four times the variance of the agents' scores.
@@ -300,9 +300,9 @@ class AgentGrid:
         """Return sorted rows; rows without a sort key come last in either direction, equal rows in the order asked.
 
         Args:
-            sort: one of :data:`GRID_SORTS`.
-            descending: the largest disagreement, cost or score first.
-            rows: these alone, as they were asked; by default all.
+            sort: sort key of :data:`GRID_SORTS`.
+            descending: True for the largest disagreement, cost or score first.
+            rows: rows to sort, in the order asked; by default all.
         """
         candidates: Places = np.arange(self.rows, dtype=np.int64) if rows is None else rows
         if sort == "question":
@@ -312,7 +312,7 @@ class AgentGrid:
         return candidates[np.lexsort((candidates, np.where(missing, 0, -keys if descending else keys), missing))]
 
 
-def _known(value: float) -> float | None:
+def _number_or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
@@ -324,10 +324,10 @@ def _mean(values: Numbers, axis: int) -> Numbers:
     return means
 
 
-def _total(costs: Numbers, made: Flags) -> Numbers:
+def _total(costs: Numbers, was_made: Flags) -> Numbers:
     """Return the sums of the costs of attempts made, along the last axis; NaN if some cost is unknown or none was
     made."""
-    return np.where(made.any(axis=-1), np.where(made, costs, 0).sum(axis=-1), np.nan)
+    return np.where(was_made.any(axis=-1), np.where(was_made, costs, 0).sum(axis=-1), np.nan)
 
 
 def _fetch_raw(connection: sa.Connection, statement: sa.Select[*Row]) -> Sequence[tuple[*Row]]:

@@ -45,10 +45,10 @@ def printed_figures(
     replayed = [
         run for run in runs if run.id in complete_lines and run.origin == "replayed" and not selection_words(run)
     ]
-    whole = [run for run in replayed if attempts_made[run.id] == run.count * run.epochs]
+    complete_runs = [run for run in replayed if attempts_made[run.id] == run.count * run.epochs]
     candidates = (
         (run, table_set.find(run, models[run.id], complete_lines[run.id], table.scorer))
-        for run in whole
+        for run in complete_runs
         for table_set in table_sets
     )
     return {run.id: printed for run, printed in candidates if printed is not None}
