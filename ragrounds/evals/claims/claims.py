@@ -2,21 +2,18 @@
 
 `ragrounds compare --assert` and `ragrounds run --until` read the same language:
 
-accuracy(search_o1) - accuracy(vanilla_rag[top_k=8]) > 0.02 @ 95%
+    accuracy(search_o1) - accuracy(vanilla_rag[top_k=8]) > 0.02 @ 95%
     separated(search_o1, vanilla_rag) @ 95%
     accuracy(a) >= 60% and failed(a) < 0.01
     score(a) > 0.3 @ 95%
 
 A claim is one or more conditions joined by ``and``. A condition compares two sums of terms. A term is a number, a
-measure
-of a run, or a number times a measure. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds if the whole
-two-sided interval of that level does, fails if no part of it does, and is undecided otherwise. Without a level the
-point
-estimates decide.
+measure of a run, or a number times a measure. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds if
+the whole two-sided interval of that level does, fails if no part of it does, and is undecided otherwise. Without a
+level the point estimates decide.
 
 :class:`LiveClaim` takes rounds of questions one after the other and returns the verdict by intervals that are valid at
-any
-number of rounds. This module never reads a store: see `ragrounds.evals.claims.assertions`.
+any number of rounds. This module never reads a store: see `ragrounds.evals.claims.assertions`.
 """
 
 from __future__ import annotations

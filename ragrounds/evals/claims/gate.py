@@ -11,16 +11,16 @@
     [advisory]
     "cheap" = { claim = "cost(new) < 0.01", most = 0.1 }
 
-A rule is a claim (:mod:`ragrounds.evals.claims.claims`) without a level: the policy's `error` applies to all rules. Each
-condition of a rule is followed by two one-sided tests that are valid at any number of questions
+A rule is a claim (:mod:`ragrounds.evals.claims.claims`) without a level: the policy's `error` applies to all rules.
+Each condition of a rule is followed by two one-sided tests that are valid at any number of questions
 (:mod:`ragrounds.evals.stats.one_sided`): it *holds* at the error `error`, it *fails* at `error / k` with k conditions
 in the critical and supporting rules.
 
-**GO** if all critical rules hold. GO is wrong only if some critical rule is false and was still shown to hold. The chance
-of that is at most `error`, without a correction (an intersection-union test). **NO-GO** if a critical rule fails, or more
-than half of the supporting rules. NO-GO is wrong only if one of the k conditions was shown to fail although it holds. The
-chance of that is at most k × error / k (Bonferroni). Only one of the two verdicts can be wrong for any given truth.
-Advisory rules decide nothing.
+**GO** if all critical rules hold. GO is wrong only if some critical rule is false and was still shown to hold. The
+chance of that is at most `error`, without a correction (an intersection-union test). **NO-GO** if a critical rule
+fails, or more than half of the supporting rules. NO-GO is wrong only if one of the k conditions was shown to fail
+although it holds. The chance of that is at most k × error / k (Bonferroni). Only one of the two verdicts can be wrong
+for any given truth. Advisory rules decide nothing.
 
 An unknown value (a judge that failed, a call without a price) counts as the worst in the test that a rule holds and as
 the best in the test that it fails. So missing values never decide.

@@ -4,8 +4,7 @@ A pilot's values are tilted (exponentially) until their mean is the planned one,
 after every draw, and the power after n questions is the share of simulations that hold by then. The variance of a
 question's values over epochs has two parts: the spread between questions stays and the spread within them is divided by
 the epochs. A judge that errs in a share e of its verdicts shows 1 - 2e of a difference; the majority of several judges
-errs
-less often (errors are assumed to be independent).
+errs less often (errors are assumed to be independent).
 """
 
 from __future__ import annotations

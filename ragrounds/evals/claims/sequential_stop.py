@@ -3,10 +3,8 @@
 :class:`ClaimStop` is the engine's contract :class:`ragrounds.base.contracts.Stop` for a claim. Attempts end in any
 order; rounds of questions count once all agents have answered them in every epoch, in the order in which they were
 sampled. A round whose slowest answer is missing holds back those after it: if quick answers were counted first, the
-order
-would depend on the answers and the interval would not be valid. An attempt that failed is not correct, as in the
-tables.
-The same command asks it again, and the new attempt replaces it; a claim that was decided stays decided.
+order would depend on the answers and the interval would not be valid. An attempt that failed is not correct, as in the
+tables. The same command asks it again, and the new attempt replaces it; a claim that was decided stays decided.
 
 For intervals of runs that ended so, see :mod:`ragrounds.evals.compare.stopped_runs`.
 """

@@ -2,10 +2,8 @@
 
 Both axes are the same kind of mean: over the questions of a dataset, then unweighted over datasets. So a run's cost is
 what a question costs on average, and cost divided by accuracy is what a right answer costs. The same holds for shares
-of
-a right answer, because they add up to right answers. Any other score (ROUGE-L, F1) has no such price. A run whose cost
-is
-not known is not placed; it is named as left out and never put at cost 0.
+of a right answer, because they add up to right answers. Any other score (ROUGE-L, F1) has no such price. A run whose
+cost is not known is not placed; it is named as left out and never put at cost 0.
 """
 
 from __future__ import annotations

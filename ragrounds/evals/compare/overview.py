@@ -2,9 +2,8 @@
 
 The figure is the one that :func:`ragrounds.evals.compare.comparison.compare` has for the run alone, but without the
 interval, whose bootstrap takes most of a comparison's time. For an unfinished run it is the figure of the questions
-whose
-attempts have all been made. The database computes the sums; questions of a set that several runs answered are loaded
-once.
+whose attempts have all been made. The database computes the sums; questions of a set that several runs answered are
+loaded once.
 """
 
 from __future__ import annotations

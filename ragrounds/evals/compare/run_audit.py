@@ -1,8 +1,8 @@
 """Audit of imported runs: reasons to doubt their figures.
 
-Each finding is a short text. Facts that only the imported file shows (doubled rows,
-renumbered ids, rows that match no question) are kept in the run's identity. Everything else is computed from the stored
-attempts, so that any run can be audited.
+Each finding is a short text. Facts that only the imported file shows (doubled rows, renumbered ids, rows that match no
+question) are kept in the run's identity. Everything else is computed from the stored attempts, so that any run can be
+audited.
 """
 
 from __future__ import annotations

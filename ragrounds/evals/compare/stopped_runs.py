@@ -1,12 +1,9 @@
 """Runs that stopped early by their own results, and the intervals that hold for them.
 
 The number of questions of such a run depends on its own results, so an interval or a test for a number of questions
-that
-was fixed beforehand does not hold for it. :class:`StoppedRuns` replaces it by the interval by which the run was
-followed:
-valid at every number of questions at once, whatever made the run end. A run that went on to its last question is
-treated
-like any other.
+that was fixed beforehand does not hold for it. :class:`StoppedRuns` replaces it by the interval by which the run was
+followed: valid at every number of questions at once, whatever made the run end. A run that went on to its last question
+is treated like any other.
 """
 
 from __future__ import annotations
