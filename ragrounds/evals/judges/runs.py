@@ -249,7 +249,7 @@ async def _judged(
 
 
 def _with_probes(judged_run: Judged, probes: Judged) -> Judged:
-    return replace(judged_run, calls=(*result_.calls, *probes.calls), gates=probes.gates, unprobed=probes.unprobed)
+    return replace(judged_run, calls=(*judged_run.calls, *probes.calls), gates=probes.gates, unprobed=probes.unprobed)
 
 
 def _mute(answers: Iterable[JudgedAnswer]) -> tuple[str, ...]:
