@@ -1,4 +1,4 @@
-"""Cost of judging: who pays for a call, the bill of many calls, and the bill of a stored run whose scores are written."""
+"""Cost of judging: who pays for a call, the bill of many calls, and the bill of a stored run with its scores."""
 
 from __future__ import annotations
 
