@@ -445,7 +445,8 @@ def _piece_commitment(piece: str, position: _Position) -> tuple[int, frozenset[i
     may_think = may_conclude and (is_label or position.last or (position.first and position.sentences <= _BRIEF))
     for weight, pattern, applies in (
         (3, _ANSWER, True), (3, _CHOSEN, may_conclude), (2, _RIGHT, may_conclude), (1, _INSTEAD, may_conclude),
-        (1, _THOUGHT, may_think), (1, _BEGUN, may_think), (1, _DIAGNOSED, may_think), (1, _COMES_TO, position.last), (0, _MIGHT, is_short),
+        (1, _THOUGHT, may_think), (1, _BEGUN, may_think), (1, _DIAGNOSED, may_think),
+        (1, _COMES_TO, position.last), (0, _MIGHT, is_short),
         (1, _FIRST, may_begin),
     ):  # fmt: skip
         if not applies:
