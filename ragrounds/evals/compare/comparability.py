@@ -46,8 +46,7 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
         """Return the questions that a scorer applies to.
 
         These are the questions that any run has a score for and those that it would score, whether or not an attempt
-        was
-        made. The denominator is every question.
+        was made. The denominator is every question.
         """
         scored = {question_id for by_scorer in self.read.values() for question_id, _ in by_scorer.get(scorer, ())}
         record = described(scorer)

@@ -181,8 +181,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         """Return the outcomes of attempts by run id, each attempt counted once.
 
         An attempt is counted by the headlines, or by another scorer if no headline applies to its question. If scorers
-        are
-        named, only these count.
+        are named, only these count.
         """
         tables = [table for table, _ in self.shown(scorers)]
         if not scorers:

@@ -73,8 +73,7 @@ class AgentGrid:
     """Grid of every question that some run of the pages was asked, with a column for each run.
 
     Rows are numbered in the order in which the questions were asked, those of the first run's set first. The grid is
-    empty until
-    :meth:`load`, which may be called again when more was written. Arrays are (rows, columns).
+    empty until :meth:`load`, which may be called again when more was written. Arrays are (rows, columns).
     """
 
     means: Numbers
@@ -160,8 +159,7 @@ class AgentGrid:
         """Return the values that count in a run's figure, (rows, columns).
 
         An attempt that ended without an answer counts 0 if the scorer applies to its question. A question counts if all
-        its
-        attempts are made and none misses a score.
+        its attempts are made and none misses a score.
         """
         scored = np.unique(self._parts[(self._scorer_codes == code).any(axis=1)])
         suited = np.isin(self._parts, scored)[:, None, None]
