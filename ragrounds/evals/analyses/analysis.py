@@ -1,7 +1,8 @@
-"""What an analysis is: one object with its name, its words, its record, its table and its picture.
+"""Base of all analyses: one object with a name, descriptions, a record, a table and a picture.
 
-Every module of this folder that holds an :class:`Analysis` is found by itself; installed packages add theirs by entry
-points of the group ``ragrounds.analyses``, and ``ragrounds analyse package.module:NAME`` takes one by its import path.
+Every module of this folder that defines an :class:`Analysis` is discovered. Installed packages add theirs by entry
+points of the group ``ragrounds.analyses``, and ``ragrounds analyse package.module:NAME`` takes an analysis by its
+import path.
 """
 
 from __future__ import annotations
@@ -25,33 +26,35 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 
 AnalysisRecord = Struct | tuple[Struct, ...]
-"""What an analysis found, for programs: one record, or one for each run."""
+"""Result of an analysis for programs: one record, or one for each run."""
 R = TypeVar("R", bound=AnalysisRecord)
 
 
 class AnalysisOptions(Struct, frozen=True, kw_only=True):
-    """What may be set; each analysis takes what it needs."""
+    """Options of analyses; each analysis uses those that it needs."""
 
     scorer: str = ""
-    """Empty: the headline of the runs' questions, among the scorers that all runs have scores by."""
+    """Name of the scorer; if empty, the headline of the runs' questions among the scorers that all runs have scores
+    by."""
     k: int = 10
-    """How many passages of a search count."""
+    """Number of passages of a search that count."""
     parameter: str = "top_k"
-    """The agent's parameter that was varied between the runs; or which confidence of answers counts."""
+    """Agent's parameter that was varied between the runs, or the confidence of answers to use."""
     sizes: Mapping[str, float] = MappingProxyType({})
     """Model text → billions of parameters."""
     corpus: Mapping[str, int] = MappingProxyType({})
-    """Index with its version, ``NAME@VERSION`` → its passages."""
+    """Index with its version, ``NAME@VERSION`` → number of its passages."""
     documents: str = ""
-    """A file of document ids: retracted papers, for instance."""
+    """Path of a file of document ids, such as retracted papers."""
     severity: str = ""
-    """A file of what wrong and missing answers cost."""
+    """Path of a file with the costs of wrong and missing answers."""
     seed: int = 0
-    """Of the bootstraps: equal seeds give equal intervals."""
+    """Seed of the bootstraps: equal seeds give equal intervals."""
 
 
 class AnalysisTable(Struct, frozen=True, kw_only=True):
-    """Rows under headings. A cell is a text, a number, a figure with its interval, or ``None`` for not known."""
+    """Table of rows under headings. A cell is a text, a number, a figure with its interval, or ``None`` if not
+    known."""
 
     title: str
     columns: tuple[str, ...]
@@ -60,7 +63,7 @@ class AnalysisTable(Struct, frozen=True, kw_only=True):
 
 
 class AnalysisResult(Struct, frozen=True, kw_only=True):
-    """An analysis of some runs: a table and a picture for people, a record for programs."""
+    """Result of an analysis of some runs: a table and a picture for people, a record for programs."""
 
     name: str
     table: AnalysisTable
@@ -70,29 +73,29 @@ class AnalysisResult(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Analysis(Generic[R]):
-    """One figure or table of the papers, made of stored runs. It asks no model and searches nothing."""
+    """Analysis that makes one figure or table of the papers from stored runs. It asks no model and searches nothing."""
 
     name: str
     summary: str
-    """One line, with the paper's figure or table that it follows."""
+    """Line of description, with the paper's figure or table that it follows."""
     needs: str
-    """What the runs must have."""
+    """Requirements on the runs."""
     measure: Callable[[Store, Sequence[Run], AnalysisOptions], R]
-    """Makes the record."""
+    """Function that makes the record."""
     table: Callable[[R, AnalysisOptions], AnalysisTable]
     picture: Callable[[R, AnalysisOptions], Picture]
     save: Callable[[Store, Sequence[Run], AnalysisOptions, Path], dict[Path, str]] | None = None
-    """What was learned as an agent that is called by this file: files → what stands in them."""
+    """Function that saves what was learned as an agent that is called by a file; it returns file → content."""
     scored: bool = True
-    """Whether it goes by a scorer."""
+    """True if it uses a scorer."""
     by_default: Callable[[Store, Sequence[Run]], bool] = lambda store, runs: False
-    """Whether a report of these runs shows it without being asked for."""
+    """Function that returns True if a report of these runs shows it by default."""
 
     def __call__(self, store: Store, runs: Sequence[Run], options: AnalysisOptions) -> AnalysisResult:
         """Analyse runs.
 
         Raises:
-            UserError: no runs, or runs that lack what the analysis needs.
+            UserError: there are no runs, or they lack what the analysis needs.
         """
         if not runs:
             raise UserError(f"The analysis {self.name!r} needs a run; see `ragrounds runs ls`.")
@@ -104,50 +107,52 @@ class Analysis(Generic[R]):
         return AnalysisResult(name=self.name, table=table, record=record, picture=picture)
 
 
-def _lacks(made: Analysis[AnalysisRecord]) -> str:
-    return fields_amiss(made, texts=("summary", "needs"), functions=("measure", "table", "picture"))
+def _lacks(candidate: Analysis[AnalysisRecord]) -> str:
+    return fields_amiss(candidate, texts=("summary", "needs"), functions=("measure", "table", "picture"))
 
 
 ANALYSES: ExtensionPoint[Analysis[AnalysisRecord]] = ExtensionPoint(hooks.ANALYSIS, Analysis, _lacks)
-"""What ships, what installed packages add, and what users name by import path."""
+"""Analyses that ship with the package, that installed packages add, and that users name by import path."""
 
 
 def analyses() -> dict[str, Analysis[AnalysisRecord]]:
-    """All analyses by name: those of this folder, and those that installed packages add."""
+    """Return all analyses by name: those of this folder, and those that installed packages add."""
     return ANALYSES.all()
 
 
 def find_analysis(name: str) -> Analysis[AnalysisRecord]:
-    """The analysis that the user names, by its name or an import path (``package.module:NAME``), which runs that code.
+    """Return the analysis that the user names, by its name or an import path, which runs that code.
+
+    An import path has the form ``package.module:NAME``.
 
     Raises:
-        UserError: there is none; names the nearest.
+        UserError: there is no such analysis; the message names the nearest.
     """
     return ANALYSES.named(name)
 
 
 def analyse(name: str, store: Store, runs: Sequence[Run], options: AnalysisOptions) -> AnalysisResult:
-    """Run one analysis over stored runs. No model is asked and nothing is searched again.
+    """Run one analysis over stored runs. It asks no model and searches nothing again.
 
     Raises:
-        UserError: an unknown analysis, no runs, or runs that lack what it needs.
+        UserError: the analysis is unknown; there are no runs; the runs lack what it needs.
     """
     return find_analysis(name)(store, runs, options)
 
 
 def with_names(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResult:
-    """The same analysis with names in the place of runs' ids, in its table and its picture; its record keeps the ids.
+    """Return the analysis with names in place of run ids in its table and its picture. Its record keeps the ids.
 
     Args:
-        result: of an analysis.
-        names: id of a run → what it is called.
+        result: result of an analysis.
+        names: run id → name of the run.
     """
 
-    def named(text: str) -> str:
+    def rename(text: str) -> str:
         for run, name in names.items():
             text = text.replace(run, name)
         return text
 
-    rows = tuple(tuple(named(cell) if isinstance(cell, str) else cell for cell in row) for row in result.table.rows)
-    table = replace(result.table, rows=rows, note=named(result.table.note))
-    return replace(result, table=table, picture=renamed(result.picture, named))
+    rows = tuple(tuple(rename(cell) if isinstance(cell, str) else cell for cell in row) for row in result.table.rows)
+    table = replace(result.table, rows=rows, note=rename(result.table.note))
+    return replace(result, table=table, picture=renamed(result.picture, rename))

@@ -1,4 +1,4 @@
-"""How often each likely cause is that of an answer that is not right, by run."""
+"""Counts of the likely causes of answers that are not right, by run."""
 
 from __future__ import annotations
 
@@ -14,51 +14,52 @@ from ragrounds.evals.trace.hop_reading import HopReader
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 
 _CHUNK = 500
-_MOST = 5_000
-"""Attempts up to which causes are derived: each is read with its calls."""
+_MOST_ATTEMPTS = 5_000
+"""Largest number of attempts for which causes are derived: each is read with its calls."""
 
 
 class CauseCount(Struct, frozen=True, kw_only=True):
-    """One cause."""
+    """Number of attempts with one cause."""
 
     word: CauseWord
     counts: dict[str, int]
-    """Run id → how many attempts."""
+    """Run id → number of attempts."""
     first: tuple[str, str, int]
-    """The first such attempt: run id, question id, epoch."""
+    """First such attempt: run id, question id, epoch."""
 
 
 def cause_counts(
     store: Store, runs: Sequence[Run], scorers: Sequence[str], asked: Collection[str], epochs: int
 ) -> tuple[CauseCount, ...]:
-    """The likely causes of attempts that are not right, the most frequent first; none where there are too many
-    attempts to read them all.
+    """Return the likely causes of attempts that are not right, the most frequent first.
+
+    The result is empty if there are too many attempts to read them all.
 
     Args:
-        store: where they are.
-        runs: any number.
-        scorers: whose scores count: of each question the first that it has a score by.
+        store: store of the runs.
+        runs: runs to count, any number.
+        scorers: scorers in order of preference; the first that has a score of a question counts.
         asked: ids of the questions that count.
-        epochs: how often each counts.
+        epochs: number of epochs of each question that count.
     """
     pages = Pages(store, runs, scorers)
     wrong: list[AttemptSummary] = []
     for start in range(0, len(pages), _CHUNK):
         wrong += [
-            one
-            for one in pages.read(range(start, min(len(pages), start + _CHUNK)))
-            if one.question.id in asked and one.epoch < epochs and (one.wrong or one.troubled)
+            summary
+            for summary in pages.read(range(start, min(len(pages), start + _CHUNK)))
+            if summary.question.id in asked and summary.epoch < epochs and (summary.wrong or summary.troubled)
         ]
-        if len(wrong) > _MOST:
+        if len(wrong) > _MOST_ATTEMPTS:
             return ()
     reader = HopReader(pages)
     counted: dict[CauseWord, Counter[str]] = {}
     first: dict[CauseWord, tuple[str, str, int]] = {}
     for start in range(0, len(wrong), _CHUNK):
-        for read in reader.read(wrong[start : start + _CHUNK]):
-            if read.cause is not None:
-                one = read.summary
-                counted.setdefault(read.cause.word, Counter())[one.run.id] += 1
-                first.setdefault(read.cause.word, (one.run.id, one.question.id, one.epoch))
-    made = [CauseCount(word=word, counts=dict(counts), first=first[word]) for word, counts in counted.items()]
-    return tuple(sorted(made, key=lambda one: -sum(one.counts.values())))
+        for attempt in reader.read(wrong[start : start + _CHUNK]):
+            if attempt.cause is not None:
+                summary = attempt.summary
+                counted.setdefault(attempt.cause.word, Counter())[summary.run.id] += 1
+                first.setdefault(attempt.cause.word, (summary.run.id, summary.question.id, summary.epoch))
+    cause_list = [CauseCount(word=word, counts=dict(counts), first=first[word]) for word, counts in counted.items()]
+    return tuple(sorted(cause_list, key=lambda cause_count: -sum(cause_count.counts.values())))

@@ -1,5 +1,8 @@
-"""Accuracy against something that was varied between runs: the number of passages (MIRAGE Fig. 3, MRAG Fig. 3), the
-model's size with and without retrieval (MRAG Fig. 4). Two analyses, one curve."""
+"""Accuracy against a quantity that was varied between runs, in two analyses with one kind of curve.
+
+They are the number of passages (MIRAGE Fig. 3, MRAG Fig. 3), and the model's size with and without retrieval (MRAG Fig.
+4).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNO
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """One run on a curve."""
+    """Point of one run on a curve."""
 
     x: float
     run: str
@@ -30,54 +33,54 @@ class Point(Struct, frozen=True, kw_only=True):
 
 
 class Curve(Struct, frozen=True, kw_only=True):
-    """Runs that differ in x alone, by x."""
+    """Curve of runs that differ in x alone, by x."""
 
     name: str
     points: tuple[Point, ...]
 
 
 class Curves(Struct, frozen=True, kw_only=True):
-    """Accuracy against x."""
+    """Curves of accuracy against x."""
 
     x: str
     scorer: str
     curves: tuple[Curve, ...]
     without: tuple[str, ...]
-    """Runs that have no x and stand on no curve (no retrieval at all, a size that is not known)."""
+    """Ids of runs that have no x and are on no curve (no retrieval at all, or an unknown size)."""
 
 
 def against_parameter(runs: Sequence[ScoredRun], parameter: str = "top_k", seed: int = 0) -> Curves:
-    """One curve for each agent, model, retriever and corpus; x is a parameter of the agent."""
+    """Return one curve for each agent, model, retriever and corpus; x is a parameter of the agent."""
 
     def _x(run: Run) -> float | None:
         value = (run.identity.get("parameters") or {}).get(parameter)
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
-    return _curves(runs, parameter, _x, lambda run: _named(run, parameter), seed)
+    return _curves(runs, parameter, _x, lambda run: _curve_name(run, parameter), seed)
 
 
 def against_size(runs: Sequence[ScoredRun], sizes: Mapping[str, float] | None = None, seed: int = 0) -> Curves:
-    """One curve for each agent, retriever and corpus; x is the answering model's size in billions of parameters.
+    """Return one curve for each agent, retriever and corpus; x is the answering model's size in billions of parameters.
 
     Args:
-        runs: of one scorer.
+        runs: runs under one scorer.
         sizes: model text → size; for others the size is read from the name (``llama-3-70b``; ``8x7b`` is 56).
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
     """
 
     def _x(run: Run) -> float | None:
         model = _model(run)
         return (sizes or {}).get(model, size_of(model))
 
-    return _curves(runs, "billion parameters", _x, lambda run: _named(run, "model"), seed)
+    return _curves(runs, "billion parameters", _x, lambda run: _curve_name(run, "model"), seed)
 
 
 def size_of(model: str) -> float | None:
-    """Billions of parameters by a model's name; ``None`` where it does not say."""
-    found = _SIZE.findall(model.partition("[")[0])
-    if not found:
+    """Return billions of parameters by a model's name; ``None`` if the name does not say."""
+    sizes = _SIZE.findall(model.partition("[")[0])
+    if not sizes:
         return None
-    experts, size = found[-1]
+    experts, size = sizes[-1]
     return float(size) * (int(experts) if experts else 1)
 
 
@@ -90,22 +93,25 @@ def _curves(
 ) -> Curves:
     if not runs:
         raise UserError("There is no run to draw; name two or more.")
-    members: dict[str, dict[float, Point]] = {}
+    curve_points: dict[str, dict[float, Point]] = {}
     without = []
     for run in sorted(runs, key=lambda run: run.run.created):
-        place = x(run.run)
-        if place is None:
+        position = x(run.run)
+        if position is None:
             without.append(run.run.id)
             continue
-        # Of equal runs the newest stands.
-        members.setdefault(name(run.run), {})[place] = Point(x=place, run=run.run.id, figure=run.figure(seed=seed))
-    if not members:
+        # Runs are sorted by time, so that the newest of equal runs is kept.
+        curve_points.setdefault(name(run.run), {})[position] = Point(
+            x=position, run=run.run.id, figure=run.figure(seed=seed)
+        )
+    if not curve_points:
         raise UserError(f"None of these runs has a {label}; there is nothing to draw against it.")
     return Curves(
         x=label,
         scorer=runs[0].scorer,
         curves=tuple(
-            Curve(name=key, points=tuple(found[place] for place in sorted(found))) for key, found in members.items()
+            Curve(name=key, points=tuple(points_by_x[position] for position in sorted(points_by_x)))
+            for key, points_by_x in curve_points.items()
         ),
         without=tuple(without),
     )
@@ -116,33 +122,33 @@ def _model(run: Run) -> str:
     return str(models.get("model") or next(iter(models.values()), ""))
 
 
-def _named(run: Run, but: str) -> str:
-    """A run's agent and setting, without a parameter of the agent, or without the model."""
+def _curve_name(run: Run, left_out: str) -> str:
+    """Return a run's agent and setting, without the varied parameter of the agent, or without the model."""
     spec = parse(run.agent)
-    rest = {key: value for key, value in spec.parameters.items() if key != but}
-    model = [] if but == "model" else [_model(run)]
+    parameters = {key: value for key, value in spec.parameters.items() if key != left_out}
+    model = [] if left_out == "model" else [_model(run)]
     parts = (*model, run.identity.get("retriever"), run.identity.get("corpus"))
-    return ", ".join((str(type(spec)(spec.name, rest)), *(str(part) if part else "-" for part in parts)))
+    return ", ".join((str(type(spec)(spec.name, parameters)), *(str(part) if part else "-" for part in parts)))
 
 
-def _table(made: Curves, options: AnalysisOptions) -> AnalysisTable:
+def _table(curves: Curves, options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
-        title=f"{figure_word(made.scorer).capitalize()} against {made.x}",
-        columns=("agent", made.x, f"{figure_word(made.scorer)} ({made.scorer})", "run"),
-        rows=tuple((curve.name, point.x, point.figure, point.run) for curve in made.curves for point in curve.points),
-        note=f"Without {made.x}: {', '.join(made.without)}." if made.without else "",
+        title=f"{figure_word(curves.scorer).capitalize()} against {curves.x}",
+        columns=("agent", curves.x, f"{figure_word(curves.scorer)} ({curves.scorer})", "run"),
+        rows=tuple((curve.name, point.x, point.figure, point.run) for curve in curves.curves for point in curve.points),
+        note=f"Without {curves.x}: {', '.join(curves.without)}." if curves.without else "",
     )
 
 
-def _picture(made: Curves, options: AnalysisOptions) -> Picture:
+def _picture(curves: Curves, options: AnalysisOptions) -> Picture:
     marks = tuple(
-        figure_mark(curve.name, point.figure, curve.name, point.x) for curve in made.curves for point in curve.points
+        figure_mark(curve.name, point.figure, curve.name, point.x) for curve in curves.curves for point in curve.points
     )
     return Picture(
-        title=f"{figure_word(made.scorer).capitalize()} against {made.x} ({made.scorer})",
-        x=made.x,
+        title=f"{figure_word(curves.scorer).capitalize()} against {curves.x} ({curves.scorer})",
+        x=curves.x,
         marks=marks,
-        words=upwards(made.scorer),
+        words=upwards(curves.scorer),
     )
 
 

@@ -25,14 +25,17 @@ class Epochs(Struct, frozen=True, kw_only=True):
     name: str
     scorer: str
     values: tuple[float, ...]
-    """Unweighted mean over datasets, one an epoch."""
+    """Unweighted means over datasets, one for each epoch."""
     mean: float
     sd: float | None
     """Sample standard deviation; ``None`` for a single epoch."""
 
 
 def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
-    """Every agent's mean ± sd, over the epochs of its runs: five epochs of one run or five runs of one are the same."""
+    """Return every agent's mean ± sd over the epochs of its runs.
+
+    Five epochs of one run and five runs of one epoch count alike.
+    """
     values: dict[str, list[float]] = {}
     for run in runs:
         for epoch in range(run.run.epochs):
@@ -40,19 +43,19 @@ def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
             if not scores:
                 continue
             scorer = described(run.scorer)
-            made = scorer_values(run.questions, scores, 1, scorer, run.golds)
-            found = figure(run.questions, made, {}, 0, scorer)
-            if found.value is not None:
-                values.setdefault(run.run.agent, []).append(found.value)
+            question_values = scorer_values(run.questions, scores, 1, scorer, run.golds)
+            epoch_figure = figure(run.questions, question_values, {}, 0, scorer)
+            if epoch_figure.value is not None:
+                values.setdefault(run.run.agent, []).append(epoch_figure.value)
     return tuple(
         Epochs(
             name=name,
             scorer=runs[0].scorer,
-            values=tuple(found),
-            mean=fmean(found),
-            sd=stdev(found) if len(found) > 1 else None,
+            values=tuple(epoch_values),
+            mean=fmean(epoch_values),
+            sd=stdev(epoch_values) if len(epoch_values) > 1 else None,
         )
-        for name, found in values.items()
+        for name, epoch_values in values.items()
     )
 
 
@@ -60,22 +63,24 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
     return over_epochs(scored_runs(store, runs, options.scorer))
 
 
-def _table(made: tuple[Epochs, ...], options: AnalysisOptions) -> AnalysisTable:
+def _table(records: tuple[Epochs, ...], options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
         title=_TITLE,
         columns=("agent", "epochs", f"mean {figure_word(options.scorer)} ({options.scorer})", "sd"),
-        rows=tuple((one.name, len(one.values), one.mean, one.sd) for one in made),
+        rows=tuple((record.name, len(record.values), record.mean, record.sd) for record in records),
     )
 
 
-def _picture(made: tuple[Epochs, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(_bar(one) for one in made)
+def _picture(records: tuple[Epochs, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(_bar(record) for record in records)
     return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks, bars=True, spread="mean ± sd")
 
 
-def _bar(one: Epochs) -> Mark:
-    low, high = (None, None) if one.sd is None else (max(0.0, one.mean - one.sd), min(1.0, one.mean + one.sd))
-    return Mark(name=one.name, value=one.mean, low=low, high=high, note=f"n = {len(one.values):,}")
+def _bar(record: Epochs) -> Mark:
+    low, high = (
+        (None, None) if record.sd is None else (max(0.0, record.mean - record.sd), min(1.0, record.mean + record.sd))
+    )
+    return Mark(name=record.name, value=record.mean, low=low, high=high, note=f"n = {len(record.values):,}")
 
 
 EPOCHS = Analysis(

@@ -1,5 +1,8 @@
-"""Where answers fail: by what a case is published for, treatment, test or diagnosis (OGCaReBench Fig. 4), and by
-specialty (its Table 8). Each wrong answer is told apart by whether the source report was found (its Table 14)."""
+"""Groups of questions in which answers fail: by the purpose of the published case, treatment, test or diagnosis
+(OGCaReBench Fig. 4), and by specialty (its Table 8).
+
+Wrong answers are separated by whether the source report was retrieved (its Table 14).
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from ragrounds.evals.compare.figures import NONE, Figure, property_named
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import FoundPassages
 
-_BY = {"failures": "significance_type", "specialties": "subject"}
-"""Analysis → the property of questions that it goes by."""
+_PROPERTIES = {"failures": "significance_type", "specialties": "subject"}
+"""Analysis → property of questions that it groups by."""
 
 
 class GroupFailures(Struct, frozen=True, kw_only=True):
-    """The answers of one run to the questions of one group. A value of 1 is right; all counts are of questions."""
+    """Answers of one run to the questions of one group. A value of 1 is right; all counts are of questions."""
 
     run: str
     agent: str
@@ -32,35 +35,37 @@ class GroupFailures(Struct, frozen=True, kw_only=True):
     right: int
     wrong: int
     wrong_found: int | None
-    """Wrong although a gold document was among the first `k` passages; ``None``: the run has no searches to tell by."""
+    """Number of questions answered wrongly although a gold document was among the first `k` passages; ``None`` if the
+    run has no searches."""
     wrong_missed: int | None
-    """Wrong, and no gold document was among them."""
+    """Number of questions answered wrongly without a gold document among these passages."""
     share: float | None
-    """Of the run's answers that are wrong although the document was found (of all wrong ones, where that is not known),
-    those of this group; ``None``: there are none."""
+    """Share of this group in the run's answers that are wrong although the document was retrieved (in all wrong ones,
+    if that is not known); ``None`` if there are no such answers."""
     accuracy: Figure
 
 
 def failures_by(
     run: ScoredRun, found: Mapping[str, FoundPassages], by: str, k: int, seed: int = 0
 ) -> list[GroupFailures]:
-    """The answers of a run by a property of its questions, the largest group first. Questions without a score count in
-    no group's right or wrong.
+    """Return the answers of a run by a property of its questions, the largest group first.
+
+    Questions without a score count in no group's right or wrong.
 
     Raises:
         UserError: no question has the property.
     """
-    read = property_named(by, run.questions)
+    property_of = property_named(by, run.questions)
     ranks = gold_ranks(run, found)
     groups: dict[str, list[str]] = {}
     for question in run.questions:
-        groups.setdefault(read(question) or NONE, []).append(question.id)
+        groups.setdefault(property_of(question) or NONE, []).append(question.id)
     failed = {id for id, value in run.values.items() if value is not None and value != 1.0}
     reached = {id for id, rank in ranks.items() if rank is not None and rank <= k}
     wrong = {name: [id for id in ids if id in failed] for name, ids in groups.items()}
     hits = {name: [id for id in ids if id in reached] for name, ids in wrong.items()}
-    counted = hits if ranks else wrong
-    total = sum(map(len, counted.values()))
+    failures = hits if ranks else wrong
+    total = sum(map(len, failures.values()))
     return [
         GroupFailures(
             run=run.run.id,
@@ -73,7 +78,7 @@ def failures_by(
             wrong=len(wrong[name]),
             wrong_found=len(hits[name]) if ranks else None,
             wrong_missed=sum(id in ranks for id in wrong[name]) - len(hits[name]) if ranks else None,
-            share=len(counted[name]) / total if total else None,
+            share=len(failures[name]) / total if total else None,
             accuracy=run.figure(ids, seed),
         )
         for name, ids in sorted(groups.items(), key=lambda group: -len(group[1]))
@@ -83,27 +88,27 @@ def failures_by(
 def _measure(name: str, store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[GroupFailures, ...]:
     check_accuracy(name, options.scorer)
     return tuple(
-        one
+        record
         for run in scored_runs(store, runs, options.scorer)
-        for one in failures_by(run, first_searches(store, run), _BY[name], options.k, options.seed)
+        for record in failures_by(run, first_searches(store, run), _PROPERTIES[name], options.k, options.seed)
     )
 
 
 def _title(name: str, options: AnalysisOptions) -> str:
-    return f"Right and wrong answers by {_BY[name].replace('_', ' ')} ({options.scorer})"
+    return f"Right and wrong answers by {_PROPERTIES[name].replace('_', ' ')} ({options.scorer})"
 
 
-def _table(name: str, made: tuple[GroupFailures, ...], options: AnalysisOptions) -> AnalysisTable:
+def _table(name: str, records: tuple[GroupFailures, ...], options: AnalysisOptions) -> AnalysisTable:
     columns = (
-        *("run", _BY[name].replace("_", " "), "questions", "accuracy", "right", "wrong"),
+        *("run", _PROPERTIES[name].replace("_", " "), "questions", "accuracy", "right", "wrong"),
         *("wrong, found", "wrong, missed", "share of failures"),
     )
     rows = tuple(
         (
-            *(one.run, one.group, one.questions, one.accuracy, one.right, one.wrong),
-            *(one.wrong_found, one.wrong_missed, one.share),
+            *(record.run, record.group, record.questions, record.accuracy, record.right, record.wrong),
+            *(record.wrong_found, record.wrong_missed, record.share),
         )
-        for one in made
+        for record in records
     )
     note = (
         f"Found: a gold document was among the first {options.k} passages of the first search. The last column is each "
@@ -112,8 +117,8 @@ def _table(name: str, made: tuple[GroupFailures, ...], options: AnalysisOptions)
     return AnalysisTable(title=_title(name, options), columns=columns, rows=rows, note=note)
 
 
-def _picture(name: str, made: tuple[GroupFailures, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(figure_mark(one.group, one.accuracy, one.run) for one in made)
+def _picture(name: str, records: tuple[GroupFailures, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(figure_mark(record.group, record.accuracy, record.run) for record in records)
     return Picture(title=_title(name, options), marks=marks, bars=True)
 
 

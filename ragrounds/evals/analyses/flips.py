@@ -1,4 +1,4 @@
-"""What a refinement turned right and wrong: each attempt's first answer against its last, by one scorer (MRAG's
+"""Answers that a refinement turned right or wrong: each attempt's first answer against its last, by one scorer (MRAG's
 CoT-Refine)."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ragrounds.evals.store.store import Store
 
 
 class Flips(Struct, frozen=True, kw_only=True):
-    """Attempts by what became of their first answer. Right is a value of 1.0."""
+    """Counts of attempts by the change of their first answer. A value of 1.0 is right."""
 
     scorer: str
     right_right: int = 0
@@ -29,18 +29,18 @@ class Flips(Struct, frozen=True, kw_only=True):
     wrong_right: int = 0
     wrong_wrong: int = 0
     changed: int = 0
-    """Attempts whose prediction changed, right or wrong."""
+    """Number of attempts whose prediction changed, right or wrong."""
     without: int = 0
-    """Attempts without a first answer, or without a score of either; they are in no other figure."""
+    """Number of attempts without a first answer, or without a score of either; they are in no other figure."""
 
     @property
     def net(self) -> int:
-        """Right answers gained, less those lost."""
+        """Right answers gained minus those lost."""
         return self.wrong_right - self.right_wrong
 
 
 def first_answer(attempt: Attempt, key: str = "first") -> str | None:
-    """What a node wrote to the state under `key`, the first time it did; ``None`` where none has."""
+    """Return the first text that a node wrote to the state under `key`; ``None`` if no node has."""
     for event in attempt.events:
         if isinstance(event, Left) and isinstance(event.changes.get(key), str):
             return str(event.changes[key])
@@ -48,7 +48,7 @@ def first_answer(attempt: Attempt, key: str = "first") -> str | None:
 
 
 class RefinedAnswer(Struct, frozen=True):
-    """An attempt's first answer and its last, scored alike; no first one: the attempt has none."""
+    """First and last answer of an attempt, scored alike. `before` is ``None`` without a first answer."""
 
     question: Question
     before: Score | None
@@ -56,7 +56,7 @@ class RefinedAnswer(Struct, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether both have a value."""
+        """True if both have a value."""
         return self.before is not None and self.before.value is not None and self.after.value is not None
 
 
@@ -67,7 +67,7 @@ def refinements(
     scorer: ScorerRecord,
     key: str = "first",
 ) -> Iterator[RefinedAnswer]:
-    """The first and last answer of every attempt, scored."""
+    """Yield the first and last answer of every attempt, scored."""
     for attempt in attempts:
         question, gold = questions[attempt.question_id], golds[attempt.question_id]
         first = first_answer(attempt, key)
@@ -78,18 +78,18 @@ def refinements(
 def count_flips(scorer: str, made: Iterable[RefinedAnswer]) -> Flips:
     """Count how a refinement moved answers between right and wrong."""
     counts = dict.fromkeys(("right_right", "right_wrong", "wrong_right", "wrong_wrong", "changed", "without"), 0)
-    for one in made:
-        if one.before is None or not one.known:
+    for answer in made:
+        if answer.before is None or not answer.known:
             counts["without"] += 1
             continue
-        names = ("right" if score.value == 1.0 else "wrong" for score in (one.before, one.after))
+        names = ("right" if score.value == 1.0 else "wrong" for score in (answer.before, answer.after))
         counts["_".join(names)] += 1
-        counts["changed"] += one.before.prediction != one.after.prediction
+        counts["changed"] += answer.before.prediction != answer.after.prediction
     return Flips(scorer=scorer, **counts)
 
 
 class RunFlips(Struct, frozen=True, kw_only=True):
-    """What a refinement did to a run's answers."""
+    """Effect of a refinement on a run's answers."""
 
     run: str
     flips: Flips
@@ -97,7 +97,7 @@ class RunFlips(Struct, frozen=True, kw_only=True):
     """Share of refined attempts that were wrong and became right."""
     lost: Figure | None
     net: float | None
-    """Gained less lost, with its 95 % interval; attempts at one question are one cluster."""
+    """Gained minus lost, with its 95 % interval; attempts at one question are one cluster."""
     low: float | None
     high: float | None
 
@@ -105,28 +105,30 @@ class RunFlips(Struct, frozen=True, kw_only=True):
 def refinement(
     store: Store, run: Run, scorer: ScorerRecord, fits: Mapping[str, Question], key: str = "first", seed: int = 0
 ) -> RunFlips:
-    """Count what became of the first answers to the questions that the scorer fits, and how sure that is."""
+    """Count the changes of first answers to the questions that the scorer fits, with intervals."""
     _, golds = store.questions(run)
     attempts = (attempt for attempt in store.attempts(run) if attempt.question_id in fits)
-    made = list(refinements(attempts, fits, golds, scorer, key))
-    known = [
-        (one.question, one.before.value == 1.0, one.after.value == 1.0) for one in made if one.before and one.known
+    answers = list(refinements(attempts, fits, golds, scorer, key))
+    scored = [
+        (answer.question, answer.before.value == 1.0, answer.after.value == 1.0)
+        for answer in answers
+        if answer.before and answer.known
     ]
     net = (
         paired_difference(
-            [float(before) for _, before, _ in known],
-            [float(after) for _, _, after in known],
-            clusters=[cluster_of(question) for question, _, _ in known],
+            [float(before) for _, before, _ in scored],
+            [float(after) for _, _, after in scored],
+            clusters=[cluster_of(question) for question, _, _ in scored],
             seed=seed,
         )
-        if known
+        if scored
         else None
     )
     return RunFlips(
         run=run.id,
-        flips=count_flips(scorer.name, made),
-        gained=share_figure([(question, float(after and not before)) for question, before, after in known], seed),
-        lost=share_figure([(question, float(before and not after)) for question, before, after in known], seed),
+        flips=count_flips(scorer.name, answers),
+        gained=share_figure([(question, float(after and not before)) for question, before, after in scored], seed),
+        lost=share_figure([(question, float(before and not after)) for question, before, after in scored], seed),
         net=net.value if net else None,
         low=net.low if net else None,
         high=net.high if net else None,
@@ -136,38 +138,38 @@ def refinement(
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[RunFlips, ...]:
     check_accuracy("flips", options.scorer)
     scorer = known_scorer(options.scorer)
-    made = []
+    records = []
     for run in runs:
         fitting = {question.id: question for question in store.questions(run)[0] if scorer.suits(question)}
-        made.append(refinement(store, run, scorer, fitting, seed=options.seed))
-    return tuple(made)
+        records.append(refinement(store, run, scorer, fitting, seed=options.seed))
+    return tuple(records)
 
 
 def _title(options: AnalysisOptions) -> str:
     return f"What a refinement turned ({options.scorer})"
 
 
-def _table(made: tuple[RunFlips, ...], options: AnalysisOptions) -> AnalysisTable:
+def _table(records: tuple[RunFlips, ...], options: AnalysisOptions) -> AnalysisTable:
     columns = (
         *("run", "stayed right", "right to wrong", "wrong to right", "stayed wrong"),
         *("other answer", "no first answer", "net", "low", "high"),
     )
     rows = tuple(
         (
-            one.run,
-            *(one.flips.right_right, one.flips.right_wrong, one.flips.wrong_right, one.flips.wrong_wrong),
-            *(one.flips.changed, one.flips.without, one.net, one.low, one.high),
+            record.run,
+            *(record.flips.right_right, record.flips.right_wrong, record.flips.wrong_right, record.flips.wrong_wrong),
+            *(record.flips.changed, record.flips.without, record.net, record.low, record.high),
         )
-        for one in made
+        for record in records
     )
     return AnalysisTable(title=_title(options), columns=columns, rows=rows)
 
 
-def _picture(made: tuple[RunFlips, ...], options: AnalysisOptions) -> Picture:
+def _picture(records: tuple[RunFlips, ...], options: AnalysisOptions) -> Picture:
     marks = tuple(
-        figure_mark(name, figure, one.run)
-        for one in made
-        for name, figure in (("wrong to right", one.gained), ("right to wrong", one.lost))
+        figure_mark(name, figure, record.run)
+        for record in records
+        for name, figure in (("wrong to right", record.gained), ("right to wrong", record.lost))
     )
     return Picture(title=_title(options), marks=marks, bars=True)
 

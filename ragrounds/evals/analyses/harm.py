@@ -1,9 +1,9 @@
-"""What answers cost where a wrong one and none do different harm, and from which price of a wrong answer on one agent
-loses less than another.
+"""Cost of answers if a wrong answer and a missing one do different harm, and the price of a wrong answer from which one
+agent loses less than another.
 
 A loss is price × cost of each wrong answer + cost of each attempt without an answer, both by the user's table. The
-interval of the price at which two agents lose the same is Fieller's (1954): all prices at which the difference of their
-losses has 0 in its interval. So it agrees with the curve, and has no bound where the data set none.
+interval of the price at which two agents lose the same is Fieller's (1954): all prices at which the interval of the
+difference of their losses contains 0. So it agrees with the curve, and is unbounded if the data set no bound.
 """
 
 from __future__ import annotations
@@ -32,167 +32,186 @@ from ragrounds.evals.store.store import Store
 _KINDS = ("wrong", "none")
 _POINTS = 13
 CostOf = Callable[[Question, str, str], float]
-"""The cost of a ``wrong`` answer to a question, by the option that was chosen, or of ``none``."""
+"""Function that returns the cost of a ``wrong`` answer to a question, by the option that was chosen, or of ``none``."""
 Harms = dict[str, tuple[float, ...]]
-"""Question id → shares of its attempts with a wrong answer and with none, and what each of both costs."""
+"""Question id → shares of its attempts with a wrong answer and with none, and the cost of each."""
 
 
 class LossDifference(Struct, frozen=True, kw_only=True):
-    """What a run loses more than the first one on the same questions, by the price of a wrong answer."""
+    """Excess loss of a run over the first run on the same questions, by the price of a wrong answer."""
 
     wrong: float
-    """What its wrong answers cost more at the price 1."""
+    """Excess cost of its wrong answers at the price 1."""
     none: float
-    """What its missing answers cost more."""
+    """Excess cost of its missing answers."""
     squares: tuple[float, float, float] | None
-    """The squares of half of the 95 % interval of `wrong` and of `none`, and what both have in common; ``None``: too
-    few questions for an interval."""
+    """Squared half-widths of the 95 % intervals of `wrong` and of `none`, and their covariance term; ``None`` if there
+    are too few questions for an interval."""
     price: float | None
-    """At which both lose the same; ``None``: at none above 0."""
+    """Price at which both lose the same; ``None`` if there is no such price above 0."""
     low: float | None = None
-    """The lowest price at which it is not shown which loses less; ``None``: it is at every price, or `squares` is."""
+    """Lowest price at which neither is shown to lose less; ``None`` if one is at every price, or if `squares` is
+    ``None``."""
     high: float | None = None
-    """The highest one; ``None`` beside `low`: there is no bound."""
+    """Highest such price; ``None`` next to `low` if there is no bound."""
 
     def at(self, price: float) -> tuple[float, float | None]:
-        """The difference at a price, and half of its interval."""
-        wrong, none, both = self.squares or (math.nan, math.nan, math.nan)
-        half = math.sqrt(max(0.0, none + 2 * price * both + price**2 * wrong)) if self.squares else None
-        return self.none + price * self.wrong, half
+        """Return the difference at a price, and half of the width of its interval."""
+        wrong, none, shared = self.squares or (math.nan, math.nan, math.nan)
+        half_width = math.sqrt(max(0.0, none + 2 * price * shared + price**2 * wrong)) if self.squares else None
+        return self.none + price * self.wrong, half_width
 
     @property
     def words(self) -> str:
-        """At which prices this run loses less."""
-        said = "at every price" if self.wrong + self.none < 0 else "at no price"
+        """Description of the prices at which this run loses less."""
+        text = "at every price" if self.wrong + self.none < 0 else "at no price"
         if self.price is not None:
-            said = f"{'from' if self.wrong < 0 else 'up to'} {self.price:.3g}"
+            text = f"{'from' if self.wrong < 0 else 'up to'} {self.price:.3g}"
         if self.low is None:
-            return said if self.squares else f"{said} (too few questions)"
-        ends = f"{self.low:.3g} and more" if self.high is None else f"{self.low:.3g} to {self.high:.3g}"
-        return f"{said} ({ends})" if self.price is not None else f"{said} (not shown: {ends})"
+            return text if self.squares else f"{text} (too few questions)"
+        bounds = f"{self.low:.3g} and more" if self.high is None else f"{self.low:.3g} to {self.high:.3g}"
+        return f"{text} ({bounds})" if self.price is not None else f"{text} (not shown: {bounds})"
 
 
 class Harm(Struct, frozen=True, kw_only=True):
-    """What one run's answers cost: unweighted means over datasets."""
+    """Costs of one run's answers: unweighted means over datasets."""
 
     run: str
     wrong: Figure
-    """Share of attempts with a wrong answer; of one that is right to a share the rest."""
+    """Share of attempts with a wrong answer; a partly right answer counts with the rest of its share."""
     none: Figure
-    """Share of attempts without an answer, even where their scorer found one."""
+    """Share of attempts without an answer, even if their scorer found one."""
     loss: Figure
-    """Of a question, at the price 1."""
+    """Loss of a question at the price 1."""
     more: LossDifference | None
-    """Than the first run; ``None``: it is the first."""
+    """Excess loss over the first run; ``None`` for the first run itself."""
 
 
 def read_costs(path: str, questions: Sequence[Question]) -> CostOf:
-    """The user's table of costs: ``wrong`` and ``none`` (each 1 by default), and the same for questions of a property
-    (``[subject.cardiology]``) or an option that was chosen (``[option.B]``). Where several fit, the highest counts.
+    """Read the user's table of costs.
+
+    The table holds ``wrong`` and ``none`` (each 1 by default), and the same for questions of a property
+    (``[subject.cardiology]``) or a chosen option (``[option.B]``). If several apply, the highest counts.
 
     Raises:
-        UserError: it cannot be read, has a row that fits no question, or a cost that is no number from 0.
+        UserError: the file cannot be read, a row fits no question, or a cost is not a number from 0.
     """
     try:
-        read = tomllib.loads(read_text(Path(path))) if path else {}
+        parsed = tomllib.loads(read_text(Path(path))) if path else {}
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path} cannot be read as TOML: {error}.") from error
-    plain = {name: value for name, value in read.items() if not isinstance(value, dict)}
-    rows = {(name, key): row for name, table in read.items() if name not in plain for key, row in table.items()}
-    for (name, key), row in {("", ""): plain, **rows}.items():
-        for kind, each in row.items() if isinstance(row, dict) else [(key, row)]:
-            if kind not in _KINDS or type(each) not in (int, float) or not 0 <= each < math.inf:
+    defaults = {name: value for name, value in parsed.items() if not isinstance(value, dict)}
+    rows = {(name, key): row for name, table in parsed.items() if name not in defaults for key, row in table.items()}
+    for (name, key), row in {("", ""): defaults, **rows}.items():
+        for kind, cell in row.items() if isinstance(row, dict) else [(key, row)]:
+            if kind not in _KINDS or type(cell) not in (int, float) or not 0 <= cell < math.inf:
                 raise UserError(
-                    f"{path}: {f'[{name}.{key}] ' if name else ''}{kind} = {each!r} is no cost; expected wrong or none "
+                    f"{path}: {f'[{name}.{key}] ' if name else ''}{kind} = {cell!r} is no cost; expected wrong or none "
                     "= a number from 0, at the top or below [subject.NAME], [dataset.NAME] or [option.LETTER]."
                 )
     try:
         readers = {name: property_named(name, questions) for name, _ in rows if name != "option"}
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    known = {(name, reader(one)) for name, reader in readers.items() for one in questions}
-    known |= {("option", letter) for one in questions for letter in one.options}
-    if amiss := [f"[{name}.{key}]" for name, key in rows if (name, key) not in known]:
-        raise UserError(f"{path}: no question of these runs fits {', '.join(amiss)}.")
+    valid_keys = {(name, reader(question)) for name, reader in readers.items() for question in questions}
+    valid_keys |= {("option", letter) for question in questions for letter in question.options}
+    if unmatched := [f"[{name}.{key}]" for name, key in rows if (name, key) not in valid_keys]:
+        raise UserError(f"{path}: no question of these runs fits {', '.join(unmatched)}.")
 
     def cost(question: Question, kind: str, option: str) -> float:
-        fits = [*((name, reader(question)) for name, reader in readers.items()), ("option", option)]
-        return float(max((rows[one][kind] for one in fits if kind in rows.get(one, ())), default=plain.get(kind, 1.0)))
+        keys = [*((name, reader(question)) for name, reader in readers.items()), ("option", option)]
+        return float(
+            max((rows[key][kind] for key in keys if kind in rows.get(key, ())), default=defaults.get(kind, 1.0))
+        )
 
     return cost
 
 
 def harms(run: ScoredRun, cost: CostOf) -> Harms:
-    """What each question's attempts cost at the price 1. A question with a missing score is left out; an attempt that
-    was not made gave no answer."""
-    scores, made = {(one.question_id, one.epoch): one for one in run.scores}, Harms()
+    """Return the costs of each question's attempts at the price 1.
+
+    A question with a missing score is left out. An attempt that was not made gave no answer.
+    """
+    scores, harm_by_question = {(score.question_id, score.epoch): score for score in run.scores}, Harms()
     for question in run.questions if run.scores else ():
         parts = np.zeros(4)
         for epoch in range(run.run.epochs):
             score = scores.get((question.id, epoch))
-            none = score is None or score.answer_status != "answered"
-            lost = 1.0 if none or score is None else 1.0 - (score.value or 0.0)
-            parts[[none, 2 + none]] += lost, lost * cost(question, _KINDS[none], score.prediction if score else "")
+            is_missing = score is None or score.answer_status != "answered"
+            missing_share = 1.0 if is_missing or score is None else 1.0 - (score.value or 0.0)
+            parts[[is_missing, 2 + is_missing]] += (
+                missing_share,
+                missing_share * cost(question, _KINDS[is_missing], score.prediction if score else ""),
+            )
         if run.values.get(question.id) is not None:
-            made[question.id] = tuple((parts / run.run.epochs).tolist())
-    return made
+            harm_by_question[question.id] = tuple((parts / run.run.epochs).tolist())
+    return harm_by_question
 
 
 def difference(questions: Sequence[Question], first: Harms, second: Harms) -> LossDifference:
-    """What the second run loses more than the first, with the covariance of both parts over clusters of questions.
+    """Return the excess loss of the second run, with the covariance of both parts over clusters of questions.
 
     Raises:
-        UserError: no question has a score of both.
+        UserError: no question has a score in both runs.
     """
-    asked = [question for question in questions if question.id in first and question.id in second]
-    if not asked:
+    shared_questions = [question for question in questions if question.id in first and question.id in second]
+    if not shared_questions:
         raise UserError("Harm is compared on the same questions, and these runs have none in common.")
-    of = design(asked)
-    wrong, none = np.array([np.subtract(second[one.id], first[one.id])[2:] for one in asked]).T
-    moved = bootstrap.variance_columns([wrong, none, wrong + none], *of)
-    means = bootstrap.joint_means([one.tolist() for one in (wrong, none, *moved)], *of, resamples=0)[0].tolist()
-    made = LossDifference(
+    strata_clusters = design(shared_questions)
+    wrong, none = np.array(
+        [np.subtract(second[question.id], first[question.id])[2:] for question in shared_questions]
+    ).T
+    variances = bootstrap.variance_columns([wrong, none, wrong + none], *strata_clusters)
+    means = bootstrap.joint_means(
+        [column.tolist() for column in (wrong, none, *variances)], *strata_clusters, resamples=0
+    )[0].tolist()
+    loss_difference = LossDifference(
         wrong=means[0], none=means[1], squares=None, price=-means[1] / means[0] if means[0] * means[1] < 0 else None
     )
-    unlike = [np.count_nonzero(one) for one in (wrong, none)]
-    if not bootstrap.enough_clusters(*of) or any(0 < one < bootstrap.FEWEST_UNLIKE for one in unlike):
-        return made
-    worth = bootstrap.effective_clusters(np.concatenate(bootstrap.cluster_sizes(*of)))
-    reach = bootstrap.student_reach(worth, worth - len(set(of[0])), 0.95) ** 2
-    squares = (reach * means[2], reach * means[3], reach * (means[4] - means[2] - means[3]) / 2)
-    made = replace(made, squares=squares)
+    nonzero_counts = [np.count_nonzero(column) for column in (wrong, none)]
+    if not bootstrap.enough_clusters(*strata_clusters) or any(
+        0 < count < bootstrap.FEWEST_UNLIKE for count in nonzero_counts
+    ):
+        return loss_difference
+    effective = bootstrap.effective_clusters(np.concatenate(bootstrap.cluster_sizes(*strata_clusters)))
+    squared_reach = bootstrap.student_reach(effective, effective - len(set(strata_clusters[0])), 0.95) ** 2
+    squares = (squared_reach * means[2], squared_reach * means[3], squared_reach * (means[4] - means[2] - means[3]) / 2)
+    loss_difference = replace(loss_difference, squares=squares)
     roots = np.roots([means[0] ** 2 - squares[0], 2 * (means[0] * means[1] - squares[2]), means[1] ** 2 - squares[1]])
-    ends = [0.0, *sorted(float(root.real) for root in roots if not root.imag and root.real > 0), math.inf]
-    parts = [(*part, *made.at(sum(part) / 2 if part[1] < math.inf else 2 * part[0] + 1)) for part in pairwise(ends)]
-    shut = [(low, high) for low, high, value, half in parts if abs(value) <= (half or 0.0)]
-    if not shut:
-        return made
-    return replace(made, low=shut[0][0], high=shut[-1][1] if shut[-1][1] < math.inf else None)
+    breakpoints = [0.0, *sorted(float(root.real) for root in roots if not root.imag and root.real > 0), math.inf]
+    parts = [
+        (*part, *loss_difference.at(sum(part) / 2 if part[1] < math.inf else 2 * part[0] + 1))
+        for part in pairwise(breakpoints)
+    ]
+    undecided = [(low, high) for low, high, value, half_width in parts if abs(value) <= (half_width or 0.0)]
+    if not undecided:
+        return loss_difference
+    return replace(loss_difference, low=undecided[0][0], high=undecided[-1][1] if undecided[-1][1] < math.inf else None)
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Harm, ...]:
     check_share("harm", options.scorer)
     scored = scored_runs(store, runs, options.scorer)
     cost = read_costs(options.severity, scored[0].questions)
-    made = [harms(one, cost) for one in scored]
+    harm_maps = [harms(run, cost) for run in scored]
 
-    def mean(run: ScoredRun, found: Harms, *columns: int) -> Figure:
-        values = {id: sum(each[column] for column in columns) for id, each in found.items()}
+    def mean(run: ScoredRun, run_harms: Harms, *columns: int) -> Figure:
+        values = {id: sum(costs[column] for column in columns) for id, costs in run_harms.items()}
         return figure(run.questions, values, {}, options.seed, epochs=run.run.epochs)
 
     return tuple(
         Harm(
             run=run.run.id,
-            wrong=mean(run, each, 0),
-            none=mean(run, each, 1),
-            loss=mean(run, each, 2, 3),
-            more=difference(scored[0].questions, made[0], each) if place else None,
+            wrong=mean(run, run_harms, 0),
+            none=mean(run, run_harms, 1),
+            loss=mean(run, run_harms, 2, 3),
+            more=difference(scored[0].questions, harm_maps[0], run_harms) if index else None,
         )
-        for place, (run, each) in enumerate(zip(scored, made, strict=True))
+        for index, (run, run_harms) in enumerate(zip(scored, harm_maps, strict=True))
     )
 
 
-def _table(made: tuple[Harm, ...], options: AnalysisOptions) -> AnalysisTable:
+def _table(records: tuple[Harm, ...], options: AnalysisOptions) -> AnalysisTable:
     costs = (
         f"Costs: {Path(options.severity).name}."
         if options.severity
@@ -201,23 +220,26 @@ def _table(made: tuple[Harm, ...], options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
         title=f"What wrong and missing answers cost ({options.scorer})",
         columns=("run", "wrong", "no answer", "loss of 100 questions", "loses less than the first"),
-        rows=tuple((one.run, one.wrong, one.none, one.loss, one.more.words if one.more else None) for one in made),
+        rows=tuple(
+            (record.run, record.wrong, record.none, record.loss, record.more.words if record.more else None)
+            for record in records
+        ),
         note=f"{costs} From, up to: the price of wrong answers, times their cost; in brackets the prices at which it "
         "is not shown which loses less (95 %).",
     )
 
 
-def _picture(made: tuple[Harm, ...], options: AnalysisOptions) -> Picture:
-    more = {one.run: one.more for one in made if one.more}
-    if not more:
-        marks = [figure_mark("wrong", made[0].wrong), figure_mark("no answer", made[0].none)]
+def _picture(records: tuple[Harm, ...], options: AnalysisOptions) -> Picture:
+    differences = {record.run: record.more for record in records if record.more}
+    if not differences:
+        marks = [figure_mark("wrong", records[0].wrong), figure_mark("no answer", records[0].none)]
         return Picture(title=f"Wrong and missing answers ({options.scorer})", marks=tuple(marks), bars=True)
-    reached = [min(4 * one.price, one.high or math.inf) for one in more.values() if one.price]
-    prices = np.linspace(0, 1.5 * max(reached, default=4.0), _POINTS).tolist()
-    marks = [Mark(name=one.run, group=one.run, x=price, value=0.0) for one in made[:1] for price in prices]
-    for run, price in itertools.product(more, prices):
-        value, half = more[run].at(price)
-        low, high = (None, None) if half is None else (value - half, value + half)
+    price_limits = [min(4 * record.price, record.high or math.inf) for record in differences.values() if record.price]
+    prices = np.linspace(0, 1.5 * max(price_limits, default=4.0), _POINTS).tolist()
+    marks = [Mark(name=record.run, group=record.run, x=price, value=0.0) for record in records[:1] for price in prices]
+    for run, price in itertools.product(differences, prices):
+        value, half_width = differences[run].at(price)
+        low, high = (None, None) if half_width is None else (value - half_width, value + half_width)
         marks.append(Mark(name=run, group=run, x=price, value=value, low=low, high=high))
     return Picture(
         title=f"What a question loses more than with the first run ({options.scorer})",

@@ -22,7 +22,7 @@ _TITLE = "Accuracy by the gold passage's position"
 
 
 class PositionBin(Struct, frozen=True, kw_only=True):
-    """Questions whose gold passage stood at these ranks."""
+    """Questions whose gold passage had one of these ranks."""
 
     ranks: str
     questions: int
@@ -36,18 +36,18 @@ class Positions(Struct, frozen=True, kw_only=True):
     scorer: str
     bins: tuple[PositionBin, ...]
     without_gold: int
-    """Questions that name no gold document, or were not searched for: in no bin."""
+    """Number of questions that name no gold document, or were not searched for; they are in no bin."""
 
 
 def by_position(
     run: ScoredRun, found: Mapping[str, FoundPassages], edges: Sequence[int] = EDGES, seed: int = 0
 ) -> Positions:
-    """Accuracy in bins of the gold passage's rank; `found` is each question's first search."""
+    """Return the accuracy in bins of the gold passage's rank; `found` is each question's first search."""
     names = [*(_name(start, end) for start, end in zip(edges, [*edges[1:], 0], strict=True)), NOT_FOUND]
     members: dict[str, list[str]] = {name: [] for name in names}
     for question, rank in gold_ranks(run, found).items():
-        place = len(edges) if rank is None else sum(rank >= edge for edge in edges) - 1
-        members[names[place]].append(question)
+        bin_index = len(edges) if rank is None else sum(rank >= edge for edge in edges) - 1
+        members[names[bin_index]].append(question)
     counted = sum(len(ids) for ids in members.values())
     return Positions(
         run=run.run.id,
@@ -74,19 +74,27 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
     )
 
 
-def _table(made: tuple[Positions, ...], options: AnalysisOptions) -> AnalysisTable:
+def _table(records: tuple[Positions, ...], options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
         title=_TITLE,
         columns=("run", "rank of the gold passage", "questions", f"{figure_word(options.scorer)} ({options.scorer})"),
-        rows=tuple((one.run, found.ranks, found.questions, found.figure) for one in made for found in one.bins),
+        rows=tuple(
+            (record.run, position_bin.ranks, position_bin.questions, position_bin.figure)
+            for record in records
+            for position_bin in record.bins
+        ),
         note="; ".join(
-            f"{one.run}: {one.without_gold:,} questions without a gold document or a search" for one in made
+            f"{record.run}: {record.without_gold:,} questions without a gold document or a search" for record in records
         ),
     )
 
 
-def _picture(made: tuple[Positions, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(figure_mark(_rank(found.ranks), found.figure, one.run) for one in made for found in one.bins)
+def _picture(records: tuple[Positions, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(
+        figure_mark(_rank(position_bin.ranks), position_bin.figure, record.run)
+        for record in records
+        for position_bin in record.bins
+    )
     return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks, bars=True)
 
 

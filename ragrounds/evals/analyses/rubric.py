@@ -1,5 +1,8 @@
-"""A rubric's score by the tags of questions and of criteria, such as theme and axis, and the worst of k answers to the
-same question, which says how reliable a system is (HealthBench: worst-at-k)."""
+"""Analysis of a rubric's score by the tags of questions and of criteria, such as theme and axis, and the worst of k
+answers.
+
+The worst of k answers to the same question shows how reliable a system is (HealthBench: worst-at-k).
+"""
 
 from __future__ import annotations
 
@@ -23,42 +26,57 @@ _TITLE = "By tags of questions and criteria"
 
 
 class RubricPart(Struct, frozen=True, kw_only=True):
-    """One run's score on a part of its rubric."""
+    """Score of one run on a part of its rubric."""
 
     run: str
     part: str
-    """``all``; ``worst of k``, the least score that is expected of k answers; or a tag."""
+    """Name of the part: ``all``; ``worst of k``, the lowest score expected of k answers; or a tag."""
     figure: Figure
 
 
 def worst_of(values: Sequence[float], k: int) -> float:
-    """The least of k values that is expected where k of these, at least as many, are drawn without replacement: an
-    unbiased estimate for k answers to the same question."""
-    ordered, ways = sorted(values), comb(len(values), k)
-    return sum(value * comb(len(values) - place, k - 1) for place, value in enumerate(ordered, 1)) / ways
+    """Return the expected lowest of k values sampled from these without replacement.
+
+    It is an unbiased estimate for k answers to the same question. There must be at least k values.
+    """
+    ordered, combinations = sorted(values), comb(len(values), k)
+    return sum(value * comb(len(values) - rank, k - 1) for rank, value in enumerate(ordered, 1)) / combinations
 
 
 def rubric_parts(run: ScoredRun, seed: int = 0) -> tuple[RubricPart, ...]:
-    """Every part of a run's scores, the whole first. A question counts where all its epochs have a score."""
+    """Return every part of a run's scores, the total first. A question counts if all its epochs have a score."""
     tags = {
-        question.id: [f"{key}:{text}".removesuffix(":") for key, said in about.items() for text in said.split(", ")]
+        question.id: [
+            f"{key}:{text}".removesuffix(":")
+            for key, metadata_text in metadata.items()
+            for text in metadata_text.split(", ")
+        ]
         for question in run.questions
-        if (about := dict(question.metadata)).pop("facts", "") == RUBRIC
+        if (metadata := dict(question.metadata)).pop("facts", "") == RUBRIC
     }
     parts: dict[str, dict[str, list[float | None]]] = {}
     for score in run.scores:
-        of = part_scores(score, tags.get(score.question_id, ()))
-        for part, value in ({"all": None} | of | {"all": score.value}).items():  # whatever a tag is called
+        value_by_tag = part_scores(score, tags.get(score.question_id, ()))
+        for part, value in (
+            {"all": None} | value_by_tag | {"all": score.value}
+        ).items():  # `all` is always the total, even if a tag has this name
             parts.setdefault(part, {}).setdefault(score.question_id, []).append(value)
-    epochs, scorer, made = run.run.epochs, described(run.scorer), []
-    for part, found in parts.items():
-        asked = [question for question in run.questions if question.id in found]
-        known = {id: [one for one in each if one is not None] for id, each in found.items()}
+    epochs, scorer, all_parts = run.run.epochs, described(run.scorer), []
+    for part, values_by_question in parts.items():
+        questions = [question for question in run.questions if question.id in values_by_question]
+        known_values = {
+            id: [value for value in question_values if value is not None]
+            for id, question_values in values_by_question.items()
+        }
         for k in range(1, epochs + 1 if part == "all" else 2):
-            least = {id: worst_of(each, k) for id, each in known.items() if len(each) == epochs}
+            lowest = {
+                id: worst_of(question_values, k)
+                for id, question_values in known_values.items()
+                if len(question_values) == epochs
+            }
             name = part if k == 1 else f"worst of {k}"
-            made.append(RubricPart(run=run.run.id, part=name, figure=figure(asked, least, {}, seed, scorer)))
-    return tuple(made)
+            all_parts.append(RubricPart(run=run.run.id, part=name, figure=figure(questions, lowest, {}, seed, scorer)))
+    return tuple(all_parts)
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[RubricPart, ...]:
@@ -67,13 +85,13 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
     return tuple(part for run in scored_runs(store, runs, options.scorer) for part in rubric_parts(run, options.seed))
 
 
-def _table(made: tuple[RubricPart, ...], options: AnalysisOptions) -> AnalysisTable:
-    rows = tuple((one.run, one.part, one.figure, one.figure.n) for one in made)
+def _table(parts: tuple[RubricPart, ...], options: AnalysisOptions) -> AnalysisTable:
+    rows = tuple((part.run, part.part, part.figure, part.figure.n) for part in parts)
     return AnalysisTable(title=_TITLE, columns=("run", "part", options.scorer, "questions"), rows=rows)
 
 
-def _picture(made: tuple[RubricPart, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(figure_mark(one.part, one.figure, group=one.run) for one in made)
+def _picture(parts: tuple[RubricPart, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(figure_mark(part.part, part.figure, group=part.run) for part in parts)
     return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks)
 
 

@@ -1,4 +1,4 @@
-"""What analyses are made of: a run's values and what its searches found, read from the store."""
+"""Data of analyses, loaded from the store: a run's values and the results of its searches."""
 
 from __future__ import annotations
 
@@ -21,59 +21,59 @@ AttemptKey = tuple[str, int]
 
 
 class ScoredRun(Struct, frozen=True, kw_only=True):
-    """A run under one scorer."""
+    """Run with its scores under one scorer."""
 
     run: Run
     scorer: str
     questions: tuple[Question, ...]
-    """Those that the scorer scores."""
+    """Questions that the scorer scores."""
     golds: Mapping[str, Gold]
     scores: tuple[Score, ...]
     values: QuestionValues
     """Question id → mean score over epochs; an attempt without a score counts as 0, as in every table."""
 
     def figure(self, ids: Iterable[str] | None = None, seed: int = 0) -> Figure:
-        """The figure of all questions, or of some."""
-        wanted = None if ids is None else set(ids)
-        chosen = [question for question in self.questions if wanted is None or question.id in wanted]
-        return figure(chosen, self.values, {}, seed, described(self.scorer), self.run.epochs)
+        """Return the figure of all questions, or of those with these ids."""
+        id_set = None if ids is None else set(ids)
+        selected = [question for question in self.questions if id_set is None or question.id in id_set]
+        return figure(selected, self.values, {}, seed, described(self.scorer), self.run.epochs)
 
 
 def scored_runs(store: Store, runs: Iterable[Run], scorer: str) -> list[ScoredRun]:
-    """:func:`scored_run` of several runs, in their order."""
+    """Load several runs with their scores, in their order; see :func:`scored_run`."""
     return [scored_run(store, run, scorer) for run in runs]
 
 
 def scored_run(store: Store, run: Run, scorer: str) -> ScoredRun:
-    """Read a run's values under a scorer.
+    """Load a run's values under a scorer.
 
     Raises:
-        UserError: the run has no scores under it; names those it has.
+        UserError: the run has no scores under the scorer; the message names the scorers that it has.
     """
     questions, golds = store.questions(run)
-    mine = tuple(store.scores(run, scorer))
-    if not mine:
-        has = sorted({score.scorer for score in store.scores(run)})
-        hint = nearest(scorer, has)
-        known = f"It has {', '.join(has)}." if has else "It has none; see `ragrounds score`."
-        raise UserError(f"The run {run.id} has no scores under the scorer {scorer!r}.{hint} {known}")
-    scored = {score.question_id for score in mine}
-    kept = tuple(question for question in questions if question.id in scored)
+    scores = tuple(store.scores(run, scorer))
+    if not scores:
+        scorer_names = sorted({score.scorer for score in store.scores(run)})
+        hint = nearest(scorer, scorer_names)
+        available = f"It has {', '.join(scorer_names)}." if scorer_names else "It has none; see `ragrounds score`."
+        raise UserError(f"The run {run.id} has no scores under the scorer {scorer!r}.{hint} {available}")
+    scored_ids = {score.question_id for score in scores}
+    scored_questions = tuple(question for question in questions if question.id in scored_ids)
     return ScoredRun(
         run=run,
         scorer=scorer,
-        questions=kept,
+        questions=scored_questions,
         golds=golds,
-        scores=mine,
-        values=scorer_values(kept, mine, run.epochs, described(scorer), golds),
+        scores=scores,
+        values=scorer_values(scored_questions, scores, run.epochs, described(scorer), golds),
     )
 
 
 def check_accuracy(analysis: str, scorer: str) -> None:
-    """Refuse a scorer that does not say which answers are right, for an analysis that counts right answers.
+    """Raise UserError if the scorer does not say which answers are right, for an analysis that counts right answers.
 
     Raises:
-        UserError: it does not.
+        UserError: the scorer does not say which answers are right.
     """
     if not described(scorer).accuracy:
         raise UserError(
@@ -83,13 +83,13 @@ def check_accuracy(analysis: str, scorer: str) -> None:
 
 
 def check_share(analysis: str, scorer: str) -> None:
-    """Refuse a scorer whose scores are no shares of a right answer.
+    """Raise UserError if the scorer's scores are not shares of a right answer.
 
     Raises:
-        UserError: they are not.
+        UserError: the scores are not shares of a right answer.
     """
-    known = described(scorer)
-    if not known.accuracy and not known.shares:
+    record = described(scorer)
+    if not record.accuracy and not record.shares:
         raise UserError(
             f"The analysis {analysis} is of answers that are right, or are to a share, and {scorer} says neither. Name "
             "a scorer that does: --scorer robust, strict, facts or equivalent."
@@ -97,48 +97,49 @@ def check_share(analysis: str, scorer: str) -> None:
 
 
 def headline_scorer(store: Store, runs: Sequence[Run]) -> str:
-    """The headline of the first run's questions among the scorers that all runs have scores by; where there are none in
-    common, among all.
+    """Return the headline of the first run's questions among the scorers that all runs have scores by.
+
+    If the runs have no scorer in common, all scorers are considered.
 
     Raises:
         UserError: no scorer fits the questions.
     """
-    present = set.intersection(*({score.scorer for score in store.scores(run)} for run in runs))
+    common_scorers = set.intersection(*({score.scorer for score in store.scores(run)} for run in runs))
     questions, _ = store.questions(runs[0])
-    headlines = headline_of(questions, present) or headline_of(questions)
+    headlines = headline_of(questions, common_scorers) or headline_of(questions)
     if not headlines:
         raise UserError(f"No scorer fits the questions of the run {runs[0].id}: name one with --scorer.")
     return headlines[0].scorer
 
 
 def searches(store: Store, run: Run) -> dict[AttemptKey, tuple[FoundPassages, ...]]:
-    """What every attempt's searches returned, in order; an attempt that did not search has an empty tuple.
+    """Return the results of every attempt's searches, in order; an empty tuple for an attempt that did not search.
 
-    Equal searches of several attempts are read once.
+    Equal searches of several attempts are loaded once.
     """
-    read: dict[str, FoundPassages] = {}
-    return {(attempt.question_id, attempt.epoch): searches_by(store, attempt, read) for attempt in store.attempts(run)}
+    cache: dict[str, FoundPassages] = {}
+    return {(attempt.question_id, attempt.epoch): searches_by(store, attempt, cache) for attempt in store.attempts(run)}
 
 
 def first_found(
     found: Mapping[AttemptKey, tuple[FoundPassages, ...]], questions: Iterable[Question]
 ) -> dict[str, FoundPassages]:
-    """The first search of each question's first epoch; questions that were never searched for are left out."""
+    """Return the first search of each question's first epoch. Questions that were never searched for are left out."""
     firsts: dict[str, FoundPassages] = {}
     for question in questions:
-        made = found.get((question.id, 0), ())
-        if made:
-            firsts[question.id] = made[0]
+        question_searches = found.get((question.id, 0), ())
+        if question_searches:
+            firsts[question.id] = question_searches[0]
     return firsts
 
 
 def first_searches(store: Store, run: ScoredRun) -> dict[str, FoundPassages]:
-    """The first search of each question of a scored run, by question id."""
+    """Return question id → first search for a scored run."""
     return first_found(searches(store, run.run), run.questions)
 
 
 def gold_ranks(run: ScoredRun, found: Mapping[str, FoundPassages]) -> dict[str, int | None]:
-    """The gold rank of every question that names gold documents and was searched for; ``None``: not found."""
+    """Return the gold rank of every question that names gold documents and was searched for; ``None`` if not found."""
     return {
         question.id: gold_rank(found[question.id].passages, run.golds[question.id])
         for question in run.questions
@@ -147,25 +148,31 @@ def gold_ranks(run: ScoredRun, found: Mapping[str, FoundPassages]) -> dict[str, 
 
 
 def gold_rank(passages: Iterable[Passage], gold: Gold) -> int | None:
-    """The rank (from 1) of the first passage from a gold document; ``None``: none among them."""
-    wanted = set(gold.documents)
-    return next((rank for rank, passage in enumerate(passages, start=1) if passage.document in wanted), None)
+    """Return the rank (from 1) of the first passage from a gold document; ``None`` if no passage is."""
+    gold_documents = set(gold.documents)
+    return next((rank for rank, passage in enumerate(passages, start=1) if passage.document in gold_documents), None)
 
 
 def share_figure(values: Iterable[tuple[Question, float]], seed: int) -> Figure | None:
-    """The mean of some values with its 95 % interval; values of one question, or of its duplicates, are one cluster.
-    ``None`` of none."""
-    found = list(values)
-    if not found:
+    """Return the mean of some values with its 95 % interval; ``None`` without values.
+
+    Values of one question, or of its duplicates, are one cluster.
+    """
+    pairs = list(values)
+    if not pairs:
         return None
-    clusters = [cluster_of(question) for question, _ in found]
-    made = stratified_mean([value for _, value in found], clusters=clusters, seed=seed)
-    return Figure(value=made.value, n=made.n, missing=0, error=None, low=made.low, high=made.high, best=None)
+    clusters = [cluster_of(question) for question, _ in pairs]
+    estimate = stratified_mean([value for _, value in pairs], clusters=clusters, seed=seed)
+    return Figure(
+        value=estimate.value, n=estimate.n, missing=0, error=None, low=estimate.low, high=estimate.high, best=None
+    )
 
 
 def points(found: PairedFigure | None) -> str:
-    """A difference of shares in points, with its interval where it has one; empty: there is none."""
+    """Return a difference of shares in points, with its interval if it has one; empty without a difference."""
     if found is None or found.difference is None:
         return ""
-    ends = "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
-    return f"{100 * found.difference:+.1f}{ends}"
+    interval = (
+        "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+    )
+    return f"{100 * found.difference:+.1f}{interval}"

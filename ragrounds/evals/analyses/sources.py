@@ -1,4 +1,4 @@
-"""Which sources the passages that answers rest on come from (MIRAGE Fig. 5)."""
+"""Sources of the passages behind answers (MIRAGE Fig. 5)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _CORPUS = "the corpus itself"
 
 
 class Sources(Struct, frozen=True, kw_only=True):
-    """Which sources the top k passages come from."""
+    """Shares of sources in the top k passages."""
 
     run: str
     k: int
     shares: dict[str, dict[str, float]]
-    """Dataset → source → share of its passages."""
+    """Dataset → source → share of the source in its passages."""
     corpus: dict[str, float]
-    """Source → share of the corpus itself; empty: not given."""
+    """Source → share of the corpus itself; empty if not given."""
     sizes: dict[str, int] = {}
-    """Source → its passages; empty: one of them is not known."""
+    """Source → number of its passages; empty if one of them is not known."""
 
 
 def sources(
@@ -38,43 +38,43 @@ def sources(
     source: Callable[[Passage], str] = lambda passage: passage.corpus.partition("@")[0],
     sizes: Mapping[str, int] | None = None,
 ) -> Sources:
-    """Shares of sources among the first k passages of each question's first search, by dataset.
+    """Return shares of sources among the first k passages of each question's first search, by dataset.
 
     Args:
-        run: whose questions are looked at.
-        found: each question's first search.
-        k: passages of each search.
-        source: the source of a passage; by default its corpus.
-        sizes: passages of each source in the corpus, for its own shares.
+        run: run of the questions.
+        found: first search of each question.
+        k: number of passages of each search that count.
+        source: function that returns the source of a passage; by default its corpus.
+        sizes: number of passages of each source in the corpus, for the shares of the corpus.
     """
     counts: dict[str, Counter[str]] = {}
     for question in run.questions:
         if question.id in found:
-            counted = counts.setdefault(question.benchmark, Counter())
-            counted.update(source(passage) for passage in found[question.id].passages[:k])
+            source_counts = counts.setdefault(question.benchmark, Counter())
+            source_counts.update(source(passage) for passage in found[question.id].passages[:k])
     total = sum((sizes or {}).values())
     if not total:
         sizes = {}
     return Sources(
         run=run.run.id,
         k=k,
-        shares={name: _shares(counted) for name, counted in counts.items() if counted.total()},
+        shares={name: _shares(source_counts) for name, source_counts in counts.items() if source_counts.total()},
         corpus={name: size / total for name, size in (sizes or {}).items()},
         sizes=dict(sizes or {}),
     )
 
 
-def _shares(counted: Counter[str]) -> dict[str, float]:
-    return {name: count / counted.total() for name, count in counted.most_common()}
+def _shares(source_counts: Counter[str]) -> dict[str, float]:
+    return {name: count / source_counts.total() for name, count in source_counts.most_common()}
 
 
 def sizes_of(run: Run, known: Mapping[str, int], found: Iterable[str] = ()) -> dict[str, int]:
-    """The passages of each source that a run searched; nothing where one of the sizes is not known.
+    """Return the number of passages of each source that a run searched; empty if one of the sizes is not known.
 
     Args:
-        run: its identity says which corpora it searched.
-        known: source with its version → passages.
-        found: corpora of what was found, for a run whose identity names none.
+        run: run whose identity says which corpora it searched.
+        known: source with its version → number of passages.
+        found: corpora of the retrieved passages, for a run whose identity names no corpus.
     """
     searched = [part for part in str(run.identity.get("corpus") or "").split("+") if part] or sorted(found)
     sizes = {part.partition("@")[0]: known.get(part, 0) for part in searched}
@@ -82,35 +82,37 @@ def sizes_of(run: Run, known: Mapping[str, int], found: Iterable[str] = ()) -> d
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Sources, ...]:
-    made = []
+    records = []
     for run in scored_runs(store, runs, options.scorer):
-        found = first_searches(store, run)
-        corpora = {passage.corpus for one in found.values() for passage in one.passages}
-        made.append(sources(run, found, options.k, sizes=sizes_of(run.run, options.corpus, corpora)))
-    return tuple(made)
+        search_by_question = first_searches(store, run)
+        corpora = {passage.corpus for search in search_by_question.values() for passage in search.passages}
+        records.append(sources(run, search_by_question, options.k, sizes=sizes_of(run.run, options.corpus, corpora)))
+    return tuple(records)
 
 
-def _table(made: tuple[Sources, ...], options: AnalysisOptions) -> AnalysisTable:
+def _table(records: tuple[Sources, ...], options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
         title=_TITLE,
         columns=("run", "dataset", "source", f"share of the first {options.k}", "share of the corpus", "its passages"),
         rows=tuple(
-            (one.run, dataset, source, shares.get(source, 0.0), one.corpus.get(source), one.sizes.get(source))
-            for one in made
-            for dataset, shares in one.shares.items()
-            for source in {**shares, **one.corpus}  # also those that nothing was found in
+            (record.run, dataset, source, shares.get(source, 0.0), record.corpus.get(source), record.sizes.get(source))
+            for record in records
+            for dataset, shares in record.shares.items()
+            for source in {**shares, **record.corpus}  # also sources without any retrieved passage
         ),
-        note="; ".join(f"{one.run}: not all that it searched is an index here" for one in made if not one.corpus),
+        note="; ".join(
+            f"{record.run}: not all that it searched is an index here" for record in records if not record.corpus
+        ),
     )
 
 
-def _picture(made: tuple[Sources, ...], options: AnalysisOptions) -> Picture:
+def _picture(records: tuple[Sources, ...], options: AnalysisOptions) -> Picture:
     groups: list[tuple[str, dict[str, float]]] = []
-    for one in made:
+    for record in records:
         # A corpus that several runs searched is shown once.
-        if one.corpus and all(one.corpus != shares for _, shares in groups):
-            groups.append((_CORPUS, one.corpus))
-        groups += [(f"{one.run}, {dataset}", shares) for dataset, shares in one.shares.items()]
+        if record.corpus and all(record.corpus != shares for _, shares in groups):
+            groups.append((_CORPUS, record.corpus))
+        groups += [(f"{record.run}, {dataset}", shares) for dataset, shares in record.shares.items()]
     marks = (Mark(name=source, value=share, group=name) for name, shares in groups for source, share in shares.items())
     return Picture(title=_TITLE, marks=tuple(marks), bars=True)
 

@@ -25,7 +25,7 @@ from ragrounds.evals.trace.traces import FoundPassages
 
 
 class Success(Struct, frozen=True, kw_only=True):
-    """Retrieval success against a right answer."""
+    """Counts of right and wrong answers by retrieval success."""
 
     run: str
     scorer: str
@@ -37,7 +37,7 @@ class Success(Struct, frozen=True, kw_only=True):
     accuracy_found: float | None
     accuracy_missed: float | None
     difference: float | None
-    """Accuracy (of shares of an answer: their mean) with the gold document found, less that without, with its 95 %
+    """Accuracy (mean of shares, if scores are shares) with the gold document found minus that without, with its 95 %
     interval."""
     low: float | None
     high: float | None
@@ -45,23 +45,29 @@ class Success(Struct, frozen=True, kw_only=True):
 
 
 def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Success:
-    """Right and wrong answers with a gold document among the first k passages, and without. A value of 1 is right; what
-    is compared is the share of right answers, or, of a scorer whose scores are shares, their mean."""
-    counts = described(run.scorer).accuracy
+    """Return right and wrong answers with and without a gold document among the first k passages.
+
+    A value of 1 is right. The share of right answers is compared, or the mean if the scorer's scores are shares.
+    """
+    is_accuracy = described(run.scorer).accuracy
     table: Counter[tuple[bool, bool]] = Counter()
-    right: dict[bool, list[float]] = {True: [], False: []}
+    values_by_success: dict[bool, list[float]] = {True: [], False: []}
     clusters: dict[bool, list[str]] = {True: [], False: []}
-    named = {question.id: cluster_of(question) for question in run.questions}
+    cluster_names = {question.id: cluster_of(question) for question in run.questions}
     ranks = gold_ranks(run, found)
     for question, rank in ranks.items():
         value = run.values.get(question)
         if value is not None:
-            place = rank is not None and rank <= k
-            table[place, value == 1.0] += 1
-            right[place].append(float(value == 1.0) if counts else value)
-            clusters[place].append(named[question])
-    hit, miss = len(right[True]), len(right[False])
-    apart = group_difference(right[False], right[True], clusters[False], clusters[True]) if hit and miss else None
+            is_found = rank is not None and rank <= k
+            table[is_found, value == 1.0] += 1
+            values_by_success[is_found].append(float(value == 1.0) if is_accuracy else value)
+            clusters[is_found].append(cluster_names[question])
+    hit, miss = len(values_by_success[True]), len(values_by_success[False])
+    estimate = (
+        group_difference(values_by_success[False], values_by_success[True], clusters[False], clusters[True])
+        if hit and miss
+        else None
+    )
     return Success(
         run=run.run.id,
         scorer=run.scorer,
@@ -70,11 +76,11 @@ def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Su
         found_wrong=table[True, False],
         missed_right=table[False, True],
         missed_wrong=table[False, False],
-        accuracy_found=sum(right[True]) / hit if hit else None,
-        accuracy_missed=sum(right[False]) / miss if miss else None,
-        difference=apart.value if apart else None,
-        low=apart.low if apart else None,
-        high=apart.high if apart else None,
+        accuracy_found=sum(values_by_success[True]) / hit if hit else None,
+        accuracy_missed=sum(values_by_success[False]) / miss if miss else None,
+        difference=estimate.value if estimate else None,
+        low=estimate.low if estimate else None,
+        high=estimate.high if estimate else None,
         without_gold=len(run.questions) - hit - miss,
     )
 
@@ -90,7 +96,7 @@ def _title(options: AnalysisOptions) -> str:
     return f"Gold document among the first {options.k} passages, and the answer ({options.scorer})"
 
 
-def _table(made: tuple[Success, ...], options: AnalysisOptions) -> AnalysisTable:
+def _table(records: tuple[Success, ...], options: AnalysisOptions) -> AnalysisTable:
     right, wrong, word = _words(options)
     columns = (
         *("run", f"found, {right}", f"found, {wrong}", f"missed, {right}", f"missed, {wrong}"),
@@ -98,16 +104,16 @@ def _table(made: tuple[Success, ...], options: AnalysisOptions) -> AnalysisTable
     )
     rows = tuple(
         (
-            *(one.run, one.found_right, one.found_wrong, one.missed_right, one.missed_wrong),
-            *map(_percent, (one.accuracy_found, one.accuracy_missed, one.difference, one.low, one.high)),
+            *(record.run, record.found_right, record.found_wrong, record.missed_right, record.missed_wrong),
+            *map(_percent, (record.accuracy_found, record.accuracy_missed, record.difference, record.low, record.high)),
         )
-        for one in made
+        for record in records
     )
     return AnalysisTable(title=_title(options), columns=columns, rows=rows)
 
 
 def _words(options: AnalysisOptions) -> tuple[str, str, str]:
-    """What answers of a value of 1 and of less are called, and the figure that is compared."""
+    """Return the names of answers with a value of 1 and of less, and the name of the compared figure."""
     return ("right", "wrong", "right") if described(options.scorer).accuracy else ("whole", "less", options.scorer)
 
 
@@ -115,13 +121,15 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else round(100 * share, 2)
 
 
-def _picture(made: tuple[Success, ...], options: AnalysisOptions) -> Picture:
+def _picture(records: tuple[Success, ...], options: AnalysisOptions) -> Picture:
     marks, word = [], _words(options)[2]
-    for one in made:
-        found, missed = one.found_right + one.found_wrong, one.missed_right + one.missed_wrong
+    for record in records:
+        found_count, missed_count = record.found_right + record.found_wrong, record.missed_right + record.missed_wrong
         marks += [
-            Mark(name=f"{word} if found", value=one.accuracy_found, note=f"n = {found:,}", group=one.run),
-            Mark(name=f"{word} if missed", value=one.accuracy_missed, note=f"n = {missed:,}", group=one.run),
+            Mark(name=f"{word} if found", value=record.accuracy_found, note=f"n = {found_count:,}", group=record.run),
+            Mark(
+                name=f"{word} if missed", value=record.accuracy_missed, note=f"n = {missed_count:,}", group=record.run
+            ),
         ]
     return Picture(title=_title(options), marks=tuple(marks), bars=True)
 

@@ -1,5 +1,7 @@
-"""What agents did on their way to an answer: searches, what was new in them, tokens by role, where it ended; and what
-that was worth, against the answers without search and the shortest right way of any agent."""
+"""Trajectories of agents: searches, new documents in them, tokens by role, outcomes, and their benefit.
+
+The benefit is measured against the answers without search and against the shortest right trajectory of any agent.
+"""
 
 from __future__ import annotations
 
@@ -21,84 +23,90 @@ from ragrounds.evals.trace.traces import calls, node_path, traced_calls
 
 
 class Trajectory(Struct, frozen=True, kw_only=True):
-    """One attempt."""
+    """Trajectory of one attempt."""
 
     searches: int | None
-    """``None``: not known."""
+    """Number of searches; ``None`` if not known."""
     queries: int
-    """Distinct ones, case and white space apart."""
+    """Number of distinct queries, ignoring case and white space."""
     new: tuple[int, ...]
-    """By search: the documents that no earlier search of the attempt found."""
+    """For each search, the number of documents that no earlier search of the attempt found."""
     gold: int | None
-    """The first search that found a gold document, from 1."""
+    """Number of the first search that found a gold document, from 1."""
     repeated: int
-    """Searches that asked what was asked before, or found nothing but documents that were found before."""
+    """Number of searches that repeated a query, or found only documents that were found before."""
     steps: int
     tokens: Mapping[str, int] | None
-    """By role; ``None``: not known of all calls."""
+    """Role → tokens; ``None`` if not known for all calls."""
     ended: str
-    """``own limit``, or the outcome."""
+    """Reason of the end: ``own limit``, or the outcome."""
     node: str
-    """The last one entered."""
+    """Last node entered."""
     right: bool
     prediction: str
 
 
 class RunTrajectories(Struct, frozen=True, kw_only=True):
-    """The attempts of a run, of the questions that the scorer scores. Means are over attempts; ``None``: not known."""
+    """Trajectories of a run at the questions that the scorer scores. Means are over attempts; ``None`` if not known."""
 
     run: str
     attempts: int
     right: Figure
     pass_k: tuple[float, ...]
-    """By k: the chance that k attempts at a question are all right (τ-bench's pass^k), on average over questions."""
+    """For each k, the chance that k attempts at a question are all right (τ-bench's pass^k), averaged over
+    questions."""
     unknown: int
-    """Attempts of which it is not known whether they searched: in no figure of searches."""
+    """Number of attempts for which it is not known whether they searched; they are in no figure of searches."""
     searches: float | None
     queries: float | None
     new_documents: tuple[float, ...]
-    """By search, over the attempts that made it."""
+    """Mean number of new documents of each search, over the attempts that made it."""
     documents: float | None
     gold: Figure | None
-    """Share of the attempts that found a gold document, where one is known."""
+    """Share of the attempts that found a gold document, if one is known."""
     gold_at: tuple[int, ...]
-    """Attempts that found gold first by their first, second … search."""
+    """Numbers of attempts that found gold first by their first, second … search."""
     repeated: float | None
-    """Share of the searches."""
+    """Share of repeated searches in all searches."""
     tokens: Mapping[str, float] | None
-    """By role."""
+    """Role → mean tokens."""
     reference: str
-    """The run without search that answers are set against; empty: none."""
+    """Id of the run without search that answers are compared with; empty if there is no such run."""
     changed: Figure | None
-    """Share of the answers that are another than the reference's."""
+    """Share of the answers that differ from the reference's."""
     gained: int
-    """Answers that are wrong there and right here."""
+    """Number of answers that are wrong in the reference and right here."""
     lost: int
     steps: float | None
-    """Nodes entered."""
+    """Mean number of nodes entered."""
     over_shortest: float | None
-    """Of right answers: the steps over the fewest in which any agent here answered the same question right."""
+    """Mean ratio of the steps of right answers to the fewest steps in which any agent here answered the question
+    right."""
     ended: Mapping[str, Mapping[str, int]]
-    """How attempts ended → the last node → attempts."""
+    """Reason of the end → last node → number of attempts."""
 
 
 def trajectory(store: Store, attempt: Attempt, gold: Gold, score: Score | None) -> Trajectory:
-    """What an attempt did."""
-    made, path = list(calls(attempt.events)), node_path(attempt.events)
-    hops = hops_of(traced_calls(store, [call for call in made if call.kind == "search"], brief=True), gold, True)
-    unknown = not hops and searches_unknown(attempt, traced_calls(store, made))
-    known, new, repeated = set[str](), list[int](), 0
+    """Return what an attempt did on its way to an answer."""
+    all_calls, path = list(calls(attempt.events)), node_path(attempt.events)
+    hops = hops_of(traced_calls(store, [call for call in all_calls if call.kind == "search"], brief=True), gold, True)
+    unknown = not hops and searches_unknown(attempt, traced_calls(store, all_calls))
+    known_documents, new, repeated = set[str](), list[int](), 0
     for hop in hops:
-        found = {one.passage.document for one in hop.found}
-        new.append(len(found - known))
-        repeated += hop.repeats is not None or bool(found and found <= known)
-        known |= found
-    asked = [call for call in made if call.kind == "model" and call.role not in TOKENS_APART and not call.error]
+        hop_documents = {hit.passage.document for hit in hop.found}
+        new.append(len(hop_documents - known_documents))
+        repeated += hop.repeats is not None or bool(hop_documents and hop_documents <= known_documents)
+        known_documents |= hop_documents
+    model_calls = [
+        call for call in all_calls if call.kind == "model" and call.role not in TOKENS_APART and not call.error
+    ]
     tokens = Counter[str]()
-    for call in asked:
+    for call in model_calls:
         tokens[call.role] += call.usage.input + call.usage.output if call.usage else 0
     notes = [event.what for event in attempt.events if isinstance(event, Noted)]
-    limited = attempt.status == "completed" and any(note.endswith("_limit") or note == "window_full" for note in notes)
+    hit_limit = attempt.status == "completed" and any(
+        note.endswith("_limit") or note == "window_full" for note in notes
+    )
     return Trajectory(
         searches=None if unknown else len(hops),
         queries=len({plain_query(hop.query) for hop in hops}),
@@ -106,8 +114,8 @@ def trajectory(store: Store, attempt: Attempt, gold: Gold, score: Score | None) 
         gold=next((hop.number for hop in hops if hop.gold_ranks), None),
         repeated=repeated,
         steps=len(path),
-        tokens=tokens if made and all(call.usage for call in asked) else None,
-        ended="own limit" if limited else outcome(attempt.status, score.answer_status if score else None),
+        tokens=tokens if all_calls and all(call.usage for call in model_calls) else None,
+        ended="own limit" if hit_limit else outcome(attempt.status, score.answer_status if score else None),
         node=path[-1] if path else "",
         right=score is not None and score.value == 1.0,
         prediction=score.prediction if score else "",
@@ -119,74 +127,93 @@ Done = dict[AttemptKey, Trajectory]
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[RunTrajectories, ...]:
     check_share("trajectories", options.scorer)
-    made = []
+    run_trajectories = []
     for run in scored_runs(store, runs, options.scorer):
         scores = {(score.question_id, score.epoch): score for score in run.scores}
         done = {
-            (id, one.epoch): trajectory(store, one, run.golds[id], scores.get((id, one.epoch)))
-            for one in store.attempts(run.run)
-            if (id := one.question_id) in run.values
+            (id, attempt.epoch): trajectory(store, attempt, run.golds[id], scores.get((id, attempt.epoch)))
+            for attempt in store.attempts(run.run)
+            if (id := attempt.question_id) in run.values
         }
-        made.append((run, done))
+        run_trajectories.append((run, done))
     shortest: dict[str, int] = {}
-    for (question, _), one in (pair for _, done in made for pair in done.items()):
-        if one.right and one.steps:
-            shortest[question] = min(one.steps, shortest.get(question, one.steps))
-    plain: dict[str, tuple[str, Done]] = {}  # by models: the first run without search
-    for run, done in made:
-        known = run.run.identity
-        without = known.get("retriever", "") is None and not known.get("oracle")
-        if without and "models" in known and not any(one.searches for one in done.values()):
-            plain.setdefault(str(known["models"]), (run.run.id, done))
-    return tuple(_of_run(run, done, plain, shortest, options.seed) for run, done in made)
+    for (question, _), attempt in (pair for _, done in run_trajectories for pair in done.items()):
+        if attempt.right and attempt.steps:
+            shortest[question] = min(attempt.steps, shortest.get(question, attempt.steps))
+    references: dict[str, tuple[str, Done]] = {}  # by models: the first run without search
+    for run, done in run_trajectories:
+        identity = run.run.identity
+        is_without_search = identity.get("retriever", "") is None and not identity.get("oracle")
+        if is_without_search and "models" in identity and not any(attempt.searches for attempt in done.values()):
+            references.setdefault(str(identity["models"]), (run.run.id, done))
+    return tuple(_summarise_run(run, done, references, shortest, options.seed) for run, done in run_trajectories)
 
 
-def _of_run(
-    run: ScoredRun, done: Done, plain: Mapping[str, tuple[str, Done]], shortest: Mapping[str, int], seed: int
+def _summarise_run(
+    run: ScoredRun, done: Done, references: Mapping[str, tuple[str, Done]], shortest: Mapping[str, int], seed: int
 ) -> RunTrajectories:
     questions, identity = {question.id: question for question in run.questions}, run.run.identity
-    known = {key: one for key, one in done.items() if one.searches is not None}
-    searches = sum(one.searches or 0 for one in known.values())
-    most = max((len(one.new) for one in known.values()), default=0)
-    golden = [(questions[id], float(one.gold is not None)) for (id, _), one in known.items() if run.golds[id].documents]
-    told = str(identity.get("models")) if searches or identity.get("oracle") else ""
-    reference, without = plain.get(told, ("", {}))
-    both = [(questions[key[0]], one, without[key]) for key, one in done.items() if key in without]
-    both = [each for each in both if each[0].options]  # long answers are never the same twice
-    tokens, ended = Counter[str](), dict[str, Counter[str]]()
-    for one in done.values():
-        tokens.update(one.tokens or {})
-        ended.setdefault(one.ended, Counter())[one.node] += 1
-    right, epochs = Counter(id for (id, _), one in done.items() if one.right), run.run.epochs
-    steps = [(id, one) for (id, _), one in done.items() if one.steps]
+    known_attempts = {key: attempt for key, attempt in done.items() if attempt.searches is not None}
+    searches = sum(attempt.searches or 0 for attempt in known_attempts.values())
+    most_searches = max((len(attempt.new) for attempt in known_attempts.values()), default=0)
+    found_gold = [
+        (questions[id], float(attempt.gold is not None))
+        for (id, _), attempt in known_attempts.items()
+        if run.golds[id].documents
+    ]
+    models = str(identity.get("models")) if searches or identity.get("oracle") else ""
+    reference, reference_done = references.get(models, ("", {}))
+    compared = [
+        (questions[key[0]], attempt, reference_done[key]) for key, attempt in done.items() if key in reference_done
+    ]
+    compared = [triple for triple in compared if triple[0].options]  # long answers are never the same twice
+    tokens, end_counts = Counter[str](), dict[str, Counter[str]]()
+    for attempt in done.values():
+        tokens.update(attempt.tokens or {})
+        end_counts.setdefault(attempt.ended, Counter())[attempt.node] += 1
+    right_counts, epochs = Counter(id for (id, _), attempt in done.items() if attempt.right), run.run.epochs
+    steps = [(id, attempt) for (id, _), attempt in done.items() if attempt.steps]
     return RunTrajectories(
         run=run.run.id,
         attempts=len(done),
         right=run.figure(seed=seed),
-        pass_k=tuple(fmean(comb(right[id], k) / comb(epochs, k) for id in questions) for k in range(1, epochs + 1)),
-        unknown=len(done) - len(known),
-        searches=_mean(one.searches or 0 for one in known.values()),
-        queries=_mean(one.queries for one in known.values()),
-        new_documents=tuple(fmean(one.new[at] for one in known.values() if at < len(one.new)) for at in range(most)),
-        documents=_mean(sum(one.new) for one in known.values()),
-        gold=share_figure(golden, seed) if searches else None,
-        gold_at=tuple(sum(one.gold == at for one in known.values()) for at in range(1, most + 1)),
-        repeated=sum(one.repeated for one in known.values()) / searches if searches else None,
+        pass_k=tuple(
+            fmean(comb(right_counts[id], k) / comb(epochs, k) for id in questions) for k in range(1, epochs + 1)
+        ),
+        unknown=len(done) - len(known_attempts),
+        searches=_mean(attempt.searches or 0 for attempt in known_attempts.values()),
+        queries=_mean(attempt.queries for attempt in known_attempts.values()),
+        new_documents=tuple(
+            fmean(attempt.new[index] for attempt in known_attempts.values() if index < len(attempt.new))
+            for index in range(most_searches)
+        ),
+        documents=_mean(sum(attempt.new) for attempt in known_attempts.values()),
+        gold=share_figure(found_gold, seed) if searches else None,
+        gold_at=tuple(
+            sum(attempt.gold == index for attempt in known_attempts.values()) for index in range(1, most_searches + 1)
+        ),
+        repeated=sum(attempt.repeated for attempt in known_attempts.values()) / searches if searches else None,
         tokens={role: count / len(done) for role, count in tokens.items()}
-        if all(one.tokens is not None for one in done.values())
+        if all(attempt.tokens is not None for attempt in done.values())
         else None,
         reference=reference,
-        changed=share_figure([(asked, float(one.prediction != other.prediction)) for asked, one, other in both], seed),
-        gained=sum(one.right and not other.right for _, one, other in both),
-        lost=sum(other.right and not one.right for _, one, other in both),
-        steps=_mean(one.steps for _, one in steps),
-        over_shortest=_mean(one.steps / shortest[id] for id, one in steps if one.right),
-        ended=ended,
+        changed=share_figure(
+            [
+                (question, float(attempt.prediction != reference_attempt.prediction))
+                for question, attempt, reference_attempt in compared
+            ],
+            seed,
+        ),
+        gained=sum(attempt.right and not reference_attempt.right for _, attempt, reference_attempt in compared),
+        lost=sum(reference_attempt.right and not attempt.right for _, attempt, reference_attempt in compared),
+        steps=_mean(attempt.steps for _, attempt in steps),
+        over_shortest=_mean(attempt.steps / shortest[id] for id, attempt in steps if attempt.right),
+        ended=end_counts,
     )
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    return fmean(known) if (known := list(values)) else None
+    return fmean(value_list) if (value_list := list(values)) else None
 
 
 _COLUMNS = ("searches", "queries", "new docs", "gold found", "repeated %", "tokens", "changed", "× shortest", "ended")
@@ -196,28 +223,45 @@ def _title(options: AnalysisOptions) -> str:
     return f"What agents did on their way ({options.scorer})"
 
 
-def _table(made: tuple[RunTrajectories, ...], options: AnalysisOptions) -> AnalysisTable:
-    epochs = max(len(one.pass_k) for one in made)
+def _table(records: tuple[RunTrajectories, ...], options: AnalysisOptions) -> AnalysisTable:
+    epochs = max(len(record.pass_k) for record in records)
     rows = []
-    for one in made:
-        alike = 100 * one.pass_k[-1] if len(one.pass_k) == epochs else None
-        tokens = None if one.tokens is None else round(sum(one.tokens.values()))
-        counts = (one.searches, one.queries, one.documents, one.gold, one.repeated and 100 * one.repeated, tokens)
-        ends = sorted(((sum(nodes.values()), end) for end, nodes in one.ended.items()), reverse=True)
-        said = ", ".join(f"{count:,} {end.replace('_', ' ')}" for count, end in ends)
-        rows.append((one.run, one.right, *([alike] * (epochs > 1)), *counts, one.changed, one.over_shortest, said))
+    for record in records:
+        all_right = 100 * record.pass_k[-1] if len(record.pass_k) == epochs else None
+        tokens = None if record.tokens is None else round(sum(record.tokens.values()))
+        counts = (
+            record.searches,
+            record.queries,
+            record.documents,
+            record.gold,
+            record.repeated and 100 * record.repeated,
+            tokens,
+        )
+        end_counts = sorted(((sum(nodes.values()), end) for end, nodes in record.ended.items()), reverse=True)
+        end_text = ", ".join(f"{count:,} {end.replace('_', ' ')}" for count, end in end_counts)
+        rows.append(
+            (
+                record.run,
+                record.right,
+                *([all_right] * (epochs > 1)),
+                *counts,
+                record.changed,
+                record.over_shortest,
+                end_text,
+            )
+        )
     note = "Counts are of an attempt. × shortest: steps to a right answer, over the fewest that any agent here needed."
-    for reference in dict.fromkeys(one.reference for one in made if one.reference):
+    for reference in dict.fromkeys(record.reference for record in records if record.reference):
         note += f" changed: another answer than without search, by {reference}."
-    for one in made:
-        if one.unknown:
-            note += f" {one.run}: of {one.unknown:,} attempts it is not known whether they searched."
+    for record in records:
+        if record.unknown:
+            note += f" {record.run}: of {record.unknown:,} attempts it is not known whether they searched."
     columns = ("run", "right", *([f"pass^{epochs} %"] * (epochs > 1)), *_COLUMNS)
     return AnalysisTable(title=_title(options), columns=columns, rows=tuple(rows), note=note)
 
 
-def _picture(made: tuple[RunTrajectories, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(figure_mark(one.run, one.right, x=one.searches) for one in made)
+def _picture(records: tuple[RunTrajectories, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(figure_mark(record.run, record.right, x=record.searches) for record in records)
     return Picture(title=_title(options), marks=marks, words=upwards(options.scorer), x="searches of an attempt")
 
 

@@ -1,11 +1,11 @@
-"""Claims about stored runs, checked: `ragrounds compare --assert`.
+"""Check of claims about stored runs: `ragrounds compare --assert`.
 
 Every measure is the figure of the tables, unweighted over datasets, and so is its interval. A sum of means is the mean
-of each question's own sum; with a figure of the whole corpus in it (a micro-F1) it is a sum of ratios.
+of each question's own sum; if it contains a figure of the whole corpus (a micro-F1), it is a sum of ratios.
 
-Attempts that are still open bound it: a score counts an attempt that failed, is paused or was never made as 0; once it
-is made it may have the best score. A share of endings counts only those that are still to be made. Nothing bounds a
-cost, a score that is no share, or a ratio of sums.
+Attempts that are still open bound it. A score counts an attempt that failed, is paused or was never made as 0; once it
+is made it may have the best score. A share of outcomes counts only attempts that are still to be made. Nothing bounds a
+cost, a score that is not a share, or a ratio of sums.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _SCORES = ("accuracy", "score")
 
 
 FEWEST = 10
-"""Questions (duplicates count once) from which a claim with a level is decided: three whose true share is .05 have an
-interval all above it in 14 of 100 samples."""
+"""Smallest number of questions (duplicates count once) for which a claim with a level is decided: three questions whose
+true share is .05 have an interval all above it in 14 of 100 samples."""
 AGAINST = 50
-"""Questions that a condition names."""
+"""Largest number of questions that a condition names."""
 WIDE = "the interval includes both sides of the claim: more questions make it narrower"
-"""Why a claim is undecided where nothing else stands in its way."""
+"""Reason for an undecided claim if nothing else prevents a decision."""
 
 
 def check_claims(
@@ -67,29 +67,30 @@ def check_claims(
     seed: int = 0,
     names: Mapping[str, str] | None = None,
 ) -> list[ClaimVerdict]:
-    """Decide claims about stored runs under one scorer, by default the first headline; `names`: run id → what a claim
-    may call it.
+    """Decide claims about stored runs under one scorer, by default the first headline.
+
+    `names` maps run ids to the names by which claims may refer to them.
 
     Raises:
-        UserError: a claim that cannot be read or names another run; runs that cannot be compared.
+        UserError: a claim cannot be read or names another run; the runs cannot be compared.
     """
-    written = [parse_claim(text) for text in claims]
-    read = [resolved(claim, runs, names) for claim in written]
-    early = early_stops(store, runs)
-    basis = comparison_basis(store, runs, [scorer_name(scorer)] if scorer else [], common, answered=bool(early))
+    parsed_claims = [parse_claim(text) for text in claims]
+    resolved_claims = [resolved(claim, runs, names) for claim in parsed_claims]
+    stopped_early = early_stops(store, runs)
+    basis = comparison_basis(store, runs, [scorer_name(scorer)] if scorer else [], common, answered=bool(stopped_early))
     if not basis.scorers:
         raise UserError("These runs have no scores yet: no claim can be checked.")
-    checked = _Assertions(
-        {run.id: run for run in runs}, basis, basis.scorers[0], StoppedRuns(store, runs, basis, early), seed
+    assertions = _Assertions(
+        {run.id: run for run in runs}, basis, basis.scorers[0], StoppedRuns(store, runs, basis, stopped_early), seed
     )
-    for claim in written:
+    for claim in parsed_claims:
         check_measures(claim, basis.scorers[0])
-    return [checked.claim(*each) for each in zip(read, written, strict=True)]
+    return [assertions.claim(*claim_pair) for claim_pair in zip(resolved_claims, parsed_claims, strict=True)]
 
 
 @dataclass(frozen=True)
 class _Assertions:
-    """What claims are checked against."""
+    """Runs, scores and settings that claims are checked against."""
 
     runs: Mapping[str, Run]
     basis: ComparisonBasis
@@ -98,7 +99,7 @@ class _Assertions:
     seed: int
 
     def claim(self, claim: Claim, written: Claim) -> ClaimVerdict:
-        """The decision of a claim, with its conditions as they were written."""
+        """Return the decision of a claim, with its conditions as they were written."""
         conditions = tuple(
             self.condition(condition, claimed_sum(shown))
             for condition, shown in zip(claim.conditions, written.conditions, strict=True)
@@ -107,249 +108,285 @@ class _Assertions:
         return ClaimVerdict(claim=claim.text, decision=decision, scorer=self.scorer, conditions=conditions)
 
     def condition(self, condition: Condition, shown: ClaimedSum) -> ConditionVerdict:
-        """The decision of a condition: by the interval that tables show; of runs that ended early by the one that is
-        valid at any number of questions."""
-        asked = self._asked(condition)
+        """Return the decision of a condition by the interval that tables show.
+
+        For runs that stopped early it is decided by the interval that is valid at any number of questions.
+        """
+        questions = self._questions(condition)
         columns = []
         for term in condition.terms:
-            values = self._values(term, asked)
+            values = self._values(term, questions)
             if values is None:
                 return _undecided(condition, shown, f"the {term.measure} of {term.run} is unknown")
             columns.append((term.factor, values))
-        named = [term.run for term in condition.terms]
-        if condition.level is not None and self.stopped.concerns(*named):
+        run_ids = [term.run for term in condition.terms]
+        if condition.level is not None and self.stopped.concerns(*run_ids):
             if any(term.measure in CLAIMED_COSTS for term in condition.terms):
                 return _undecided(
                     condition, shown, "the number of questions depends on the results: no interval is valid"
                 )
             if cancels(condition):
                 return _undecided(condition, shown, "it compares a run with itself")
-            if any(_of_corpus(values) for _, values in columns):
+            if any(_is_ratio(values) for _, values in columns):
                 return _undecided(
                     condition,
                     shown,
                     f"{self.scorer} is not a mean over questions: it has no valid interval for these runs",
                 )
-            return _followed(condition, shown, self._rounds(condition, named), columns, self._open(condition, asked))
-        kept = [one for one in asked if all(values.get(one.id) is not None for _, values in columns)]
-        if not kept:
+            return _sequential_verdict(
+                condition, shown, self._rounds(condition, run_ids), columns, self._open_shares(condition, questions)
+            )
+        scored_questions = [
+            question for question in questions if all(values.get(question.id) is not None for _, values in columns)
+        ]
+        if not scored_questions:
             return _undecided(condition, shown, "no question has a score")
-        judged = self._judged(condition, kept, [values for _, values in columns])
-        if judged is None:
+        estimate_and_decision = self._estimate_and_decide(
+            condition, scored_questions, [values for _, values in columns]
+        )
+        if estimate_and_decision is None:
             return _undecided(condition, shown, "there is nothing to count")
-        made, decision, reasons = judged
-        missing = len(asked) - len(kept)
+        estimate, decision, reasons = estimate_and_decision
+        missing = len(questions) - len(scored_questions)
         reasons += [f"{missing:,} questions have no score and are left out"] if missing else []
-        if made.low is None:
+        if estimate.low is None:
             reasons.append("too few questions, or too little variation, for an interval")
-        open_ = self._open(condition, asked)
-        turned = self._turned(condition, kept, columns, open_, decision)
-        if decision == "undecided" and any(one.count for one in open_):
-            wide = f"; whatever their results, {WIDE}" if not reasons else ""
-            reasons = [_open_words(condition, open_) + (": they could decide this" if turned else wide), *reasons]
-        elif turned:
-            decision, reasons = "undecided", [f"{_open_words(condition, open_)}: they could reverse this", *reasons]
-        low, high = shown.interval(made.low, made.high)
-        known = [one.id for one in kept]
-        against, alike = ([], 0) if decision == "holds" else _against(condition, known, columns, open_)
+        open_shares = self._open_shares(condition, questions)
+        could_change = self._could_change(condition, scored_questions, columns, open_shares, decision)
+        if decision == "undecided" and any(share.count for share in open_shares):
+            explanation = f"; whatever their results, {WIDE}" if not reasons else ""
+            reasons = [
+                _open_note(condition, open_shares) + (": they could decide this" if could_change else explanation),
+                *reasons,
+            ]
+        elif could_change:
+            decision, reasons = (
+                "undecided",
+                [f"{_open_note(condition, open_shares)}: they could reverse this", *reasons],
+            )
+        low, high = shown.interval(estimate.low, estimate.high)
+        scored_ids = [question.id for question in scored_questions]
+        against, alike = (
+            ([], 0) if decision == "holds" else _questions_against(condition, scored_ids, columns, open_shares)
+        )
         return ConditionVerdict(
             decision=decision,
             measured=shown.measured,
             claimed=shown.claimed,
-            value=shown.figure(made.value),
+            value=shown.figure(estimate.value),
             low=low,
             high=high,
             level=condition.level,
-            questions=len(kept),
+            questions=len(scored_questions),
             reason="; ".join(reasons),
             against=tuple(against[:AGAINST]),
             against_count=len(against),
             alike=alike,
         )
 
-    def _judged(
-        self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]
+    def _estimate_and_decide(
+        self, condition: Condition, questions: Sequence[Question], columns: Sequence[Values]
     ) -> tuple[Estimate, Decision, list[str]] | None:
-        """A condition's estimate with its decision, and why nothing can be told; ``None``: nothing to count."""
-        made = self._estimate(condition, kept, columns)
-        if made is None:
+        """Return a condition's estimate, its decision, and the reasons why it is undecided; ``None`` if there is
+        nothing to count."""
+        estimate = self._estimate(condition, questions, columns)
+        if estimate is None:
             return None
-        if condition.level is not None and len(set(map(cluster_of, kept))) < FEWEST:
-            return made, "undecided", [f"a claim with a level needs {FEWEST} questions or more"]
-        return made, decide(condition, made.value, made.low, made.high), []
+        if condition.level is not None and len(set(map(cluster_of, questions))) < FEWEST:
+            return estimate, "undecided", [f"a claim with a level needs {FEWEST} questions or more"]
+        return estimate, decide(condition, estimate.value, estimate.low, estimate.high), []
 
-    def _turned(
+    def _could_change(
         self,
         condition: Condition,
-        kept: Sequence[Question],
+        questions: Sequence[Question],
         columns: Sequence[tuple[float, Values]],
-        open_: Sequence[OpenShare],
+        open_shares: Sequence[OpenShare],
         decision: Decision,
     ) -> bool:
-        """Whether attempts that are still open could turn a decision, or make one where nothing can be told."""
-        if not any(one.count for one in open_):
+        """Return True if attempts that are still open could change the decision or bring one about."""
+        if not any(share.count for share in open_shares):
             return False
         unbounded = any(
-            one.count and (_of_corpus(values) or not self._is_share(term))
-            for term, one, (_, values) in zip(condition.terms, open_, columns, strict=True)
+            share.count and (_is_ratio(values) or not self._is_share(term))
+            for term, share, (_, values) in zip(condition.terms, open_shares, columns, strict=True)
         )
         if unbounded:
             return True
         signs = set()
-        for up in (False, True):
-            ends = [at_end(factor, values, one, up) for (factor, values), one in zip(columns, open_, strict=True)]
-            judged = self._judged(condition, kept, ends)
-            if judged is None or judged[1] != decision:
+        for upwards in (False, True):
+            extreme_columns = [
+                at_end(factor, values, share, upwards)
+                for (factor, values), share in zip(columns, open_shares, strict=True)
+            ]
+            estimate_and_decision = self._estimate_and_decide(condition, questions, extreme_columns)
+            if estimate_and_decision is None or estimate_and_decision[1] != decision:
                 return True
-            signs.add(judged[0].value > 0)
+            signs.add(estimate_and_decision[0].value > 0)
         return condition.apart and decision == "holds" and len(signs) > 1
 
-    def _open(self, condition: Condition, asked: Sequence[Question]) -> list[OpenShare]:
-        """The open attempts of each term."""
+    def _open_shares(self, condition: Condition, questions: Sequence[Question]) -> list[OpenShare]:
+        """Return the open attempts of each term."""
         status, epochs = self.basis.status, self.basis.epochs
-        return [open_share(status[term.run], asked, epochs, term.measure) for term in condition.terms]
+        return [open_share(status[term.run], questions, epochs, term.measure) for term in condition.terms]
 
     def _is_share(self, term: Term) -> bool:
-        """Whether a measure lies between 0 and 1."""
+        """Return True if a measure lies between 0 and 1."""
         if term.measure in _SCORES:
             return described(self.scorer).unit == "percent"
         return term.measure not in CLAIMED_COSTS
 
-    def _rounds(self, condition: Condition, named: Sequence[str]) -> Sequence[QuestionRound]:
-        """The draws of runs that ended early that a condition is about."""
-        return self.stopped.rounds("" if condition.of_endings else self.scorer, *named)
+    def _rounds(self, condition: Condition, run_ids: Sequence[str]) -> Sequence[QuestionRound]:
+        """Return the rounds of a condition's questions for runs that stopped early."""
+        return self.stopped.rounds("" if condition.of_endings else self.scorer, *run_ids)
 
-    def _asked(self, condition: Condition) -> Sequence[Question]:
-        """The questions that a condition is about: how attempts ended concerns every kind of question; a score, what
-        was read of answers, and what stands beside them, the questions of the scorer."""
+    def _questions(self, condition: Condition) -> Sequence[Question]:
+        """Return the questions that a condition is about.
+
+        Shares of attempts by status concern every kind of question. A score, an answer status, and measures combined
+        with these concern the questions of the scorer.
+        """
         return self.basis.questions if condition.of_endings else self.basis.asked(self.scorer)
 
-    def _estimate(self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]) -> Estimate | None:
-        """The mean of a condition's sums over questions, with its interval; with a ratio in it the sum of ratios. The
-        interval of a difference of two runs is the one of the tables, which leaves 0 out where their test does."""
-        if any(map(_of_corpus, columns)):
+    def _estimate(
+        self, condition: Condition, questions: Sequence[Question], columns: Sequence[Values]
+    ) -> Estimate | None:
+        """Return the mean of a condition's sums over questions with its interval, or a sum of ratios if it contains a
+        ratio.
+
+        The interval of a difference of two runs is the one of the tables, which excludes 0 exactly if their test is
+        significant.
+        """
+        if any(map(_is_ratio, columns)):
             return ratio_estimate(
-                [[_parts_of(values, one.id) for one in kept] for values in columns],
+                [[_parts_of(values, question.id) for question in questions] for values in columns],
                 [term.factor for term in condition.terms],
-                kept,
+                questions,
                 described(self.scorer),
                 self.seed,
                 constant=condition.constant,
                 level=condition.level or 0.95,
             )
-        known = [[values[question.id] or 0.0 for question in kept] for values in columns]
-        strata, clusters = design(kept)
+        value_columns = [[values[question.id] or 0.0 for question in questions] for values in columns]
+        strata, clusters = design(questions)
         factors = [term.factor for term in condition.terms]
 
         def mean(level: float) -> Estimate:
             return combined_mean(
-                known,
+                value_columns,
                 factors,
                 strata,
                 clusters,
                 constant=condition.constant,
                 attempts=outcomes_in(described(self.scorer), self.basis.epochs),
-                bounded=self._shares(condition),
+                bounded=self._are_shares(condition),
                 level=level,
                 seed=self.seed,
             )
 
         level, measures = condition.level or 0.95, {term.measure for term in condition.terms}
         if measures <= set(_SCORES) and sorted(factors) == [-1.0, 1.0]:
-            return difference_and_test(known, strata, clusters, mean, level, condition.constant)[0]
+            return difference_and_test(value_columns, strata, clusters, mean, level, condition.constant)[0]
         return mean(level)
 
-    def _shares(self, condition: Condition) -> bool:
-        """Whether every measure lies between 0 and 1."""
+    def _are_shares(self, condition: Condition) -> bool:
+        """Return True if every measure lies between 0 and 1."""
         return all(self._is_share(term) for term in condition.terms)
 
-    def _values(self, term: Term, asked: Sequence[Question]) -> Values | None:
-        """Question id → the term's measure there; ``None``: not known of this run."""
+    def _values(self, term: Term, questions: Sequence[Question]) -> Values | None:
+        """Return question id → the term's measure; ``None`` if it is not known for this run."""
         run, epochs = self.runs[term.run], self.basis.epochs
         attempts = self.basis.summaries[run.id]
         if term.measure in _SCORES:
-            return self.basis.values(self.scorer, run, asked)[0]
+            return self.basis.values(self.scorer, run, questions)[0]
         if term.measure in CLAIMED_COSTS:
             costs = costs_of(run, attempts, CLAIMED_COSTS[term.measure], epochs)
-            return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
-        read = self.basis.read[run.id].get(self.scorer, {})
-        shares = dict.fromkeys((question.id for question in asked), 0.0)
+            return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in questions}
+        answer_statuses = self.basis.read[run.id].get(self.scorer, {})
+        shares = dict.fromkeys((question.id for question in questions), 0.0)
         for attempt in attempts:
-            ended = outcome(attempt.status, read.get((attempt.question_id, attempt.epoch)))
-            if attempt.question_id in shares and ended == term.measure:
+            attempt_outcome = outcome(attempt.status, answer_statuses.get((attempt.question_id, attempt.epoch)))
+            if attempt.question_id in shares and attempt_outcome == term.measure:
                 shares[attempt.question_id] += 1 / epochs
         return shares
 
 
-def _open_words(condition: Condition, open_: Sequence[OpenShare]) -> str:
-    """How many attempts of which runs are open."""
+def _open_note(condition: Condition, open_shares: Sequence[OpenShare]) -> str:
+    """Return a text with the number of open attempts of each run."""
     counts = {
-        term.run: f"{one.count:,} of {one.of:,} attempts of {term.run} are open"
-        for term, one in zip(condition.terms, open_, strict=True)
-        if one.count
+        term.run: f"{share.count:,} of {share.of:,} attempts of {term.run} are open"
+        for term, share in zip(condition.terms, open_shares, strict=True)
+        if share.count
     }
     return " and ".join(counts.values())
 
 
-def _against(
+def _questions_against(
     condition: Condition,
-    asked: Sequence[str],
+    question_ids: Sequence[str],
     columns: Sequence[tuple[float, Values]],
-    open_: Sequence[OpenShare],
+    open_shares: Sequence[OpenShare],
 ) -> tuple[list[str], int]:
-    """The questions whose own sum breaks a condition, the furthest from it first; none where it has no direction. Of a
-    difference those are counted alone that have none: they would break any margin. A question with an open attempt is
-    no evidence."""
+    """Return the questions whose own sum breaks a condition, the furthest from it first, and the number of questions
+    without any difference.
+
+    The list is empty if the condition has no direction. For a condition on a difference, questions without any
+    difference are only counted, because they would break any margin. A question with an open attempt is not evidence.
+    """
     if condition.apart:
         return [], 0
-    questions = [one for one in asked if not any(one in share.shares for share in open_)]
-    up = condition.relation in (">", ">=")
+    questions = [id for id in question_ids if not any(id in share.shares for share in open_shares)]
+    is_lower_bound = condition.relation in (">", ">=")
     sums = {
-        one: condition.constant + sum(factor * (values[one] or 0.0) for factor, values in columns) for one in questions
+        id: condition.constant + sum(factor * (values[id] or 0.0) for factor, values in columns) for id in questions
     }
-    broken = [one for one in questions if decide(replace(condition, level=None), sums[one], None, None) == "fails"]
-    ordered = sorted(broken, key=lambda one: sums[one] if up else -sums[one])
+    broken = [id for id in questions if decide(replace(condition, level=None), sums[id], None, None) == "fails"]
+    ordered = sorted(broken, key=lambda id: sums[id] if is_lower_bound else -sums[id])
     if not condition.of_difference:
         return ordered, 0
-    apart = [one for one in ordered if not math.isclose(sums[one], condition.constant, abs_tol=1e-9)]
-    return apart, len(ordered) - len(apart)
+    with_difference = [id for id in ordered if not math.isclose(sums[id], condition.constant, abs_tol=1e-9)]
+    return with_difference, len(ordered) - len(with_difference)
 
 
-def _of_corpus(values: Values) -> bool:
-    """Whether these are of a figure that is a ratio of sums."""
+def _is_ratio(values: Values) -> bool:
+    """Return True if these values belong to a figure that is a ratio of sums."""
     return isinstance(values, QuestionValues) and bool(values.parts)
 
 
 def _parts_of(values: Values, question: str) -> Parts:
-    """The parts of a ratio; a mean is one whose denominators are 1."""
+    """Return the parts of a ratio. A mean is treated as a ratio whose denominators are 1."""
     if isinstance(values, QuestionValues) and values.parts:
         return values.parts[question]
     return ((values[question] or 0.0, 1.0),)
 
 
-def _followed(
+def _sequential_verdict(
     condition: Condition,
-    shown: ClaimedSum,
+    claimed: ClaimedSum,
     rounds: Sequence[QuestionRound],
     columns: Sequence[tuple[float, Values]],
-    open_: Sequence[OpenShare],
+    open_shares: Sequence[OpenShare],
 ) -> ConditionVerdict:
-    """The decision by an interval that is valid at any number of questions."""
-    live = LiveClaim(Claim("", (condition,)))
-    known = {(term.measure, term.run): values for term, (_, values) in zip(condition.terms, columns, strict=True)}
-    for drawn in rounds:
-        live.add(drawn, lambda measure, run, question: known[measure, run].get(question))
-    (state,) = live.state.conditions
-    asked = [question.id for drawn in rounds for part in drawn.parts for question in part]
-    scored = [one for one in asked if all(values.get(one) is not None for _, values in columns)]
-    against, alike = ([], 0) if state.decision == "holds" else _against(condition, scored, columns, open_)
+    """Return the verdict on a condition by an interval that is valid at any number of questions."""
+    live_claim = LiveClaim(Claim("", (condition,)))
+    values_by_term = {
+        (term.measure, term.run): values for term, (_, values) in zip(condition.terms, columns, strict=True)
+    }
+    for question_round in rounds:
+        live_claim.add(question_round, lambda measure, run, question: values_by_term[measure, run].get(question))
+    (state,) = live_claim.state.conditions
+    question_ids = [question.id for question_round in rounds for part in question_round.parts for question in part]
+    scored = [id for id in question_ids if all(values.get(id) is not None for _, values in columns)]
+    against, alike = (
+        ([], 0) if state.decision == "holds" else _questions_against(condition, scored, columns, open_shares)
+    )
     left_out = f"; {state.missing:,} have no score and are left out" if state.missing else ""
-    # The state is of the condition with the runs' ids, the sum the same.
+    # The state describes the condition with run ids in place of the names in the claim; the sum is the same.
     return replace(
         state,
-        measured=shown.measured,
-        claimed=shown.claimed,
-        questions=live.state.questions,
+        measured=claimed.measured,
+        claimed=claimed.claimed,
+        questions=live_claim.state.questions,
         reason="the number of questions depends on the results: the interval is always valid" + left_out,
         against=tuple(against[:AGAINST]),
         against_count=len(against),
@@ -357,38 +394,44 @@ def _followed(
     )
 
 
-def _undecided(condition: Condition, shown: ClaimedSum, reason: str) -> ConditionVerdict:
+def _undecided(condition: Condition, claimed: ClaimedSum, reason: str) -> ConditionVerdict:
     return ConditionVerdict(
-        decision="undecided", measured=shown.measured, claimed=shown.claimed, level=condition.level, reason=reason
+        decision="undecided", measured=claimed.measured, claimed=claimed.claimed, level=condition.level, reason=reason
     )
 
 
 _UNMADE = frozenset({"paused", "not_run"})
 _UNSCORED = _UNMADE | {"failed"}
-"""The same attempts by which the first line of a comparison says that a difference could still turn round."""
+"""Statuses of attempts that could still change a score.
+
+The first line of a comparison uses the same ones when it says that a difference could still be reversed.
+"""
 
 
 class OpenShare(Struct, frozen=True, kw_only=True):
-    """The attempts of a term of a claim that are still open."""
+    """Open attempts of a term of a claim."""
 
     shares: Mapping[str, float]
-    """Question id → share of its attempts; those without an open one are not in it."""
+    """Question id → share of its attempts that are open; questions without an open attempt are left out."""
     count: int
-    """Attempts that are open."""
+    """Number of open attempts."""
     of: int
 
 
 def open_share(status: Mapping[AttemptKey, str], asked: Sequence[Question], epochs: int, measure: str) -> OpenShare:
-    """Which attempts could still change a measure of a run.
+    """Return the attempts that could still change a measure of a run.
 
     Args:
-        status: of the run's attempts.
-        asked: the questions that the measure is over.
-        epochs: of each question.
-        measure: of the claim. Of a score a failed attempt is open, for it can be made again.
+        status: question id and epoch → status of the run's attempt.
+        asked: questions that the measure is over.
+        epochs: number of epochs of each question.
+        measure: measure of the claim. For a score, a failed attempt is open because it can be made again.
     """
-    still = (_UNSCORED if measure in _SCORES else _UNMADE) - {measure}
-    counts = {one.id: sum(status.get((one.id, epoch), "not_run") in still for epoch in range(epochs)) for one in asked}
+    open_statuses = (_UNSCORED if measure in _SCORES else _UNMADE) - {measure}
+    counts = {
+        question.id: sum(status.get((question.id, epoch), "not_run") in open_statuses for epoch in range(epochs))
+        for question in asked
+    }
     return OpenShare(
         shares={question: count / epochs for question, count in counts.items() if count},
         count=sum(counts.values()),
@@ -397,7 +440,7 @@ def open_share(status: Mapping[AttemptKey, str], asked: Sequence[Question], epoc
 
 
 def at_end(factor: float, values: Values, share: OpenShare, up: bool) -> Values:
-    """The values of a term that make the claimed sum largest (`up`) or smallest."""
+    """Return the values of a term that make the claimed sum largest (`up`) or smallest."""
     if (factor > 0) != up:
         return values
     return {

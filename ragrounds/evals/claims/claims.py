@@ -1,4 +1,4 @@
-"""The small language of claims, and a claim followed while questions are answered.
+"""Language of claims, and claims that are followed while questions are answered.
 
 `ragrounds compare --assert` and `ragrounds run --until` read the same language:
 
@@ -7,13 +7,13 @@
     accuracy(a) >= 60% and failed(a) < 0.01
     score(a) > 0.3 @ 95%
 
-A claim is one or more conditions joined by ``and``. A condition compares two sums of terms; a term is a number, or a
-measure of a run, or a number times one. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds where the
-whole two-sided interval of that level does, fails where no part of it does, and is undecided otherwise. Without it
-the point estimates decide.
+A claim is one or more conditions joined by ``and``. A condition compares two sums of terms. A term is a number, a
+measure of a run, or a number times a measure. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds if
+the whole two-sided interval of that level does, fails if no part of it does, and is undecided otherwise. Without a
+level the point estimates decide.
 
-:class:`LiveClaim` takes rounds of questions one after the other and says how the claim stands, by intervals that are
-valid at any number of rounds. Nothing here reads a store: see `ragrounds.evals.claims.assertions`.
+:class:`LiveClaim` takes rounds of questions one after the other and returns the verdict by intervals that are valid at
+any number of rounds. This module never reads a store: see `ragrounds.evals.claims.assertions`.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ MEASURES = (
     "unreadable",
     "empty",
 )
-"""What a term may be: the mean score (`accuracy`: by a scorer whose 1 is a right answer); what a question costs
-(`cost`: dollars uncached); shares of outcomes."""
+"""Measures of a term: the mean score (`accuracy`: by a scorer whose 1 is a right answer), costs of a question (`cost`:
+uncached dollars), and shares of outcomes."""
 BOUNDED_MEASURES = ("accuracy", "score", *MEASURES[MEASURES.index("failed") :])
-"""Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
+"""Measures between 0 and 1. The others have no upper bound, so they have no confidence sequence by betting."""
 ENDINGS = frozenset({"failed", "blocked", "capped", "paused"})
-"""Measures that an attempt's status alone tells, whatever its kind of question and its scorer."""
+"""Measures that depend on an attempt's status alone, whatever its kind of question and its scorer."""
 _ROUNDING = 1e-9
-_LEVEL = 0.95
-"""Of `separated`, where none is named."""
+_SEPARATED_LEVEL = 0.95
+"""Level of `separated` if the claim gives none."""
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?P<percent>\s*%)?|(?P<name>[A-Za-z_]+)"
                     r"|(?P<sign>>=|<=|[-+*()<>@,]))")  # fmt: skip
 _BOUNDARY = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\](),]')
 
 MeasureValue = Callable[[str, str, str], float | None]
-"""(measure, run, question id) → the question's value, a mean over its epochs, 0 to 1; ``None``: missing."""
+"""Function (measure, run, question id) → the question's value, a mean over its epochs, 0 to 1; ``None`` if missing."""
 
 
 class Term(Struct, frozen=True):
@@ -75,28 +75,29 @@ class Term(Struct, frozen=True):
     factor: float
     measure: str
     run: str
-    """As it was written: a run's id or its beginning, or an agent's text or name."""
+    """Run as it was written: an id or its beginning, or an agent's text or name."""
 
 
 class Condition(Struct, frozen=True, kw_only=True):
-    """Σ terms + constant, compared with 0."""
+    """Condition that compares Σ terms + constant with 0."""
 
     terms: tuple[Term, ...]
     constant: float
     relation: Relation
     level: float | None = None
-    """Confidence asked for; ``None``: the point estimate decides."""
+    """Requested confidence; if ``None``, the point estimate decides."""
     apart: bool = False
-    """A `separated(a, b)`: the difference is not 0, in either direction."""
+    """True for `separated(a, b)`: the difference is not 0, in either direction."""
 
     @property
     def of_endings(self) -> bool:
-        """Whether it is only about how attempts ended: it concerns every kind of question."""
+        """True if the condition is only about the status of attempts, so that it concerns every kind of question."""
         return all(term.measure in ENDINGS for term in self.terms)
 
     @property
     def of_difference(self) -> bool:
-        """Whether it is about a difference: what is alike on both sides weighs nothing."""
+        """True if the condition is about a difference, so that questions with equal values on both sides do not
+        count."""
         return len(self.terms) > 1 and abs(sum(term.factor for term in self.terms)) < _ROUNDING
 
 
@@ -108,76 +109,81 @@ class Claim(Struct, frozen=True):
 
 
 class ClaimedSum(Struct, frozen=True, kw_only=True):
-    """A condition as it was claimed: what was measured on one side, the number that it was claimed to reach on the
-    other."""
+    """Condition as it was claimed: the measured sum on one side, its claimed bound on the other."""
 
     measured: str
-    """``accuracy(a) - accuracy(b)``."""
+    """Measured sum, such as ``accuracy(a) - accuracy(b)``."""
     claimed: str
-    """``> 0.02``."""
+    """Claimed bound, such as ``> 0.02``."""
     sign: float
     constant: float
 
     def figure(self, value: float | None) -> float | None:
-        """What was measured, from the sum that is compared with 0 (left side less right side)."""
+        """Return the measured figure from the sum that is compared with 0 (left side minus right side)."""
         return None if value is None else self.sign * (value - self.constant)
 
     def interval(self, low: float | None, high: float | None) -> tuple[float | None, float | None]:
-        """The ends of the interval of what was measured."""
+        """Return the ends of the interval of the measured figure."""
         ends = self.figure(low), self.figure(high)
         return ends if self.sign > 0 else ends[::-1]
 
 
 def claimed_sum(condition: Condition) -> ClaimedSum:
-    """A condition with its measures on one side and its numbers on the other; the first measure has no minus."""
+    """Return a condition with its measures on one side and its numbers on the other.
+
+    The first measure has no minus.
+    """
     sign = -1.0 if condition.terms[0].factor < 0 else 1.0
     mirrored: dict[Relation, Relation] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
     relation = condition.relation if sign > 0 else mirrored[condition.relation]
     parts = []
-    for place, term in enumerate(condition.terms):
+    for index, term in enumerate(condition.terms):
         factor = sign * term.factor
-        times = "" if abs(factor) == 1 else f"{_written(abs(factor))} * "
-        joint = "" if not place else " - " if factor < 0 else " + "
-        parts.append(f"{joint}{times}{term.measure}({term.run})")
-    claimed = "not 0" if condition.apart else f"{relation} {_written(-sign * condition.constant)}"
+        factor_text = "" if abs(factor) == 1 else f"{_number_text(abs(factor))} * "
+        operator = "" if not index else " - " if factor < 0 else " + "
+        parts.append(f"{operator}{factor_text}{term.measure}({term.run})")
+    claimed = "not 0" if condition.apart else f"{relation} {_number_text(-sign * condition.constant)}"
     return ClaimedSum(measured="".join(parts), claimed=claimed, sign=sign, constant=condition.constant)
 
 
-def _written(number: float) -> str:
+def _number_text(number: float) -> str:
     return f"{number + 0.0:.6g}"
 
 
 def check_measures(claim: Claim, scorer: str) -> None:
-    """Refuse to call a score an accuracy whose 1 is no right answer.
+    """Raise UserError if the claim calls a score an accuracy although 1 is not a right answer.
 
     Raises:
-        UserError: the claim does.
+        UserError: the claim is about accuracy, and the scorer's 1 is not a right answer.
     """
-    named = next((one for each in claim.conditions for one in each.terms if one.measure == "accuracy"), None)
-    if named is not None and not described(scorer).accuracy:
+    accuracy_term = next(
+        (term for condition in claim.conditions for term in condition.terms if term.measure == "accuracy"), None
+    )
+    if accuracy_term is not None and not described(scorer).accuracy:
         raise UserError(
             f"The claim {claim.text!r} is about accuracy, but with {scorer} a score of 1 is not a right answer. "
-            f"Write score({named.run})."
+            f"Write score({accuracy_term.run})."
         )
 
 
 def decide(condition: Condition, value: float, low: float | None, high: float | None) -> Decision:
-    """Decide a condition by its sum's estimate, or by its interval where a level was asked for.
+    """Decide a condition by its sum's estimate, or by its interval if it has a level.
 
-    Nothing can be told where the interval is not known (``None``), or where that of `separated` holds 0: its ends
-    belong to it."""
+    It is undecided if the interval is not known (``None``), or if the interval of `separated` contains 0: its ends
+    belong to it.
+    """
     if condition.level is None:
         return "holds" if _compares(value, condition.relation) else "fails"
     if low is None or high is None:
         return "undecided"
     if condition.apart:
         return "holds" if low > 0 or high < 0 else "undecided"
-    ends = {_compares(low, condition.relation), _compares(high, condition.relation)}
-    return "undecided" if len(ends) == 2 else "holds" if True in ends else "fails"
+    comparisons = {_compares(low, condition.relation), _compares(high, condition.relation)}
+    return "undecided" if len(comparisons) == 2 else "holds" if True in comparisons else "fails"
 
 
 def all_hold(decisions: list[Decision]) -> Decision:
-    """Several decisions as one: all must hold, and one that fails decides."""
+    """Combine several decisions: all must hold, and a single failure decides."""
     return "fails" if "fails" in decisions else "undecided" if "undecided" in decisions else "holds"
 
 
@@ -186,10 +192,10 @@ def _compares(value: float, relation: Relation) -> bool:
 
 
 def parse_claim(text: str) -> Claim:
-    """Read a claim.
+    """Parse a claim.
 
     Raises:
-        UserError: the text does not follow the grammar; the message points at the place.
+        UserError: the text does not follow the grammar; the message gives the position.
     """
     reader = _Reader(text)
     conditions = [_condition(reader)]
@@ -201,40 +207,40 @@ def parse_claim(text: str) -> Claim:
 
 
 class _Reader:
-    """A claim's text, and the place up to which it is read."""
+    """Text of a claim and the position up to which it is read."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
     def at_end(self) -> bool:
-        """Whether only white space is left."""
+        """Return True if only white space is left."""
         return not self.text[self.at :].strip()
 
     def peek(self) -> re.Match[str] | None:
-        """The next number, word or sign."""
+        """Return the next number, word or sign without moving on."""
         return _TOKEN.match(self.text, self.at)
 
     def taken(self, *words: str) -> str | None:
-        """The next word or sign, if it is one of these; it is then behind us."""
-        found = self.peek()
-        if found is None or (found["name"] or found["sign"]) not in words:
+        """Return the next word or sign and move past it, if it is one of these."""
+        token = self.peek()
+        if token is None or (token["name"] or token["sign"]) not in words:
             return None
-        self.at = found.end()
-        return found["name"] or found["sign"]
+        self.at = token.end()
+        return token["name"] or token["sign"]
 
     def number(self) -> float | None:
-        """Read a number, with ``%`` a hundredth of it; ``None``: the next is none."""
-        found = self.peek()
-        if found is None or found["number"] is None:
+        """Read a number; ``%`` divides it by 100. Return ``None`` if the next token is not a number."""
+        token = self.peek()
+        if token is None or token["number"] is None:
             return None
-        value = float(found["number"]) / (100 if found["percent"] else 1)
+        value = float(token["number"]) / (100 if token["percent"] else 1)
         if not math.isfinite(value):
             raise self.wrong("a number that is finite")
-        self.at = found.end()
+        self.at = token.end()
         return value
 
     def reference(self) -> str:
-        """A run, up to the comma or bracket that ends it; a spec has brackets and commas of its own."""
+        """Read a run, up to the comma or bracket that ends it. A spec may contain brackets and commas of its own."""
         start, depth = self.at, 0
         for mark in _BOUNDARY.finditer(self.text, start):
             sign = mark.group()
@@ -249,15 +255,17 @@ class _Reader:
         raise self.wrong("a run and ')'")
 
     def expect(self, sign: str) -> None:
-        """Read this sign, or say that it was expected."""
+        """Read this sign, or raise UserError if another follows."""
         if not self.taken(sign):
             raise self.wrong(repr(sign))
 
     def wrong(self, expected: str) -> UserError:
-        """The error that names what was expected and found at this place."""
-        at = self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
-        found = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
-        return UserError(f"Cannot read the claim {self.text!r}: expected {expected} at position {at}, found {found}.")
+        """Return the error that names the expected and the actual text at this position."""
+        position = self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
+        actual = repr(self.text[position : position + 12]) if position < len(self.text) else "the end"
+        return UserError(
+            f"Cannot read the claim {self.text!r}: expected {expected} at position {position}, found {actual}."
+        )
 
 
 def _condition(reader: _Reader) -> Condition:
@@ -269,7 +277,7 @@ def _condition(reader: _Reader) -> Condition:
         reader.expect(")")
         pair = (Term(1.0, "score", first), Term(-1.0, "score", second))
         level = _level(reader)
-        return Condition(terms=pair, constant=0.0, relation=">", level=level or _LEVEL, apart=True)
+        return Condition(terms=pair, constant=0.0, relation=">", level=level or _SEPARATED_LEVEL, apart=True)
     left, left_constant = _sum(reader)
     relation = reader.taken(">", ">=", "<", "<=")
     if relation is None:
@@ -287,10 +295,10 @@ def _condition(reader: _Reader) -> Condition:
 def _level(reader: _Reader) -> float | None:
     if not reader.taken("@"):
         return None
-    place = reader.at
+    start = reader.at
     level = reader.number()
     if level is None or not 0.5 <= level < 1:
-        reader.at = place
+        reader.at = start
         raise reader.wrong("a confidence from 50% to below 100%, such as 95%")
     return level
 
@@ -313,16 +321,16 @@ def _sum(reader: _Reader) -> tuple[tuple[Term, ...], float]:
 
 
 def _term(reader: _Reader, factor: float) -> Term:
-    found = reader.peek()
-    name = found["name"] if found else None
-    if found is None or name is None:
+    token = reader.peek()
+    name = token["name"] if token else None
+    if token is None or name is None:
         raise reader.wrong("a number, or a measure such as accuracy(RUN)")
     if name not in MEASURES:
         raise UserError(
             f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} Known: "
             f"{', '.join(MEASURES)}; separated(RUN, RUN) takes no comparison."
         )
-    reader.at = found.end()
+    reader.at = token.end()
     reader.expect("(")
     run = reader.reference()
     reader.expect(")")
@@ -330,37 +338,36 @@ def _term(reader: _Reader, factor: float) -> Term:
 
 
 def resolved(claim: Claim, runs: Sequence[Run], names: Mapping[str, str] | None = None) -> Claim:
-    """The claim with its runs named by their ids; `names`: run id → what users call it.
+    """Return the claim with its runs named by their ids; `names` maps run ids to user-defined names.
 
     Raises:
-        UserError: it names another run, or not one alone.
+        UserError: a name in the claim matches no run or several runs.
     """
 
-    def named(condition: Condition) -> Condition:
+    def resolve_condition(condition: Condition) -> Condition:
         terms = tuple(replace(term, run=run_among(term.run, runs, "The claim's", names).id) for term in condition.terms)
         return replace(condition, terms=terms)
 
-    return replace(claim, conditions=tuple(named(condition) for condition in claim.conditions))
+    return replace(claim, conditions=tuple(resolve_condition(condition) for condition in claim.conditions))
 
 
 class LiveClaim:
-    """A claim that is followed, round by round.
+    """Claim that is followed round by round.
 
     Raises:
-        UserError: a condition without a level, on a measure that is not a share, or on nothing but one run less
-            itself.
+        UserError: a condition has no level, is about a measure that is not a share, or compares a run with itself.
     """
 
     def __init__(self, claim: Claim, written: Claim | None = None) -> None:
         """
         Args:
-            claim: with the runs' ids.
-            written: the same as it was written, to be shown; by default `claim`.
+            claim: claim with run ids.
+            written: claim as the user wrote it, to be shown; by default `claim`.
         """
         self._claim = claim
         self._conditions = [
-            _LiveCondition(condition, claim.text, claimed_sum(shown))
-            for condition, shown in zip(claim.conditions, (written or claim).conditions, strict=True)
+            _LiveCondition(condition, claim.text, claimed_sum(written_condition))
+            for condition, written_condition in zip(claim.conditions, (written or claim).conditions, strict=True)
         ]
         self._questions = 0
 
@@ -372,43 +379,43 @@ class LiveClaim:
 
     @property
     def decision(self) -> Decision:
-        """The decision so far; once it holds or fails, it stays."""
-        return all_hold([one.decision for one in self._conditions])
+        """Decision so far; once the claim holds or fails, this stays."""
+        return all_hold([condition.decision for condition in self._conditions])
 
     @property
     def state(self) -> ClaimVerdict:
-        """How the claim stands after the rounds so far."""
+        """Verdict on the claim after the rounds so far."""
         return ClaimVerdict(
             claim=self._claim.text,
             decision=self.decision,
             questions=self._questions,
-            conditions=tuple(one.state for one in self._conditions),
+            conditions=tuple(condition.state for condition in self._conditions),
         )
 
 
 class _LiveCondition:
-    """One condition with its confidence sequence."""
+    """Condition with its confidence sequence."""
 
     def __init__(self, condition: Condition, claim: str, shown: ClaimedSum) -> None:
-        self._condition, self._shown = condition, shown
+        self._condition, self._claimed = condition, shown
         self._level = _checked(condition, claim)
         factors = [term.factor for term in condition.terms]
-        least = condition.constant + sum(min(0.0, factor) for factor in factors)
-        most = condition.constant + sum(max(0.0, factor) for factor in factors)
-        self._sequence = ConfidenceSequence(least, most, level=self._level, null=0.0)
+        lowest = condition.constant + sum(min(0.0, factor) for factor in factors)
+        highest = condition.constant + sum(max(0.0, factor) for factor in factors)
+        self._sequence = ConfidenceSequence(lowest, highest, level=self._level, null=0.0)
         self._missing = 0
         self.decision: Decision = "undecided"
 
     def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
-        """Count a round; one without a score in some dataset is left out."""
+        """Count a round. A round without a score in some dataset is left out."""
         sums = []
         for part in drawn.parts:
-            found = [self._sum(question.id, value) for question in part]
-            known = [number for number in found if number is not None]
-            if not known:
+            values = [self._sum(question.id, value) for question in part]
+            known_values = [number for number in values if number is not None]
+            if not known_values:
                 self._missing += 1
                 return
-            sums.append(sum(known) / len(known))
+            sums.append(sum(known_values) / len(known_values))
         self._sequence.add(sum(sums) / len(sums))
         interval = self._sequence.interval
         if interval is not None and self.decision == "undecided":
@@ -425,28 +432,28 @@ class _LiveCondition:
 
     @property
     def state(self) -> ConditionVerdict:
-        """How the condition stands after the rounds so far."""
-        found = self._sequence.interval
-        low, high = self._shown.interval(found.low, found.high) if found else (None, None)
+        """Verdict on the condition after the rounds so far."""
+        interval = self._sequence.interval
+        low, high = self._claimed.interval(interval.low, interval.high) if interval else (None, None)
         return ConditionVerdict(
-            measured=self._shown.measured,
-            claimed=self._shown.claimed,
+            measured=self._claimed.measured,
+            claimed=self._claimed.claimed,
             decision=self.decision,
-            value=self._shown.figure(found.mean) if found else None,
+            value=self._claimed.figure(interval.mean) if interval else None,
             low=low,
             high=high,
             level=self._level,
-            p=found.p if found else None,
-            rounds=found.n if found else 0,
+            p=interval.p if interval else None,
+            rounds=interval.n if interval else 0,
             missing=self._missing,
         )
 
 
 def _checked(condition: Condition, claim: str) -> float:
-    """The level of a condition that can be followed.
+    """Return the level of a condition that can be followed.
 
     Raises:
-        UserError: it cannot be.
+        UserError: the condition cannot be followed during a run.
     """
     unbounded = [term.measure for term in condition.terms if term.measure not in BOUNDED_MEASURES]
     if unbounded:
@@ -465,7 +472,7 @@ def _checked(condition: Condition, claim: str) -> float:
 
 
 def cancels(condition: Condition) -> bool:
-    """Whether its terms cancel each other: it compares a run with itself."""
+    """Return True if the terms cancel each other: the condition compares a run with itself."""
     factors: dict[tuple[str, str], float] = {}
     for term in condition.terms:
         key = (term.measure, term.run)

@@ -1,4 +1,4 @@
-"""A release gate: rules in tiers as one TOML file, and the verdict that is made of them after every question.
+"""Release gate: rules in tiers as one TOML file, and the verdict on them after every question.
 
     [runs]                                   # name in the rules → agent, or stored run
     new = "vanilla_rag[top_k=8]"
@@ -11,18 +11,19 @@
     [advisory]
     "cheap" = { claim = "cost(new) < 0.01", most = 0.1 }
 
-A rule is a claim (:mod:`ragrounds.evals.claims.claims`) without a level: the policy's `error` is for all of them. Each
-condition of a rule is followed by two one-sided tests that are valid at any number of questions
+A rule is a claim (:mod:`ragrounds.evals.claims.claims`) without a level: the policy's `error` applies to all rules.
+Each condition of a rule is followed by two one-sided tests that are valid at any number of questions
 (:mod:`ragrounds.evals.stats.one_sided`): it *holds* at the error `error`, it *fails* at `error / k` with k conditions
 in the critical and supporting rules.
 
-**GO** where all critical rules hold. It is wrong only if some critical rule is false, and then that one had to be shown
-to hold: at most `error`, without a correction (an intersection-union test). **NO-GO** where a critical rule fails, or
-more than half of the supporting ones. It is wrong only if one of these k was shown to fail that does not: at most
-k × error / k (Bonferroni). Whatever is true, only one of the two can be wrong. Advisory rules decide nothing.
+**GO** if all critical rules hold. GO is wrong only if some critical rule is false and was still shown to hold. The
+chance of that is at most `error`, without a correction (an intersection-union test). **NO-GO** if a critical rule
+fails, or more than half of the supporting rules. NO-GO is wrong only if one of the k conditions was shown to fail
+although it holds. The chance of that is at most k × error / k (Bonferroni). Only one of the two verdicts can be wrong
+for any given truth. Advisory rules decide nothing.
 
-A value that is not known (a judge that failed, a call without a price) counts as the worst when it is asked whether a
-rule holds and as the best when it is asked whether it fails. So what is missing never decides.
+An unknown value (a judge that failed, a call without a price) counts as the worst in the test that a rule holds and as
+the best in the test that it fails. So missing values never decide.
 """
 
 from __future__ import annotations
@@ -64,87 +65,92 @@ from ragrounds.evals.store.store import Store
 Tier = Literal["critical", "supporting", "advisory"]
 Verdict = Literal["GO", "NO-GO", "UNDECIDED"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
-_FURTHEST = 100
-"""How many times the questions so far a decision is looked for."""
+_HORIZON = 100
+"""Multiple of the questions so far up to which a decision is predicted."""
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A claim of a policy, in a file a text where it says nothing else."""
+    """Claim of a policy; in a file it may be a text alone."""
 
     claim: str
-    """Its runs are names of the policy."""
+    """Text of the claim; its runs are names of the policy."""
     dataset: str = ""
-    """Only its questions; empty: the unweighted mean over datasets, as in tables."""
+    """Dataset whose questions count; if empty, the unweighted mean over datasets, as in tables."""
     most: Annotated[float, Meta(gt=0, lt=1e300)] | None = None
-    """Of a cost: what a question counts as at most."""
+    """Upper bound of a cost: larger values of a question count as this."""
 
 
 Rules = dict[str, str | Rule]
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must be shown before something is released."""
+    """Rules that must be shown to hold before a release."""
 
     runs: Annotated[dict[str, Annotated[str, Meta(min_length=1)]], Meta(min_length=1)]
-    """Name → an agent's text, or a stored run."""
+    """Name → agent's text or stored run."""
     critical: Annotated[Rules, Meta(min_length=1)]
     supporting: Rules = {}
     advisory: Rules = {}
     error: Annotated[float, Meta(gt=0, lt=0.5)] = 0.05
     seed: Annotated[int, Meta(ge=-(2**62), le=2**62)] = 0
-    """Of the order in which questions are asked and counted."""
+    """Seed of the order in which questions are asked and counted."""
     scorer: str = ""
     run: dict[str, Any] | None = None
-    """Arguments of :func:`ragrounds.run`; ``None``: the runs are stored ones."""
+    """Arguments of :func:`ragrounds.run`; ``None`` if the runs are stored ones."""
 
     @property
     def rules(self) -> Iterator[tuple[Tier, str, Rule, Claim]]:
         """Every rule with its tier, its name and its claim."""
         for tier in TIERS:
-            for name, one in getattr(self, tier).items():
-                rule = Rule(claim=one) if isinstance(one, str) else one
+            for name, rule_or_text in getattr(self, tier).items():
+                rule = Rule(claim=rule_or_text) if isinstance(rule_or_text, str) else rule_or_text
                 yield tier, name, rule, parse_claim(rule.claim)
 
     @property
     def text(self) -> str:
-        """What is kept with runs that it ended: the critical rules as one claim."""
+        """Critical rules as one claim, which is stored with the runs that the gate ended."""
         return " and ".join(claim.text for tier, _, _, claim in self.rules if tier == "critical")
 
 
 def read_policy(text: str, name: str) -> Policy:
-    """Read the text of a policy's file.
+    """Parse the text of a policy's file.
 
     Raises:
-        UserError: no TOML, an unknown key, a rule that cannot be read or could never be shown, a run without a name.
+        UserError: the text is not TOML; a key is unknown; a rule cannot be read or could never be shown; a run in a
+            rule is not named.
     """
-    where, known = f"The policy {name!r}", Policy.__struct_fields__
+    policy_text, keys = f"The policy {name!r}", Policy.__struct_fields__
     try:
         raw = parse_toml(text)
         for key in raw:
-            if key not in known:
-                raise UserError(f"{where} has no key {key!r}.{nearest(key, known)} Its keys are {', '.join(known)}.")
-        for key, held in (("runs", "a name for each agent"), ("critical", "a rule that must hold")):
+            if key not in keys:
+                raise UserError(
+                    f"{policy_text} has no key {key!r}.{nearest(key, keys)} Its keys are {', '.join(keys)}."
+                )
+        for key, content in (("runs", "a name for each agent"), ("critical", "a rule that must hold")):
             if raw.get(key, {}) == {}:
-                raise UserError(f"{where} needs [{key}] with at least {held}: see docs/how-to/gate.md.")
+                raise UserError(f"{policy_text} needs [{key}] with at least {content}: see docs/how-to/gate.md.")
         policy = msgspec.convert(raw, Policy)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f"{where}: {error}. See docs/how-to/gate.md.") from error
+        raise UserError(f"{policy_text}: {error}. See docs/how-to/gate.md.") from error
     if len(set(policy.runs.values())) < len(policy.runs):
-        raise UserError(f"{where}: two names of [runs] mean the same run. Give it one name.")
+        raise UserError(f"{policy_text}: two names of [runs] mean the same run. Give it one name.")
     for tier in TIERS:
-        for named, one in getattr(policy, tier).items():
-            rule = Rule(claim=one) if isinstance(one, str) else one
+        for rule_name, rule_or_text in getattr(policy, tier).items():
+            rule = Rule(claim=rule_or_text) if isinstance(rule_or_text, str) else rule_or_text
             try:
-                said = [_unfit(condition, rule, policy.runs) for condition in parse_claim(rule.claim).conditions]
+                problems = [
+                    _rule_problem(condition, rule, policy.runs) for condition in parse_claim(rule.claim).conditions
+                ]
             except UserError as error:
-                said = [str(error)]
-            if any(said):
-                raise UserError(f"{where}: the {tier} rule {named!r}: {next(filter(None, said))}")
+                problems = [str(error)]
+            if any(problems):
+                raise UserError(f"{policy_text}: the {tier} rule {rule_name!r}: {next(filter(None, problems))}")
     return policy
 
 
-def _unfit(condition: Condition, rule: Rule, runs: Mapping[str, str]) -> str:
-    """Why a condition is none of a gate; empty: it is one."""
+def _rule_problem(condition: Condition, rule: Rule, runs: Mapping[str, str]) -> str:
+    """Return the reason why a condition cannot be used in a gate; empty if it can."""
     for term in condition.terms:
         if term.run not in runs:
             return f"{term.run!r} is not in [runs].{nearest(term.run, runs)} Named there: {', '.join(runs)}."
@@ -161,8 +167,8 @@ def _unfit(condition: Condition, rule: Rule, runs: Mapping[str, str]) -> str:
         return f"most goes with a cost; {condition.terms[0].measure} lies between 0 and 1. Leave it out."
     if cancels(condition):
         return "it compares a run with itself; name two of [runs]."
-    least, span = _scale(condition, rule.most)
-    if -least / span <= 1e-9 or -least / span >= 1 - 1e-9:
+    lowest, span = _scale(condition, rule.most)
+    if -lowest / span <= 1e-9 or -lowest / span >= 1 - 1e-9:
         return (
             "its limit is the end of what there can be, so no number of questions can show it; allow for some, such as "
             "failed(new) < 2%."
@@ -171,26 +177,26 @@ def _unfit(condition: Condition, rule: Rule, runs: Mapping[str, str]) -> str:
 
 
 def _upwards(condition: Condition) -> Condition:
-    """The same with "above 0" for its relation."""
+    """Return the equivalent condition whose relation is "above 0"."""
     if condition.relation in (">", ">="):
         return condition
     terms = tuple(replace(term, factor=-term.factor) for term in condition.terms)
     return replace(condition, terms=terms, constant=-condition.constant, relation=">")
 
 
-def _scale(condition: Condition, most: float | None) -> tuple[float, float]:
-    """The least that the sum of a condition can be, upwards, and how much more it can be."""
-    factors = [term.factor * (most or 1.0) for term in _upwards(condition).terms]
-    return _upwards(condition).constant + sum(min(0.0, one) for one in factors), sum(map(abs, factors))
+def _scale(condition: Condition, highest_cost: float | None) -> tuple[float, float]:
+    """Return the lowest value of the sum of an upwards condition, and the width of its range."""
+    factors = [term.factor * (highest_cost or 1.0) for term in _upwards(condition).terms]
+    return _upwards(condition).constant + sum(min(0.0, factor) for factor in factors), sum(map(abs, factors))
 
 
 class FollowedCondition:
-    """A condition of a rule, question by question; once it holds or fails, it stays."""
+    """Condition of a rule, followed question by question. Once it holds or fails, this stays."""
 
     def __init__(self, condition: Condition, rule: Rule, runs: Mapping[str, str], fails: float, holds: float) -> None:
-        self._given, self._up, self._rule, self._ids = condition, _upwards(condition), rule, runs
-        self._least, self._span = _scale(condition, rule.most)
-        self.limit = -self._least / self._span
+        self._original, self._up, self._rule, self._ids = condition, _upwards(condition), rule, runs
+        self._lowest, self._span = _scale(condition, rule.most)
+        self.limit = -self._lowest / self._span
         self._errors = holds, fails
         self._above, self._below = OneSided(self.limit), OneSided(1 - self.limit)
         self._worst: list[float] = []
@@ -199,19 +205,26 @@ class FollowedCondition:
         self.decision: Decision = "undecided"
 
     def worth(self, drawn: QuestionRound, value: MeasureValue) -> list[float]:
-        """The least and the most that a round may be worth, 0 to 1; empty: it has no question of the rule's dataset."""
+        """Return the lowest and the highest value of a round, 0 to 1; empty if it has no question of the rule's
+        dataset."""
         parts = [part for part in drawn.parts if self._rule.dataset in ("", part[0].benchmark)]
-        sums = [[self._share(question.id, value) for question in part] for part in parts]
-        self._missing += any(one is None for part in sums for one in part)
-        ends = [[[end if one is None else one for one in part] for part in sums] for end in (0.0, 1.0)]
-        means = [sum(sum(part) / len(part) for part in end) / len(end) for end in ends if end]
+        shares_by_part = [[self._share(question.id, value) for question in part] for part in parts]
+        self._missing += any(share is None for part in shares_by_part for share in part)
+        completed = [
+            [[bound if share is None else share for share in part] for part in shares_by_part] for bound in (0.0, 1.0)
+        ]
+        means = [
+            sum(sum(part) / len(part) for part in completed_sums) / len(completed_sums)
+            for completed_sums in completed
+            if completed_sums
+        ]
         return [min(1.0, max(0.0, mean)) for mean in means]
 
     def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
         """Count a round."""
-        if self.decision != "undecided" or not (found := self.worth(drawn, value)):
+        if self.decision != "undecided" or not (bounds := self.worth(drawn, value)):
             return
-        worst, best = found
+        worst, best = bounds
         self._worst.append(worst)
         self._best.append(best)
         holds = self._above.add(worst) >= reach(self._errors[0])
@@ -227,33 +240,33 @@ class FollowedCondition:
             if self._rule.most is not None and number > self._rule.most:
                 self._cut, number = self._cut + 1, self._rule.most
             total += term.factor * number
-        return (total - self._least) / self._span
+        return (total - self._lowest) / self._span
 
     def share_of(self, effect: float) -> tuple[float, float, float]:
-        """The share of a truth this far beyond the limit; that to which errors of a judge draw it; and the sum of the
-        squares of what a verdict changes it by."""
+        """Return the share of a truth this far beyond the limit, the share to which errors of a judge pull it, and the
+        sum of squared changes by a verdict."""
         factors = [term.factor for term in self._up.terms]
-        middle, squares = self._up.constant + sum(factors) / 2, sum(one**2 for one in factors)
-        return (effect - self._least) / self._span, (middle - self._least) / self._span, squares / self._span**2
+        middle, squares = self._up.constant + sum(factors) / 2, sum(factor**2 for factor in factors)
+        return (effect - self._lowest) / self._span, (middle - self._lowest) / self._span, squares / self._span**2
 
     def effect_of(self, share: float) -> float:
-        """How far beyond the limit a share is, in the claim's units."""
-        return self._least + self._span * share
+        """Return the distance of a share beyond the limit, in the claim's units."""
+        return self._lowest + self._span * share
 
     def _figure(self, share: float) -> float:
-        """What was measured, in the claim's own units, where the values have this mean."""
-        total = self._least + self._span * share
-        shown = claimed_sum(self._given)
-        return round(shown.figure(total if self._up is self._given else -total) or 0.0, 12) + 0.0
+        """Return the measured figure in the claim's units if the values have this mean."""
+        total = self._lowest + self._span * share
+        claimed = claimed_sum(self._original)
+        return round(claimed.figure(total if self._up is self._original else -total) or 0.0, 12) + 0.0
 
     @property
     def state(self) -> ConditionVerdict:
-        """How it stands, with the interval of its two tests."""
-        shown, n = claimed_sum(self._given), len(self._worst)
+        """Verdict on the condition, with the interval of its two tests."""
+        claimed, n = claimed_sum(self._original), len(self._worst)
         verdict = ConditionVerdict(
             decision=self.decision,
-            measured=shown.measured,
-            claimed=shown.claimed,
+            measured=claimed.measured,
+            claimed=claimed.claimed,
             level=1 - sum(self._errors),
             questions=n,
             rounds=n,
@@ -263,8 +276,8 @@ class FollowedCondition:
         if not n:
             return verdict
         worst, best = np.array(self._worst), np.array(self._best)
-        ends = lower_end(worst, reach(self._errors[0])), 1 - lower_end(1 - best, reach(self._errors[1]))
-        low, high = sorted(map(self._figure, ends))
+        bounds = lower_end(worst, reach(self._errors[0])), 1 - lower_end(1 - best, reach(self._errors[1]))
+        low, high = sorted(map(self._figure, bounds))
         return replace(verdict, value=self._figure(float((worst + best).mean() / 2)), low=low, high=high)
 
     def _doubts(self) -> Iterable[str]:
@@ -276,48 +289,55 @@ class FollowedCondition:
             yield f"no question of {self._rule.dataset} was counted"
 
     def wanted(self) -> int | None:
-        """How many questions in all decide it, if the others are like those so far; ``None``: it is not near."""
+        """Return the total number of questions that decide it, if further ones are like those so far; ``None`` if out
+        of reach."""
         if not self._worst:
             return None
-        most, worst, best = _FURTHEST * len(self._worst), np.array(self._worst), np.array(self._best)
-        found = [
-            questions_to(worst, self.limit, reach(self._errors[0]), most),
-            questions_to(1 - best, 1 - self.limit, reach(self._errors[1]), most),
+        limit, worst, best = _HORIZON * len(self._worst), np.array(self._worst), np.array(self._best)
+        predicted = [
+            questions_to(worst, self.limit, reach(self._errors[0]), limit),
+            questions_to(1 - best, 1 - self.limit, reach(self._errors[1]), limit),
         ]
-        known = [max(one, len(worst) + 1) for one in found if one is not None]
-        return min(known) if known else None
+        counts = [max(count, len(worst) + 1) for count in predicted if count is not None]
+        return min(counts) if counts else None
 
 
 class RuleVerdict(Struct, frozen=True, kw_only=True):
-    """How a rule stands."""
+    """Verdict on a rule."""
 
     name: str
     tier: Tier
     dataset: str
     claim: ClaimVerdict
     needs: int | None
-    """Of one that is not decided: questions in all that decide it, if they are like those so far; ``None``: more than
-    a hundred times as many."""
+    """Total number of questions that decide an undecided rule, if they are like those so far; ``None`` if more than a
+    hundred times as many."""
 
 
 class FollowedGate:
-    """The rules of a policy, followed question by question.
+    """Rules of a policy, followed question by question.
 
     Args:
-        policy: the rules.
-        ids: name of the policy → the run's id.
+        policy: policy with the rules.
+        ids: name in the policy → run id.
     """
 
     def __init__(self, policy: Policy, ids: Mapping[str, str]) -> None:
-        many = sum(len(claim.conditions) for tier, _, _, claim in policy.rules if tier != "advisory")
+        condition_count = sum(len(claim.conditions) for tier, _, _, claim in policy.rules if tier != "advisory")
         self.rules = [
             (
                 tier,
                 name,
                 rule,
                 [
-                    FollowedCondition(one, rule, ids, policy.error / (1 if tier == "advisory" else many), policy.error)
-                    for one in claim.conditions
+                    FollowedCondition(
+                        condition,
+                        rule,
+                        ids,
+                        policy.error / (1 if tier == "advisory" else condition_count),
+                        policy.error,
+                    )
+                    for condition in claim.conditions
                 ],
             )
             for tier, name, rule, claim in policy.rules
@@ -327,59 +347,71 @@ class FollowedGate:
     def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
         """Count the next round of questions."""
         for *_, conditions in self.rules:
-            for one in conditions:
-                one.add(drawn, value)
+            for condition in conditions:
+                condition.add(drawn, value)
         self.questions += len(drawn.questions)
 
-    def _stand(self, tier: Tier) -> list[Decision]:
-        return [all_hold([one.decision for one in parts]) for mine, *_, parts in self.rules if mine == tier]
+    def _tier_decisions(self, tier: Tier) -> list[Decision]:
+        return [
+            all_hold([condition.decision for condition in conditions])
+            for rule_tier, *_, conditions in self.rules
+            if rule_tier == tier
+        ]
 
     @property
     def verdict(self) -> Verdict:
-        """What is made of the rules so far."""
-        critical, supporting = self._stand("critical"), self._stand("supporting")
+        """Verdict on the rules so far."""
+        critical, supporting = self._tier_decisions("critical"), self._tier_decisions("supporting")
         if "fails" in critical or 2 * supporting.count("fails") > len(supporting):
             return "NO-GO"
         return "GO" if all_hold(critical) == "holds" else "UNDECIDED"
 
     @property
     def decision(self) -> Decision:
-        """The verdict as that of a claim."""
-        made: dict[Verdict, Decision] = {"GO": "holds", "NO-GO": "fails", "UNDECIDED": "undecided"}
-        return made[self.verdict]
+        """Verdict as the decision of a claim."""
+        decisions: dict[Verdict, Decision] = {"GO": "holds", "NO-GO": "fails", "UNDECIDED": "undecided"}
+        return decisions[self.verdict]
 
     @property
     def state(self) -> ClaimVerdict:
-        """The critical rules as one claim, as it is kept with the runs."""
-        parts = [one.state for tier, *_, found in self.rules if tier == "critical" for one in found]
+        """Verdict on the critical rules as one claim, as it is stored with the runs."""
+        parts = [
+            condition.state for tier, *_, conditions in self.rules if tier == "critical" for condition in conditions
+        ]
         return ClaimVerdict(claim=self._text, decision=self.decision, questions=self.questions, conditions=tuple(parts))
 
     def verdicts(self) -> Iterator[RuleVerdict]:
-        """How every rule stands."""
-        for tier, name, rule, parts in self.rules:
-            decision = all_hold([one.decision for one in parts])
-            needs = [one.wanted() for one in parts if one.decision == "undecided"] if decision == "undecided" else []
+        """Yield the verdict on every rule."""
+        for tier, name, rule, conditions in self.rules:
+            decision = all_hold([condition.decision for condition in conditions])
+            needs = (
+                [condition.wanted() for condition in conditions if condition.decision == "undecided"]
+                if decision == "undecided"
+                else []
+            )
             yield RuleVerdict(
                 name=name,
                 tier=tier,
                 dataset=rule.dataset,
-                claim=ClaimVerdict(claim=rule.claim, decision=decision, conditions=tuple(one.state for one in parts)),
+                claim=ClaimVerdict(
+                    claim=rule.claim, decision=decision, conditions=tuple(condition.state for condition in conditions)
+                ),
                 needs=max(filter(None, needs), default=None) if all(needs) else None,
             )
 
 
 class GateStop(ClaimStop):
-    """Ends the runs of one replay when a gate's verdict is made; of stored runs :meth:`read` makes it.
+    """Stop rule that ends the runs of one replay when a gate reaches its verdict. For stored runs use :meth:`read`.
 
     Args:
-        policy: the rules.
-        runs: name of the policy → the run.
-        questions: the benchmark's.
-        most: questions to count at most.
+        policy: policy with the rules.
+        runs: name in the policy → run.
+        questions: questions of the benchmark.
+        most: largest number of questions to count.
 
     Raises:
-        UserError: a rule for a dataset that there is not, or of an accuracy that is none; a scorer that scores no
-            question.
+        UserError: a rule is for an unknown dataset, or about accuracy with a scorer whose 1 is not a right answer; the
+            scorer scores no question.
     """
 
     def __init__(self, policy: Policy, runs: Mapping[str, Run], questions: Iterable[Question], most: int | None = None):
@@ -388,22 +420,22 @@ class GateStop(ClaimStop):
         self.claim = Claim(policy.text, ())
         self._live: Any = self.gate
         self._all, self._most = list(questions), most
-        conditions = [one for *_, claim in policy.rules for one in claim.conditions]
+        conditions = [condition for *_, claim in policy.rules for condition in claim.conditions]
         self.scorer = policy.scorer or headline_of(self._all)[0].scorer
-        self._every = all(one.of_endings for one in conditions) and not policy.scorer
-        known = described(self.scorer)
-        usual = [one for one in self._all if self._every or scores_by_default(known, one)]
-        asked = usual or [one for one in self._all if known.suits(one)]
-        _check(policy, self.scorer, asked)
-        rounds = draw_rounds(asked, self.seed)
+        self._every = all(condition.of_endings for condition in conditions) and not policy.scorer
+        record = described(self.scorer)
+        by_default = [question for question in self._all if self._every or scores_by_default(record, question)]
+        applicable = by_default or [question for question in self._all if record.suits(question)]
+        _check_questions(policy, self.scorer, applicable)
+        rounds = draw_rounds(applicable, self.seed)
         self.rounds = rounds if most is None else rounds_within(rounds, most)
         self.last = "no question is left" if len(self.rounds) == len(rounds) else "--max-questions is reached"
-        self._measures = {term.measure for one in conditions for term in one.terms}
+        self._measures = {term.measure for condition in conditions for term in condition.terms}
         self._held = defaultdict(dict)
         self._next, self._earlier = 0, None
 
     def begin(self, store: Store) -> None:
-        """Take what the runs have already, and keep that they are followed.
+        """Load the attempts that the runs have already, and record that the runs are followed.
 
         Raises:
             UserError: a run was followed in another order.
@@ -414,36 +446,37 @@ class GateStop(ClaimStop):
         save_stop(store, self.record())
 
     def read(self, store: Store, *, failed: bool = False, count: bool = True) -> None:
-        """Take what the runs have already; with `failed` attempts that failed, too, else they are made again."""
+        """Count the attempts that the runs have already. Failed attempts are made again, unless `failed` counts them
+        too."""
         for run in self.runs:
-            scores = {(one.question_id, one.epoch): one for one in store.scores(run, self.scorer)}
-            kept = store.done(run) if failed else store.settled(run)
+            scores = {(score.question_id, score.epoch): score for score in store.scores(run, self.scorer)}
+            attempt_keys = store.done(run) if failed else store.settled(run)
             for attempt in store.summaries(run):
-                if (key := (attempt.question_id, attempt.epoch)) in kept:
+                if (key := (attempt.question_id, attempt.epoch)) in attempt_keys:
                     self._take(run, attempt, scores.get(key))
         if count:
             self._count()
 
     def pilot(self, condition: FollowedCondition) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """What a condition was worth in the rounds that are there and were not counted, (rounds, epochs)."""
-        made = []
-        for drawn in filter(self._complete, self.rounds):
+        """Return the values of a condition in complete rounds that were not counted, (rounds, epochs)."""
+        rows = []
+        for question_round in filter(self._complete, self.rounds):
             epochs = range(min(run.epochs for run in self.runs))
-            each = [condition.worth(drawn, partial(self._of_epoch, epoch)) for epoch in epochs]
-            made += [[one[0] for one in each]] if all(each) else []
-        return np.array(made)
+            bounds_by_epoch = [condition.worth(question_round, partial(self._epoch_value, epoch)) for epoch in epochs]
+            rows += [[bounds[0] for bounds in bounds_by_epoch]] if all(bounds_by_epoch) else []
+        return np.array(rows)
 
-    def _of_epoch(self, epoch: int, measure: str, run: str, question: str) -> float | None:
+    def _epoch_value(self, epoch: int, measure: str, run: str, question: str) -> float | None:
         return self._held[run, question][epoch][measure]
 
     def observe(self, finished: FinishedAttempt) -> None:
-        """Take an attempt that ended."""
-        score = next((one for one in finished.scores if one.scorer == self.scorer), None)
-        self._take(finished.run, finished.attempt, score)
+        """Record an attempt that ended."""
+        scorer_score = next((score for score in finished.scores if score.scorer == self.scorer), None)
+        self._take(finished.run, finished.attempt, scorer_score)
         self._count()
 
     def reached(self) -> str:
-        """Why no further question is to be begun; empty: go on."""
+        """Return the reason why no further question is to be started; empty to go on."""
         verdict = self.gate.verdict
         return "" if verdict == "UNDECIDED" else f"the gate says {verdict} after {self.gate.questions:,} questions"
 
@@ -453,28 +486,31 @@ class GateStop(ClaimStop):
 
 
 def _measured(measure: str, run: Run, attempt: Attempt, score: Score | None) -> float | None:
-    """What an attempt brings to a measure; ``None``: it is not known."""
+    """Return the contribution of an attempt to a measure; ``None`` if it is not known."""
     if measure in CLAIMED_COSTS:
         return attempt_cost(run, attempt, CLAIMED_COSTS[measure])
     if measure in ("accuracy", "score") and score is None and attempt.status == "completed":
-        return None  # nobody scored it, which is not the same as wrong
+        return None  # not scored, which is not the same as wrong
     return measured_value(measure, attempt.status, score)
 
 
-def _check(policy: Policy, scorer: str, asked: Sequence[Question]) -> None:
-    """Check what only the questions say."""
-    known, datasets = described(scorer), sorted({question.benchmark for question in asked})
-    if not asked:
+def _check_questions(policy: Policy, scorer: str, questions: Sequence[Question]) -> None:
+    """Raise UserError if the rules do not fit the questions or the scorer."""
+    record, datasets = described(scorer), sorted({question.benchmark for question in questions})
+    if not questions:
         raise UserError(f"No question is scored by {scorer}. Name another scorer in the policy.")
     for _, name, rule, claim in policy.rules:
         if rule.dataset and rule.dataset not in datasets:
-            near = nearest(rule.dataset, datasets)
+            suggestion = nearest(rule.dataset, datasets)
             raise UserError(
-                f"The rule {name!r}: no question is of {rule.dataset!r}.{near} There: {', '.join(datasets)}."
+                f"The rule {name!r}: no question is of {rule.dataset!r}.{suggestion} There: {', '.join(datasets)}."
             )
         check_measures(claim, scorer)
-        named = {term.measure for one in claim.conditions for term in one.terms} & {"accuracy", "score"}
-        if named and (known.ratio or known.unit != "percent"):
+        score_measures = {term.measure for condition in claim.conditions for term in condition.terms} & {
+            "accuracy",
+            "score",
+        }
+        if score_measures and (record.ratio or record.unit != "percent"):
             raise UserError(
                 f"The rule {name!r}: {scorer} is no mean of values between 0 and 1, so no interval of it stays valid "
                 "while it is watched. Use `ragrounds compare --assert`, or name another scorer."

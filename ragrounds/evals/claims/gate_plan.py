@@ -1,10 +1,10 @@
-"""How many questions a gate's rule needs: power by the gate's own test, on draws of what a pilot measured.
+"""Number of questions that a gate's rule needs: power of the gate's own test, simulated from a pilot's values.
 
-A pilot's values are tilted (exponentially) until their mean is the one that is wanted, and drawn; the test is carried
-out after every draw, and the power after n questions is the share of draws that hold by then. Of a question's values
-over epochs the spread between questions stays and the spread within them is divided by the epochs. A judge that errs in
-a share e of its verdicts shows 1 - 2e of a difference; the majority of several errs less often (errors taken to be
-independent).
+A pilot's values are tilted (exponentially) until their mean is the planned one, and sampled. The test is carried out
+after every draw, and the power after n questions is the share of simulations that hold by then. The variance of a
+question's values over epochs has two parts: the spread between questions stays and the spread within them is divided by
+the epochs. A judge that errs in a share e of its verdicts shows 1 - 2e of a difference; the majority of several judges
+errs less often (errors are assumed to be independent).
 """
 
 from __future__ import annotations
@@ -26,78 +26,81 @@ _DRAWS, _MOST = 4_000, 20_000
 
 
 class DesignSize(Struct, frozen=True, kw_only=True):
-    """What a rule needs by one design."""
+    """Number of questions that a rule needs under one design."""
 
     rule: str
     effect: float
-    """How far beyond its limit the truth is, in the claim's units."""
+    """Distance of the truth beyond the rule's limit, in the claim's units."""
     epochs: int
     judges: int
     questions: int | None = None
-    """So many hold with the power wanted, with a look after every one; ``None``: more than 20,000."""
+    """Number of questions at which the rule holds with the planned power, tested after every question; ``None`` if
+    above 20,000."""
     median: int | None = None
-    """Half of the gates end by then."""
+    """Number of questions after which half of the gates have ended."""
     fixed: int | None = None
-    """Of a test of the same power that is looked at once."""
+    """Number of questions that a test of the same power needs if it is carried out once."""
     cost: float | None = None
-    """Dollars at full price of all runs, judging apart; ``None``: not known."""
+    """Full-price dollars of all runs, without judging; ``None`` if not known."""
 
 
 def tilted(values: Floats, mean: float) -> Floats | None:
-    """The chances of these values that give them this mean, least away from equal ones; ``None``: none do."""
+    """Return the probabilities closest to equal ones that give these values this mean; ``None`` if it is out of their
+    range."""
     if not values.min() < mean < values.max():
         return None
 
-    def chances(tilt: float) -> Floats:
-        grown = np.exp(tilt * values - np.max(tilt * values))
-        made: Floats = grown / grown.sum()
-        return made
+    def tilted_chances(tilt: float) -> Floats:
+        weights = np.exp(tilt * values - np.max(tilt * values))
+        normalised: Floats = weights / weights.sum()
+        return normalised
 
-    return chances(brentq(lambda tilt: float(chances(tilt) @ values) - mean, -700, 700))
+    return tilted_chances(brentq(lambda tilt: float(tilted_chances(tilt) @ values) - mean, -700, 700))
 
 
 def judged(share: float, middle: float, error: float, judges: int) -> float:
-    """What the majority of judges shows of a mean share; `middle` is where their errors draw it to."""
+    """Return the mean share that the majority of judges shows; `middle` is the share to which their errors pull it."""
     return middle + (1 - 2 * majority_error(error, judges)) * (share - middle)
 
 
 def majority_error(error: float, judges: int) -> float:
-    """How often the majority of judges is wrong of which each is so in a share of its verdicts, by itself."""
+    """Return the share of wrong majority verdicts if each judge errs independently in a share `error` of its
+    verdicts."""
     return float(bdtrc(judges // 2, judges, error)) if error else 0.0
 
 
 def spread_of(values: Floats, epochs: int, judges: int = 1, error: float = 0.0, squares: float = 0.0) -> float:
-    """The variance of a design as a share of that of one epoch by one judge.
+    """Return the variance of a design as a share of the variance of one epoch by one judge.
 
     Args:
-        values: (questions, epochs) of the pilot.
-        epochs, judges: of the design.
-        error: of a judge. A verdict that is wrong in a share e varies by e (1 - e).
-        squares: the sum of the squares of what a verdict changes the value by.
+        values: values of the pilot, (questions, epochs).
+        epochs, judges: numbers of the design.
+        error: error rate of a judge. A verdict that is wrong in a share e has variance e (1 - e).
+        squares: sum of the squared changes of the value by a verdict.
     """
-    noise, left = squares * error * (1 - error), majority_error(error, judges)
+    noise, majority_share = squares * error * (1 - error), majority_error(error, judges)
     within = float(values.var(axis=1, ddof=1).mean()) if values.shape[1] > 1 else 0.0
-    whole = float(values.var())
-    within, kept = max(within, noise), ((1 - 2 * left) / (1 - 2 * error)) ** 2
-    between = max(0.0, whole - within) * kept
-    inside = (within - noise) * kept + squares * left * (1 - left)
-    return (between + inside / epochs) / whole if whole else 1.0
+    total = float(values.var())
+    within, signal = max(within, noise), ((1 - 2 * majority_share) / (1 - 2 * error)) ** 2
+    between = max(0.0, total - within) * signal
+    within_after = (within - noise) * signal + squares * majority_share * (1 - majority_share)
+    return (between + within_after / epochs) / total if total else 1.0
 
 
 def size(
     design: DesignSize, values: Floats, limit: float, mean: float, spread: float, error: float, power: float, seed: int
 ) -> DesignSize:
-    """The design with its size, from draws of such values that are followed until enough of them hold.
+    """Return the design with its size, from simulations that are followed until enough of them hold.
 
     Args:
-        design: what is planned.
-        values: (questions, epochs) of the pilot; they, `limit` and `mean` are shares.
-        limit: of the rule.
-        mean: what is to be seen.
-        spread: of :func:`spread_of`.
-        error: of the gate.
-        power: wanted.
-        seed: of the draws.
+        design: design to size.
+        values: values of the pilot, (questions, epochs); they, `limit` and `mean` are shares.
+        limit: limit of the rule.
+        mean: mean share to be detected.
+        spread: relative variance by :func:`spread_of`.
+        error: error of the gate.
+        power: power to reach.
+        seed: seed of the simulations.
     """
     flat = values.ravel()
     chances = tilted(flat, mean)
@@ -105,13 +108,13 @@ def size(
         return design
     table = bets_on(np.clip(mean + (flat - mean) * math.sqrt(spread), 0, 1), limit)
     generator, ends = np.random.default_rng(seed), list[int]()
-    grown, edges = np.zeros((_DRAWS, table.shape[1])), np.cumsum(chances)
+    log_capitals, edges = np.zeros((_DRAWS, table.shape[1])), np.cumsum(chances)
     for question in range(1, _MOST + 1):
-        grown += table[np.minimum(np.searchsorted(edges, generator.random(len(grown))), len(flat) - 1)]
-        shown = log_mean_exp(grown) >= reach(error)
-        if shown.any():
-            ends += [question] * int(shown.sum())
-            grown = grown[~shown]
+        log_capitals += table[np.minimum(np.searchsorted(edges, generator.random(len(log_capitals))), len(flat) - 1)]
+        holds = log_mean_exp(log_capitals) >= reach(error)
+        if holds.any():
+            ends += [question] * int(holds.sum())
+            log_capitals = log_capitals[~holds]
         if len(ends) >= power * _DRAWS:
             break
     z = NormalDist().inv_cdf(1 - error) + NormalDist().inv_cdf(power)

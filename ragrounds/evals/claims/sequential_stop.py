@@ -1,12 +1,12 @@
-"""Ending runs when a claim about them is decided.
+"""Stop rule that ends runs when a claim about them is decided.
 
 :class:`ClaimStop` is the engine's contract :class:`ragrounds.base.contracts.Stop` for a claim. Attempts end in any
-order; what counts are rounds of questions that all agents have answered in every epoch, in the order in which they were
-drawn. A round whose slowest answer is still out holds back those behind it: were quick ones counted first, the order
-would depend on the answers, and the interval would hold nothing. An attempt that failed is not correct, as in the
-tables. The same command asks it again, and what it then brings replaces it; a claim that was decided stays decided.
+order; rounds of questions count once all agents have answered them in every epoch, in the order in which they were
+sampled. A round whose slowest answer is missing holds back those after it: if quick answers were counted first, the
+order would depend on the answers and the interval would not be valid. An attempt that failed is not correct, as in the
+tables. The same command asks it again, and the new attempt replaces it; a claim that was decided stays decided.
 
-What holds for runs that were ended so: :mod:`ragrounds.evals.compare.stopped_runs`.
+For intervals of runs that ended so, see :mod:`ragrounds.evals.compare.stopped_runs`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SEED_BITS = 63
 
 
 def save_stop(store: Store, record: StopRecord) -> None:
-    """Write how a claim stands, with each of its runs.
+    """Save the verdict on a claim with each of its runs.
 
     Raises:
         StopRun: the store cannot be written.
@@ -38,69 +38,71 @@ def save_stop(store: Store, record: StopRecord) -> None:
 
 
 def earlier_record(store: Store, runs: Sequence[Run], claim: str, seed: int) -> StopRecord | None:
-    """What an earlier command kept of the same claim about the same runs. Where it was decided, that stands.
+    """Return the record that an earlier command kept of the same claim about the same runs. A decision in it stays.
 
     Raises:
-        UserError: a run was followed in another order. Whoever may draw until an order suits finds what they look for.
+        UserError: a run was followed in another order. Whoever may try orders until one suits can reach any decision.
     """
     ids = tuple(run.id for run in runs)
-    found: StopRecord | None = None
+    latest: StopRecord | None = None
     for run in runs:
-        for known in stop_records(store, run):
-            if known.seed != seed:
+        for record in stop_records(store, run):
+            if record.seed != seed:
                 raise UserError(
-                    f"{run.id} has its questions in the order of --seed {known.seed}. Give --seed {known.seed}, or "
+                    f"{run.id} has its questions in the order of --seed {record.seed}. Give --seed {record.seed}, or "
                     "--new for another run."
                 )
-            if known.runs == ids and known.state.claim == claim:
-                found = known
-    return found
+            if record.runs == ids and record.state.claim == claim:
+                latest = record
+    return latest
 
 
 class ClaimStop:
-    """Ends the runs of one replay when a claim about them is decided.
+    """Stop rule that ends the runs of one replay when a claim about them is decided.
 
     Args:
-        claim: see :mod:`ragrounds.evals.claims.claims`.
-        runs: those of the replay; the claim's must be among them.
-        questions: the benchmark's.
-        seed: of the order in which they are asked.
-        most: questions to ask at most.
+        claim: text of the claim; see :mod:`ragrounds.evals.claims.claims`.
+        runs: runs of the replay; the claim's must be among them.
+        questions: questions of the benchmark.
+        seed: seed of the order in which questions are asked.
+        most: largest number of questions to ask.
 
     Raises:
-        UserError: a claim that cannot be read or followed, or names another run; no question has a score while it runs;
-            `most` is less than a round has; a seed that cannot be kept.
+        UserError: the claim cannot be read or followed, or names another run; no question has a score during the run;
+            a round has more than `most` questions; the seed is too large to be stored.
     """
 
     epochs_together = True
-    """A question is asked in all its epochs before the next."""
+    """True if a question is asked in all its epochs before the next."""
 
     def __init__(self, claim: str, runs: Sequence[Run], questions: Iterable[Question], *, seed: int, most: int | None):
         if not -(2**_SEED_BITS) <= seed < 2**_SEED_BITS:
             raise UserError(f"--seed {seed}: with --until the seed is stored with the run, and has at most 64 bits.")
         self.runs, self.seed = tuple(runs), seed
-        written = parse_claim(claim)
-        self.claim = resolved(written, runs)
-        self._live = LiveClaim(self.claim, written)
+        parsed = parse_claim(claim)
+        self.claim = resolved(parsed, runs)
+        self._live = LiveClaim(self.claim, parsed)
         self._all, self._most = list(questions), most
         endings = all(condition.of_endings for condition in self.claim.conditions)
-        self._ask_by(headline_of(self._all)[0].scorer, endings)
-        check_measures(written, self.scorer)
+        self._sample_rounds(headline_of(self._all)[0].scorer, endings)
+        check_measures(parsed, self.scorer)
         _check_mean(self.claim, self.scorer)
         self._measures = {term.measure for condition in self.claim.conditions for term in condition.terms}
         self._held: dict[tuple[str, str], dict[int, Mapping[str, float | None]]] = defaultdict(dict)
         self._next = 0
         self._earlier: ClaimVerdict | None = None
-        """The decision of an earlier command, which stands."""
+        """Final verdict of an earlier command, if it decided the claim."""
 
-    def _ask_by(self, scorer: str, every: bool) -> None:
-        """Draw the rounds of the questions that this scorer scores, or of every question."""
-        self.scorer, self._every = scorer, every
-        asked = [one for one in self._all if every or scores_by_default(described(scorer), one)]
-        rounds = draw_rounds(asked, self.seed)
+    def _sample_rounds(self, scorer: str, all_kinds: bool) -> None:
+        """Sample the rounds of the questions that this scorer scores, or of every question."""
+        self.scorer, self._every = scorer, all_kinds
+        questions = [question for question in self._all if all_kinds or scores_by_default(described(scorer), question)]
+        rounds = draw_rounds(questions, self.seed)
         self.rounds = rounds if self._most is None else rounds_within(rounds, self._most)
-        self.last = "--max-questions is reached" if len(self.rounds) < len(rounds) else _used_up(rounds, asked)
-        """Why there is no further question after the last round."""
+        self.last = (
+            "--max-questions is reached" if len(self.rounds) < len(rounds) else _exhausted_note(rounds, questions)
+        )
+        """Reason why there is no further question after the last round."""
         if not self.rounds:
             raise UserError(
                 f"--max-questions {self._most}: a round has {len(rounds[0].questions)} questions (one of each dataset, "
@@ -109,16 +111,16 @@ class ClaimStop:
 
     @property
     def questions(self) -> list[Question]:
-        """The questions in the order in which they are asked."""
-        return [question for one in self.rounds for question in one.questions]
+        """Questions in the order in which they are asked."""
+        return [question for question_round in self.rounds for question in question_round.questions]
 
     @property
     def state(self) -> ClaimVerdict:
-        """How the claim stands."""
+        """Verdict on the claim so far."""
         return self._earlier or self._live.state
 
     def begin(self, store: Store) -> None:
-        """Take what earlier commands decided, or what the runs have already; and keep that they are followed.
+        """Load earlier decisions or the attempts that the runs have already, and record that the runs are followed.
 
         Raises:
             UserError: a run was followed in another order.
@@ -129,48 +131,50 @@ class ClaimStop:
             self._earlier = earlier.state
             return
         if earlier is not None and (earlier.scorer, earlier.every) != (self.scorer, self._every):
-            self._ask_by(earlier.scorer, earlier.every)  # it was begun under another headline: an order is drawn once
+            self._sample_rounds(
+                earlier.scorer, earlier.every
+            )  # begun under another headline; the order is sampled only once
         self.read(store)
-        # From here on the runs' length may depend on their results, also where this process is killed.
+        # From here on the runs' length may depend on their results, even if this process is killed.
         save_stop(store, self.record())
 
     def read(self, store: Store) -> None:
-        """Take what the runs have already; attempts that are to be made again are not there yet."""
+        """Count the attempts that the runs have already. Attempts that are to be made again are left out."""
         for run in self.runs:
             scores: dict[tuple[str, int], Score] = {
                 (score.question_id, score.epoch): score for score in store.scores(run, self.scorer)
             }
             for key, status in store.settled(run).items():
-                self._hold(run.id, *key, status, scores.get(key))
+                self._keep_values(run.id, *key, status, scores.get(key))
         self._count()
 
     def observe(self, finished: FinishedAttempt) -> None:
-        """Take an attempt that ended."""
+        """Record an attempt that ended."""
         attempt = finished.attempt
-        score = next((one for one in finished.scores if one.scorer == self.scorer), None)
-        self._hold(finished.run.id, attempt.question_id, attempt.epoch, attempt.status, score)
+        scorer_score = next((score for score in finished.scores if score.scorer == self.scorer), None)
+        self._keep_values(finished.run.id, attempt.question_id, attempt.epoch, attempt.status, scorer_score)
         self._count()
 
     def reached(self) -> str:
-        """Why no further question is to be begun; empty: go on."""
+        """Return the reason why no further question is to be started; empty to go on."""
         state = self.state
         if state.decision == "undecided":
             return ""
         return f"{state.claim!r} {state.decision} after {state.questions:,} questions"
 
     def record(self, reason: str = "") -> StopRecord:
-        """How the claim stands, to be kept with its runs."""
+        """Return the record of the claim that is kept with its runs."""
         runs = tuple(run.id for run in self.runs)
         return StopRecord(
             runs=runs, seed=self.seed, scorer=self.scorer, state=self.state, reason=reason, every=self._every
         )
 
     def finish(self, store: Store, ended: str) -> StopRecord:
-        """Keep how the claim stands at the end of a command.
+        """Save the verdict on the claim at the end of a command.
 
         Args:
-            store: where the runs are.
-            ended: why the command ended, where that was not this stop.
+            store: store of the runs.
+            ended: reason why the command ended, if it was not this stop rule.
 
         Raises:
             StopRun: the store cannot be written.
@@ -180,42 +184,42 @@ class ClaimStop:
             save_stop(store, record)
         return record
 
-    def _hold(self, run: str, question: str, epoch: int, status: str, score: Score | None) -> None:
+    def _keep_values(self, run: str, question: str, epoch: int, status: str, score: Score | None) -> None:
         values = {measure: measured_value(measure, status, score) for measure in self._measures}
         self._held[run, question][epoch] = values
 
     def _count(self) -> None:
         while self._next < len(self.rounds) and self._live.decision == "undecided":
-            drawn = self.rounds[self._next]
-            if not self._complete(drawn):
+            question_round = self.rounds[self._next]
+            if not self._complete(question_round):
                 return
-            self._live.add(drawn, self._value)
+            self._live.add(question_round, self._value)
             self._next += 1
-            for question in drawn.questions:
+            for question in question_round.questions:
                 for run in self.runs:
                     del self._held[run.id, question.id]
 
-    def _complete(self, drawn: QuestionRound) -> bool:
+    def _complete(self, question_round: QuestionRound) -> bool:
         return all(
             len(self._held.get((run.id, question.id), ())) >= run.epochs
-            for question in drawn.questions
+            for question in question_round.questions
             for run in self.runs
         )
 
     def _value(self, measure: str, run: str, question: str) -> float | None:
-        found = [values[measure] for values in self._held[run, question].values()]
-        known = [number for number in found if number is not None]
-        return sum(known) / len(found) if len(known) == len(found) else None
+        epoch_values = [values[measure] for values in self._held[run, question].values()]
+        known_values = [number for number in epoch_values if number is not None]
+        return sum(known_values) / len(epoch_values) if len(known_values) == len(epoch_values) else None
 
 
 def _check_mean(claim: Claim, scorer: str) -> None:
-    """Refuse to follow a score whose figure is no mean.
+    """Raise UserError if the claim is about a score whose figure is not a mean.
 
     Raises:
         UserError: the claim is about one.
     """
-    named = {term.measure for condition in claim.conditions for term in condition.terms}
-    if described(scorer).ratio and named & {"accuracy", "score"}:
+    measures = {term.measure for condition in claim.conditions for term in condition.terms}
+    if described(scorer).ratio and measures & {"accuracy", "score"}:
         raise UserError(
             f"A run cannot be stopped by {claim.text!r}: {scorer} is computed over the whole corpus, not as a mean "
             "over questions, so its interval is not valid during a run. Finish the run, then check the claim with "
@@ -224,17 +228,20 @@ def _check_mean(claim: Claim, scorer: str) -> None:
 
 
 def measured_value(measure: str, status: str, score: Score | None) -> float | None:
-    """What an attempt brings to a measure: its score, 0 where it has none, ``None`` where the score is missing; or
-    whether it ended so."""
+    """Return the contribution of an attempt to a measure.
+
+    For a score it is the score, 0 if the attempt has none, ``None`` if the score is missing. For an outcome it is 1.0
+    if the attempt ended so, else 0.0.
+    """
     if measure in ("accuracy", "score"):
         return 0.0 if score is None else score.value
     return float(outcome(status, score.answer_status if score else None) == measure)
 
 
-def _used_up(rounds: Sequence[QuestionRound], asked: Iterable[Question]) -> str:
-    datasets = Counter(question.benchmark for question in asked)
+def _exhausted_note(rounds: Sequence[QuestionRound], questions: Iterable[Question]) -> str:
+    datasets = Counter(question.benchmark for question in questions)
     if len(datasets) == 1:
         return "all questions are answered"
-    drawn = Counter(question.benchmark for one in rounds for question in one.questions)
-    ended = [name for name, count in datasets.items() if drawn[name] == count]
-    return f"all questions of {', '.join(ended)} are answered, and each round needs one of every dataset"
+    asked_counts = Counter(question.benchmark for question_round in rounds for question in question_round.questions)
+    exhausted = [name for name, count in datasets.items() if asked_counts[name] == count]
+    return f"all questions of {', '.join(exhausted)} are answered, and each round needs one of every dataset"

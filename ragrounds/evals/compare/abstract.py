@@ -1,5 +1,7 @@
-"""The abstract of a comparison, as data: who answered what, when, with which models, what is missing, what can be
-concluded. Report and leaderboard say it in the same words."""
+"""Summary of a comparison as data: systems, dates, models, missing results and conclusions.
+
+The report and the leaderboard word it in the same way.
+"""
 
 from __future__ import annotations
 
@@ -19,55 +21,55 @@ LackKind = Literal["not_run", "not_given", "failed", "paused", "unjudged", "unsc
 
 
 class AbstractSystem(Struct, frozen=True, kw_only=True):
-    """One that answered."""
+    """System whose answers are compared."""
 
     run: str
     agent: str
     models: tuple[str, ...]
-    """That it asked, each once, without parameters; empty: not known."""
+    """Models that the agent called, each once, without parameters; empty if unknown."""
     imported: bool
     began: float
     """Seconds since the epoch."""
     ended: float
-    """When its last attempt was made; where that is not known, when it began."""
+    """Time of the last attempt; the start time if that is not known."""
 
 
 class Lack(Struct, frozen=True, kw_only=True):
-    """What is missing of a run."""
+    """Kind and number of results that a run is missing."""
 
     run: str
     kind: LackKind
     count: int
     of: int
     scorer: str = ""
-    """``unjudged``, ``unscored``: by which questions have no score."""
+    """Scorer under which questions have no score; set for ``unjudged`` and ``unscored``."""
     right: int = 0
-    """``failed``: of these, those with a text that the first headline's scorer yet reads as right."""
+    """Number of ``failed`` attempts whose text the first headline's scorer still reads as right."""
 
 
 class Abstract(Struct, frozen=True, kw_only=True):
-    """What stands before everything else."""
+    """Summary at the top of a report."""
 
     benchmark: str
     title: str
-    """The benchmark's, by its card; empty: it has none."""
+    """Title on the benchmark's card; empty if it has no card."""
     datasets: tuple[str, ...]
     questions: int
     epochs: int
     systems: tuple[AbstractSystem, ...]
     findings: tuple[ScorerFinding, ...]
-    """One for each headline that has a figure."""
+    """Findings, one for each headline that has a figure."""
     lacks: tuple[Lack, ...]
 
 
 def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers: Sequence[str] = ()) -> Abstract:
-    """The abstract of a comparison.
+    """Return the abstract of a comparison.
 
     Args:
-        store: where the runs are.
-        runs: those of the comparison.
-        comparison: their figures.
-        scorers: those that are shown; none: the headlines.
+        store: store of the runs.
+        runs: compared runs.
+        comparison: figures of these runs.
+        scorers: scorers to show; if empty, the headlines.
     """
     tables = [table for table, _ in comparison.shown(scorers)]
     card = card_of(comparison.benchmark)
@@ -79,56 +81,63 @@ def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers:
         questions=comparison.questions,
         epochs=comparison.epochs,
         systems=tuple(_system(store, run, rows[run.id]) for run in runs),
-        findings=tuple(found for table in tables if (found := finding(table)) is not None),
+        findings=tuple(scorer_finding for table in tables if (scorer_finding := finding(table)) is not None),
         lacks=tuple(_lacks(store, runs, comparison, tables)),
     )
 
 
 def _system(store: Store, run: Run, row: RunTotals) -> AbstractSystem:
-    models = [text.partition("[")[0] for text in row.models.values()] or list(row.answered_by)
+    models = [spec.partition("[")[0] for spec in row.models.values()] or list(row.answered_by)
     if not models and run.identity.get("model"):
         models = [str(run.identity["model"])]
-    last = max((attempt.at for attempt in store.summaries(run)), default=0.0)
+    last_attempt = max((attempt.at for attempt in store.summaries(run)), default=0.0)
     return AbstractSystem(
         run=run.id,
         agent=run.agent,
         models=tuple(dict.fromkeys(models)),
         imported=run.origin == "imported",
         began=run.created,
-        ended=max(run.created, last),
+        ended=max(run.created, last_attempt),
     )
 
 
 def _lacks(store: Store, runs: Sequence[Run], comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[Lack]:
     for run, row in zip(runs, comparison.rows, strict=True):
-        asked = row.questions * row.epochs
-        left_out = row.statuses.get("not_run", 0) if row.left_out else 0
+        attempt_count = row.questions * row.epochs
+        not_given = row.statuses.get("not_run", 0) if row.left_out else 0
         for status in ("not_run", "failed", "paused"):
             if count := row.statuses.get(status, 0):
-                kind: LackKind = "not_given" if status == "not_run" and left_out else status
+                kind: LackKind = "not_given" if status == "not_run" and not_given else status
                 right = _right(store, run, status, tables[0].scorer) if status == "failed" and tables else 0
-                yield Lack(run=row.run, kind=kind, count=count, of=asked, right=min(count, right))
+                yield Lack(run=row.run, kind=kind, count=count, of=attempt_count, right=min(count, right))
         for table in tables:
-            missing = next((line.overall for line in table.lines if line.run == row.run), None)
-            if missing is not None and missing.missing > left_out:
+            figure = next((line.overall for line in table.lines if line.run == row.run), None)
+            if figure is not None and figure.missing > not_given:
                 kind = "unjudged" if described(table.scorer).needs_judge else "unscored"
-                of = missing.n + missing.missing
-                yield Lack(run=row.run, kind=kind, count=missing.missing - left_out, of=of, scorer=table.scorer)
+                answer_count = figure.n + figure.missing
+                yield Lack(
+                    run=row.run, kind=kind, count=figure.missing - not_given, of=answer_count, scorer=table.scorer
+                )
 
 
 def _right(store: Store, run: Run, status: str, scorer: str) -> int:
-    """Attempts of a status whose text a scorer reads as right."""
-    ended = {(one.question_id, one.epoch) for one in store.summaries(run) if one.status == status}
-    return sum(bool(one.value) and (one.question_id, one.epoch) in ended for one in store.scores(run, scorer))
+    """Count the attempts of a status whose text a scorer reads as right."""
+    attempts_with_status = {
+        (attempt.question_id, attempt.epoch) for attempt in store.summaries(run) if attempt.status == status
+    }
+    return sum(
+        bool(score.value) and (score.question_id, score.epoch) in attempts_with_status
+        for score in store.scores(run, scorer)
+    )
 
 
 def selection_words(run: Run) -> str:
-    """Which part of its benchmark a run was asked; empty: the whole."""
-    drawn = run.identity.get("selection")
-    if not isinstance(drawn, Mapping):
+    """Describe which part of its benchmark a run was asked; empty if it was asked all questions."""
+    selection = run.identity.get("selection")
+    if not isinstance(selection, Mapping):
         return ""
-    of, each = drawn.get("of"), drawn.get("per_dataset")
-    whole = f" of {of:,}" if isinstance(of, int) and of else ""
-    parts = f", {each:,} of each dataset" if isinstance(each, int) else ""
-    named = ", named by their ids" if isinstance(drawn.get("ids"), Sequence) and drawn.get("ids") else ""
-    return f"{run.count:,}{whole}{parts}{named}, drawn with seed {drawn.get('seed', 0)}"
+    total, per_dataset = selection.get("of"), selection.get("per_dataset")
+    of_total = f" of {total:,}" if isinstance(total, int) and total else ""
+    of_each = f", {per_dataset:,} of each dataset" if isinstance(per_dataset, int) else ""
+    by_ids = ", named by their ids" if isinstance(selection.get("ids"), Sequence) and selection.get("ids") else ""
+    return f"{run.count:,}{of_total}{of_each}{by_ids}, drawn with seed {selection.get('seed', 0)}"

@@ -1,6 +1,7 @@
-"""What runs may be compared on: the same questions, the same epochs, the same scorers; or a refusal with its reason.
+"""Questions, epochs and scorers on which runs can be compared.
 
-With `common`, the comparison is made on the part that all runs share, and a note says what that is.
+Runs that differ in these are refused with a reason. With `common`, the comparison covers the part that all runs share,
+and a note says what that part is.
 """
 
 from __future__ import annotations
@@ -21,17 +22,16 @@ ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
 
 
 class ComparisonBasis(Struct, frozen=True, kw_only=True):
-    """What runs are compared on, and everything that was read of them."""
+    """Questions, epochs and scorers that runs are compared on, with the attempts and scores that were loaded."""
 
     questions: tuple[Question, ...]
     golds: Mapping[str, Gold]
     epochs: int
     scorers: tuple[str, ...]
-    """What all runs have scores under, the headlines and their columns first. Where one is to be chosen, it is the
-    first."""
+    """Scorers that all runs have scores under: first the headlines and their columns. The first is the default."""
     headlines: tuple[Headline, ...]
-    """The scorers to show: one headline for each kind of question, with the columns beside it, as the benchmark's card
-    says; where scorers were named, these alone."""
+    """Scorers to show: one headline for each kind of question with its columns, by the benchmark's card. If the user
+    named scorers, only these."""
     summaries: dict[str, list[Attempt]]
     """Run id → its attempts at these questions in these epochs, without texts."""
     status: dict[str, dict[AttemptKey, str]]
@@ -39,30 +39,41 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
     scores: dict[str, dict[str, list[Score]]]
     """Run id → scorer → scores of these attempts."""
     read: dict[str, dict[str, dict[AttemptKey, AnswerStatus]]]
-    """Run id → scorer → question id and epoch → what was read of that answer."""
+    """Run id → scorer → question id and epoch → answer status."""
     notes: tuple[str, ...]
 
     def asked(self, scorer: str) -> list[Question]:
-        """The questions that a scorer is for: those that any run has a score for, and those that it would score,
-        whether an attempt was made or not. The denominator is every question."""
-        scored = {question for found in self.read.values() for question, _ in found.get(scorer, ())}
-        known = described(scorer)
-        if not known.needs_judge and len(scored) < len(self.questions):
-            usual = {question.id for question in self.questions if scores_by_default(known, question)}
+        """Return the questions that a scorer applies to.
+
+        These are the questions that any run has a score for and those that it would score, whether or not an attempt
+        was made. The denominator is every question.
+        """
+        scored = {question_id for by_scorer in self.read.values() for question_id, _ in by_scorer.get(scorer, ())}
+        record = described(scorer)
+        if not record.needs_judge and len(scored) < len(self.questions):
+            default_ids = {question.id for question in self.questions if scores_by_default(record, question)}
             # A scorer that is only used when it is asked for is for all questions of its kind.
-            scored |= usual or {question.id for question in self.questions if known.suits(question)}
+            scored |= default_ids or {question.id for question in self.questions if record.suits(question)}
         return [question for question in self.questions if question.id in scored]
 
     def values(self, scorer: str, run: Run, asked: Sequence[Question]) -> tuple[QuestionValues, int]:
-        """Each question's mean score over all its epochs, and the number of answers that nobody scored. An answer
-        without a score is not a wrong answer: the value of its question is missing, as where a judge failed."""
-        scores, status, known = self.scores[run.id].get(scorer, []), self.status[run.id], described(scorer)
-        made = ((question.id, epoch) for question in asked for epoch in range(self.epochs)) if known.ratio else ()
-        open_ = {key for key in made if status.get(key, "not_run") in OPEN}
-        values = scorer_values(asked, scores, self.epochs, known, self.golds, open_)
-        read = self.read[run.id].get(scorer, {})
-        left = (key[0] for key, ended in status.items() if ended == "completed" and key not in read)
-        unscored = [question for question in left if question in values]
+        """Return each question's mean score over all its epochs and the number of unscored answers.
+
+        An answer without a score is not a wrong answer: the value of its question is missing, as after a failed judge.
+        """
+        scores, status, record = self.scores[run.id].get(scorer, []), self.status[run.id], described(scorer)
+        attempt_keys = (
+            ((question.id, epoch) for question in asked for epoch in range(self.epochs)) if record.ratio else ()
+        )
+        open_attempts = {key for key in attempt_keys if status.get(key, "not_run") in OPEN}
+        values = scorer_values(asked, scores, self.epochs, record, self.golds, open_attempts)
+        answer_statuses = self.read[run.id].get(scorer, {})
+        unscored_ids = (
+            key[0]
+            for key, attempt_status in status.items()
+            if attempt_status == "completed" and key not in answer_statuses
+        )
+        unscored = [question for question in unscored_ids if question in values]
         values.update(dict.fromkeys(unscored))
         return values, len(unscored)
 
@@ -75,18 +86,20 @@ def comparison_basis(
     answered: bool = False,
     shared_scorers: bool = False,
 ) -> ComparisonBasis:
-    """Find what these runs can be compared on. With `common` or `answered` that is what all of them have answered; with
-    `shared_scorers` the scorers that some runs lack are left out, and nothing else.
+    """Return what these runs can be compared on.
+
+    With `common` or `answered` that is the questions that all of them have answered. With `shared_scorers` only the
+    scorers that some runs lack are left out.
 
     Raises:
-        UserError: no runs, one named twice, or runs whose questions, epochs or scorers differ, where `common` is not
-            set; a scorer that nothing was scored by.
+        UserError: there are no runs; a run is given twice; questions, epochs or scorers differ and `common` is not
+            set; a scorer has no scores.
     """
     if not runs:
         raise UserError("No run was given. See `ragrounds runs ls`.")
-    twice = [id for id, count in Counter(run.id for run in runs).items() if count > 1]
-    if twice:
-        raise UserError(f"The run {twice[0]} is given twice; give each run once.")
+    repeated_ids = [id for id, count in Counter(run.id for run in runs).items() if count > 1]
+    if repeated_ids:
+        raise UserError(f"The run {repeated_ids[0]} is given twice; give each run once.")
     questions, notes = common_questions(store, runs, common)
     epochs = _epochs(runs, common, notes)
     summaries = {run.id: store.summaries(run) for run in runs}
@@ -95,7 +108,9 @@ def comparison_basis(
     ids = {question.id for question in questions}
     scores: dict[str, dict[str, list[Score]]] = {}
     for run in runs:
-        summaries[run.id] = [one for one in summaries[run.id] if one.question_id in ids and one.epoch < epochs]
+        summaries[run.id] = [
+            attempt for attempt in summaries[run.id] if attempt.question_id in ids and attempt.epoch < epochs
+        ]
         by_scorer: dict[str, list[Score]] = defaultdict(list)
         for score in store.scores(run):
             if score.question_id in ids and score.epoch < epochs:
@@ -105,40 +120,46 @@ def comparison_basis(
     # there is nothing to show. A judge's score without a value is a failure, and shown.
     showable = {
         name
-        for found in scores.values()
-        for name, made in found.items()
-        if described(name).needs_judge or any(score.value is not None for score in made)
+        for by_scorer in scores.values()
+        for name, run_scores in by_scorer.items()
+        if described(name).needs_judge or any(score.value is not None for score in run_scores)
     }
-    kept = _shared_scorers(runs, wanted, summaries, scores, common or shared_scorers, notes)
-    named = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
-    headlines = named or headline_of(questions, showable.intersection(kept))
-    first = [name for one in headlines for name in (one.scorer, *one.columns)]
+    shared = _shared_scorers(runs, wanted, summaries, scores, common or shared_scorers, notes)
+    user_headlines = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
+    headlines = user_headlines or headline_of(questions, showable.intersection(shared))
+    headline_names = [name for headline in headlines for name in (headline.scorer, *headline.columns)]
     return ComparisonBasis(
         questions=tuple(questions),
         golds=store.questions(runs[0])[1],
         epochs=epochs,
-        scorers=tuple(dict.fromkeys([*first, *sorted(kept)])),
+        scorers=tuple(dict.fromkeys([*headline_names, *sorted(shared)])),
         headlines=headlines,
         summaries=summaries,
-        status={run: {(one.question_id, one.epoch): one.status for one in made} for run, made in summaries.items()},
+        status={
+            run: {(attempt.question_id, attempt.epoch): attempt.status for attempt in attempts}
+            for run, attempts in summaries.items()
+        },
         scores=scores,
         read={
-            run: {name: {(one.question_id, one.epoch): one.answer_status for one in made} for name, made in by.items()}
-            for run, by in scores.items()
+            run: {
+                name: {(score.question_id, score.epoch): score.answer_status for score in scorer_scores}
+                for name, scorer_scores in by_scorer.items()
+            }
+            for run, by_scorer in scores.items()
         },
         notes=tuple(notes),
     )
 
 
 def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:
-    """The questions that all runs answer, in the first run's order, and notes on what was left out.
+    """Return the questions that all runs answer, in the first run's order, and notes on what was left out.
 
     Raises:
         UserError: the runs' questions differ and `common` is not set, or none is shared.
     """
-    sets = {run.questions: run for run in runs}
+    by_question_set = {run.questions: run for run in runs}
     first, golds = store.questions(runs[0])
-    if len(sets) == 1:
+    if len(by_question_set) == 1:
         return first, []
     if not common:
         differing = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
@@ -148,35 +169,38 @@ def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[l
         )
     shared = {question.id: _content(question, golds[question.id]) for question in first}
     changed: set[str] = set()
-    for run in sets.values():
-        others, other_golds = store.questions(run)
-        contents = {question.id: _content(question, other_golds[question.id]) for question in others}
+    for run in by_question_set.values():
+        other_questions, other_golds = store.questions(run)
+        contents = {question.id: _content(question, other_golds[question.id]) for question in other_questions}
         changed |= {id for id in shared if id in contents and contents[id] != shared[id]}
         shared = {id: content for id, content in shared.items() if contents.get(id) == content}
-    kept = [question for question in first if question.id in shared]
-    if not kept:
+    shared_questions = [question for question in first if question.id in shared]
+    if not shared_questions:
         raise UserError("These runs have no question in common.")
-    notes = [f"Compared on the {len(kept):,} questions that all runs have."]
+    notes = [f"Compared on the {len(shared_questions):,} questions that all runs have."]
     if changed:
         notes.append(f"{len(changed):,} questions have the same id but a different text or answer; they are left out.")
-    return kept, notes
+    return shared_questions, notes
 
 
 def _answered(
     questions: list[Question], epochs: int, summaries: Mapping[str, Sequence[Attempt]], notes: list[str]
 ) -> list[Question]:
-    """The questions that every run has made all its attempts at."""
-    made = [Counter(one.question_id for one in found if one.epoch < epochs) for found in summaries.values()]
-    kept = [question for question in questions if all(counts[question.id] >= epochs for counts in made)]
-    if not kept:
+    """Return the questions that every run has made all its attempts at."""
+    counts_by_run = [
+        Counter(attempt.question_id for attempt in attempts if attempt.epoch < epochs)
+        for attempts in summaries.values()
+    ]
+    answered = [question for question in questions if all(counts[question.id] >= epochs for counts in counts_by_run)]
+    if not answered:
         raise UserError("No question is answered by all these runs yet.")
-    if len(kept) < len(questions):
-        notes.append(f"{len(questions) - len(kept):,} questions not answered by every run yet are left out.")
-    return kept
+    if len(answered) < len(questions):
+        notes.append(f"{len(questions) - len(answered):,} questions not answered by every run yet are left out.")
+    return answered
 
 
 def _content(question: Question, gold: Gold) -> tuple[object, ...]:
-    """What must be equal for two answers to be answers to the same question."""
+    """Return the parts of a question that must be equal for two answers to answer the same question."""
     return question.text, tuple(question.options.items()), question.kind, gold.answer, gold.documents, gold.facts
 
 
@@ -196,53 +220,56 @@ def _epochs(runs: Sequence[Run], common: bool, notes: list[str]) -> int:
 
 def _shared_scorers(
     runs: Sequence[Run],
-    wanted: Sequence[str],
+    requested: Sequence[str],
     summaries: Mapping[str, Sequence[Attempt]],
     scores: ScoresByRun,
     common: bool,
     notes: list[str],
 ) -> list[str]:
-    """The scorers, `wanted` or all, that every run has scores under.
+    """Return the scorers, `requested` or all, that every run has scores under.
 
     Raises:
-        UserError: nothing was scored by a wanted one; runs lack scores and may not; nothing is shared.
+        UserError: no run has scores under a requested scorer; some runs lack scores under a scorer that may not be
+            left out; the runs have no scorer in common.
     """
     present = list(dict.fromkeys(scorer for run in runs for scorer in scores[run.id]))
-    if len(runs) == 1 and not wanted:
+    if len(runs) == 1 and not requested:
         return present
-    kept: list[str] = []
-    for name in wanted or present:
+    shared: list[str] = []
+    for name in requested or present:
         if name not in present:
             raise UserError(
                 f"No run has scores under {name!r}, only {', '.join(sorted(present)) or 'none'}. "
                 f"`{described(name).command([run.id for run in runs])}` makes them, if {name!r} applies to the "
                 "questions."
             )
-        lacking = [run.id for run in runs if _lacks(name, run, summaries, scores)]
-        if lacking and (wanted or not (common or described(name).elsewhere)):
-            others = "" if wanted else ", or set --common to compare under the scorers that all runs have"
+        lacking = [run.id for run in runs if _lacks_scores(name, run, summaries, scores)]
+        if lacking and (requested or not (common or described(name).elsewhere)):
+            remedy = "" if requested else ", or set --common to compare under the scorers that all runs have"
             raise UserError(
                 f"These runs were scored by different scorers: {', '.join(lacking)} has no scores under {name!r}. "
-                f"`{described(name).command(lacking)}` computes them{others}."
+                f"`{described(name).command(lacking)}` computes them{remedy}."
             )
         if lacking:
             notes.append(f"Not compared under {name}: {', '.join(lacking)} has no scores by it.")
         else:
-            kept.append(name)
-    if present and not kept:
+            shared.append(name)
+    if present and not shared:
         raise UserError("These runs have no scorer in common. `ragrounds score` scores them again, without a model.")
-    return kept
+    return shared
 
 
-def _lacks(
+def _lacks_scores(
     scorer: str,
     run: Run,
     summaries: Mapping[str, Sequence[Attempt]],
     scores: ScoresByRun,
 ) -> bool:
-    """Whether a run answered questions that others have scores for under a scorer, and has none itself. A run that
-    has not come to those questions yet lacks nothing: it counts as not correct there."""
+    """Return True if a run answered questions that others have scores for under a scorer but has no scores itself.
+
+    A run that has not reached these questions yet lacks nothing: they count as not correct there.
+    """
     if scorer in scores[run.id]:
         return False
-    asked = {score.question_id for by_scorer in scores.values() for score in by_scorer.get(scorer, ())}
-    return any(attempt.status == "completed" and attempt.question_id in asked for attempt in summaries[run.id])
+    scored_ids = {score.question_id for by_scorer in scores.values() for score in by_scorer.get(scorer, ())}
+    return any(attempt.status == "completed" and attempt.question_id in scored_ids for attempt in summaries[run.id])

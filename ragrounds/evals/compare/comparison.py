@@ -1,7 +1,7 @@
-"""Setting runs against each other: scores with intervals, outcomes, tokens, two ledgers, paired tests.
+"""Comparison of runs: scores with intervals, outcomes, tokens, two ledgers, paired tests.
 
-A pure function of the store. Each scorer has its own table; two scorers are never averaged or compared. What runs may
-be compared on is decided in `ragrounds.evals.compare.comparability`.
+A comparison is a pure function of the store. Each scorer has its own table; two scorers are never averaged or compared.
+`ragrounds.evals.compare.comparability` decides what runs can be compared on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from ragrounds.evals.trace.run_facts import (
 )
 
 NoModel = Literal["", "extractive", "stand-in"]
-"""What answered in place of a language model; empty: none of these is known to have."""
+"""Substitute that answered in place of a language model; empty if none is known."""
 _STAND_IN = "stand-in"
 _EXTRACTIVE = "baseline:"
 _UNJUDGED = LedgerLine()
@@ -63,46 +63,46 @@ _ALIAS = re.compile(r"[\[,]alias=stand-in[,\]]")
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
-    """What a run came to, apart from its scores."""
+    """Totals of a run other than its scores."""
 
     run: str
     agent: str
     origin: str
     models: dict[str, str]
     corpus: str = ""
-    """The versions of what it searched, joined by ``+``; empty: it searched nothing, or this is not known."""
+    """Versions of the searched corpora, joined by ``+``; empty if nothing was searched or the versions are unknown."""
     retriever: str = ""
     questions: int
     epochs: int
     statuses: dict[str, int]
-    """Attempts by status; `not_run` holds those that are still missing."""
+    """Attempts by status; `not_run` counts those that are still missing."""
     usage: Usage | None
-    """Tokens in all; ``None``: some call's usage is unknown."""
+    """Tokens of all calls; ``None`` if the usage of some call is unknown."""
     cost_paid: float | None
-    """Dollars really spent."""
+    """Dollars actually spent."""
     cost_uncached: float | None
-    """Dollars uncached: as if nothing had been in the journal."""
+    """Dollars that the run would have cost with an empty journal."""
     seconds: float | None
     """Mean wall-clock seconds of an attempt."""
     model_calls: int
     answered_by: dict[str, dict[str, int]] = {}
-    """The model asked → the name that replies give → in how many calls."""
+    """Requested model → name given in replies → number of calls."""
     name: str = ""
-    """What the run is called; empty: by its agent's text."""
+    """Name of the run in tables; if empty, the agent's text is shown."""
     no_model: NoModel = ""
-    """What answered in place of a language model; empty: nothing that is known."""
+    """Substitute that answered in place of a language model; empty if none is known."""
     judging_calls: int = 0
-    """Calls of the judges of its answers: in no other figure here."""
+    """Calls of the judges of the answers; not included in any other field."""
     cost_judging: float | None = 0.0
-    """Dollars really paid for them; ``None``: not known of all."""
+    """Dollars actually paid for judging; ``None`` if some cost is unknown."""
     searches: int = 0
-    """Searches: in no other figure here."""
+    """Number of searches; not included in any other field."""
     tool_calls: int = 0
-    """Uses of tools that do not search: in no other figure here."""
+    """Uses of tools that do not search; not included in any other field."""
     unrecorded: int = 0
-    """Calls of a foreign system that were seen and are in no journal: a replay cannot answer them."""
+    """Calls of a foreign system that were seen but are in no journal. A replay cannot answer them."""
     unanswered: int = 0
-    """Requests to models that got no answer that could be read: a provider may bill them, so costs are at least."""
+    """Requests to models without a readable answer. A provider may bill them, so costs are lower bounds."""
 
     @property
     def made(self) -> int:
@@ -111,7 +111,7 @@ class RunTotals(Struct, frozen=True, kw_only=True):
 
     @property
     def left_out(self) -> bool:
-        """Whether what was not made is in no mean: an import holds the answers that were given, and no others."""
+        """True if missing attempts are in no mean: an import holds only the answers that were given."""
         return self.origin == "imported"
 
 
@@ -122,80 +122,85 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     agent: str
     datasets: dict[str, Figure]
     overall: Figure
-    """Unweighted mean over datasets (MIRAGE Section 3.1); of one dataset: that dataset's figure."""
+    """Unweighted mean over datasets (MIRAGE Section 3.1); for a single dataset, that dataset's figure."""
     outcomes: dict[str, int]
     """Attempts by outcome: the answer status, or the status of an attempt that did not end well."""
     outcomes_by_part: dict[str, dict[str, int]] = {}
-    """The same for each kind of question and dataset: ``choice mirage/pubmedqa``."""
+    """Outcomes for each kind of question and dataset, such as ``choice mirage/pubmedqa``."""
     judges: ScoreJudges | None = None
-    """Whose verdicts the scores rest on; ``None``: nobody's, or it is not kept."""
+    """Judges that gave the verdicts; ``None`` if no judge was used or it is not recorded."""
     noise: str = ""
-    """How often this judge says another thing when it is asked again; empty: it was not probed."""
+    """Share of verdicts that this judge changes when it is asked again, as text; empty if it was not probed."""
 
 
 class ScorerTable(Struct, frozen=True, kw_only=True):
-    """Everything under one scorer."""
+    """Figures, pairs and groups of all runs under one scorer."""
 
     scorer: str
     unit: str
-    """``percent``: values are shares, shown times 100. Any other unit: values are shown as they are."""
+    """Unit of the values. ``percent``: values are shares, shown times 100. Values in other units are shown as they
+    are."""
     direction: str
-    """Which values are better: ``higher`` or ``lower``."""
+    """Direction of better values: ``higher`` or ``lower``."""
     lines: tuple[RunFigures, ...]
     pairs: tuple[RunPair, ...]
     frontier: Frontier | None = None
-    """``None`` of a single run, where no run has a known cost, or where more of the score is not what one pays for."""
+    """Frontier of cost and score; ``None`` for a single run, if no run has a known cost, or if the score is not a
+    percentage of which more is better."""
     groups: tuple[GroupTable, ...] = ()
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """Runs set against each other."""
+    """Runs compared with each other."""
 
     benchmark: str
     questions: int
     epochs: int
     rows: tuple[RunTotals, ...]
     tables: tuple[ScorerTable, ...]
-    """Under every scorer that all runs have scores under, in the order of `headlines`, then by name."""
+    """Tables of every scorer that all runs have scores under, in the order of `headlines`, then by name."""
     headlines: tuple[Headline, ...] = ()
-    """Which tables to show: one headline scorer for each kind of question, the same for all runs, and the scorers that
-    stand beside it. Where scorers were named, these alone."""
+    """Tables to show: one headline scorer for each kind of question, the same for all runs, and its columns. If the
+    user named scorers, only these."""
     notes: tuple[str, ...] = ()
     stopped: dict[str, StopRecord] = field(default_factory=dict)
-    """By run: the claim that decided how many questions it has."""
+    """Run id → claim that decided how many questions the run has."""
 
     def shown(self, scorers: Sequence[str] = ()) -> list[tuple[ScorerTable, list[ScorerTable]]]:
-        """The tables to show, each with those whose overall figures stand beside it as columns.
+        """Return the tables to show, each with the tables whose overall figures are its additional columns.
 
         Args:
-            scorers: a table for each of these that there is, with nothing beside it; by default the headlines.
+            scorers: scorers to show if they have a table, without columns; by default the headlines.
         """
         by_name = {table.scorer: table for table in self.tables}
         if scorers:
             return [(by_name[name], []) for name in map(typed_scorer, scorers) if name in by_name]
-        return [(by_name[one.scorer], [by_name[name] for name in one.columns]) for one in self.headlines]
+        return [(by_name[headline.scorer], [by_name[name] for name in headline.columns]) for headline in self.headlines]
 
     def outcomes(self, scorers: Sequence[str] = ()) -> dict[str, Counter[str]]:
-        """Run id → how its attempts ended, each counted once: by the headlines, and by another scorer where these are
-        not for a question. Where scorers are named, by these alone."""
+        """Return the outcomes of attempts by run id, each attempt counted once.
+
+        An attempt is counted by the headlines, or by another scorer if no headline applies to its question. If scorers
+        are named, only these count.
+        """
         tables = [table for table, _ in self.shown(scorers)]
         if not scorers:
             tables += [table for table in self.tables if table not in tables]
-        counted: dict[str, Counter[str]] = {}
+        by_run: dict[str, Counter[str]] = {}
         seen: set[tuple[str, str]] = set()
         for table in tables:
             for line in table.lines:
                 for part, outcomes in line.outcomes_by_part.items():
                     if (line.run, part) not in seen:
                         seen.add((line.run, part))
-                        counted.setdefault(line.run, Counter()).update(outcomes)
+                        by_run.setdefault(line.run, Counter()).update(outcomes)
         # Questions of a kind of which no run has a score yet are in no table; what did not end well there counts too.
         for row in () if scorers else self.rows:
-            found = counted.setdefault(row.run, Counter())
-            found.update(
-                {name: max(0, count - found[name]) for name, count in row.statuses.items() if name in OUTCOMES}
+            counts = by_run.setdefault(row.run, Counter())
+            counts.update(
+                {name: max(0, count - counts[name]) for name, count in row.statuses.items() if name in OUTCOMES}
             )
-        return counted
+        return by_run
 
 
 def compare(
@@ -211,44 +216,48 @@ def compare(
     names: Mapping[str, str] | None = None,
     shared_scorers: bool = False,
 ) -> Comparison:
-    """Compare runs, under the scorers named (by default all that they were scored by).
+    """Compare runs under the given scorers, by default all that the runs share.
 
     Args:
-        store: where they are.
-        runs: each once.
+        store: store of the runs.
+        runs: runs to compare, each once.
         scorers: named by the user, by name or import path; by default all that the runs have in common.
         common: compare on what all runs share, instead of refusing where they differ.
-        seed: of every bootstrap.
-        cost: what the frontier counts; by default dollars uncached where they are known, else tokens.
-        group_by: properties of questions to make tables by.
-        baseline: a run (its id) that each other is set against; empty: each against each.
-        names: run id → what it is called; ``None``: as the store keeps it.
+        seed: seed of every bootstrap.
+        cost: cost measure of the frontier; by default uncached dollars if they are known, else tokens.
+        group_by: properties of questions to group by.
+        baseline: id of the run that all others are compared with; if empty, all pairs of runs are compared.
+        names: run id → name of the run; ``None``: the names in the store.
         shared_scorers: leave out the scorers that some runs lack, with a note, instead of refusing.
 
     Raises:
-        UserError: runs on different questions, epochs or scorers and `common`
-            is not set; a scorer that nothing was scored by; an unknown property.
+        UserError: the runs differ in questions, epochs or scorers and `common` is not set; a scorer has no scores; a
+            property is unknown.
     """
-    if changed := next((run for run in runs if run.origin == "counterfactual"), None):
+    if counterfactual := next((run for run in runs if run.origin == "counterfactual"), None):
         raise UserError(
-            f"{changed.id} is a counterfactual: it is read with the run that it changes. See `ragrounds analyse "
-            f"evidence {changed.identity['counterfactual']['run']}`."
+            f"{counterfactual.id} is a counterfactual: it is read with the run that it changes. See `ragrounds analyse "
+            f"evidence {counterfactual.identity['counterfactual']['run']}`."
         )
-    # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
-    pairs, chosen = chosen_pairs([run.id for run in runs], baseline)
+    # Questions that a run was not asked because it stopped early by its own results are not wrong answers, so such
+    # runs are compared on answered questions only.
+    pairs, pairs_note = chosen_pairs([run.id for run in runs], baseline)
     early = early_stops(store, runs)
     recall_words(store)
-    named = [scorer_name(name) for name in scorers]
-    basis = comparison_basis(store, runs, named, common, answered=bool(early), shared_scorers=shared_scorers)
+    scorer_names = [scorer_name(name) for name in scorers]
+    basis = comparison_basis(store, runs, scorer_names, common, answered=bool(early), shared_scorers=shared_scorers)
     answered = reply_models(store, runs)
-    called = kept_names(store.engine) if names is None else names
-    judged = judging_of(store, runs)
+    names_by_run = kept_names(store.engine) if names is None else names
+    judging_costs = judging_of(store, runs)
     rows = tuple(
-        _totals(run, basis, answered[run.id], called.get(run.id, ""), judged.get(run.id, _UNJUDGED)) for run in runs
+        _totals(run, basis, answered[run.id], names_by_run.get(run.id, ""), judging_costs.get(run.id, _UNJUDGED))
+        for run in runs
     )
     stopped = StoppedRuns(store, runs, basis, early)
-    notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
-    notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
+    notes = [*([pairs_note] if pairs_note else []), *basis.notes, *(stopped.notes if early else ())]
+    notes += unknown_words(
+        dict.fromkeys(name for headline in basis.headlines for name in (headline.scorer, *headline.columns))
+    )
     notes += [
         f"{row.run} has no answer to {row.statuses['not_run']:,} questions; they are in no mean."
         if row.left_out
@@ -256,14 +265,14 @@ def compare(
         for row in rows
         if row.statuses.get("not_run")
     ]
-    notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
+    notes += [f"{run.id} was {remark}." for run in runs for remark in said_of_models(store, run, answered[run.id])]
     for run in runs:
         notes += filter(None, [not_recorded_words(store, run), *noted_words(store, run), changed_words(store, run)])
-    notes += [words for run in runs if (words := unheard_words(run, basis.summaries[run.id]))]
-    notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
+    notes += [remark for run in runs if (remark := unheard_words(run, basis.summaries[run.id]))]
+    notes += [stale.note for run in runs for stale in stale_scores(store, run) if stale.scorer in basis.scorers]
     notes += withheld_notes(runs, basis.scores)
-    notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
-    notes += [words for run in runs if (words := live_words(store, run))]
+    notes += reading_notes(runs, basis.scores, [headline.scorer for headline in basis.headlines])
+    notes += [remark for run in runs if (remark := live_words(store, run))]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, pairs, notes, JudgeFinder(store))
     return Comparison(
         benchmark=runs[0].benchmark,
@@ -277,14 +286,16 @@ def compare(
     )
 
 
-def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, name: str, judging: LedgerLine) -> RunTotals:
+def _totals(
+    run: Run, basis: ComparisonBasis, replies_by_model: ReplyModels, name: str, judging: LedgerLine
+) -> RunTotals:
     summaries = basis.summaries[run.id]
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
     missing = len(basis.questions) * basis.epochs - len(summaries)
     if missing:
         statuses["not_run"] += missing
-    made = [attempt for attempt in summaries if attempt.status != "not_run"]
-    usages = [attempt.usage for attempt in made]
+    attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
+    usages = [attempt.usage for attempt in attempts]
     return RunTotals(
         run=run.id,
         agent=run.agent,
@@ -296,11 +307,11 @@ def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, name: str, 
         epochs=basis.epochs,
         statuses=dict(statuses),
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
-        cost_paid=_sum([attempt.cost_paid for attempt in made]),
-        cost_uncached=_sum([attempt.cost_uncached for attempt in made]),
-        seconds=fmean(attempt.seconds for attempt in made) if made and run.timed else None,
-        answered_by={asked: dict(names) for asked, names in answered.items()},
-        **{name: sum(getattr(attempt, name) for attempt in made) for name in COUNTED},
+        cost_paid=_sum([attempt.cost_paid for attempt in attempts]),
+        cost_uncached=_sum([attempt.cost_uncached for attempt in attempts]),
+        seconds=fmean(attempt.seconds for attempt in attempts) if attempts and run.timed else None,
+        answered_by={model: dict(names) for model, names in replies_by_model.items()},
+        **{name: sum(getattr(attempt, name) for attempt in attempts) for name in COUNTED},
         name=name,
         no_model=no_model(run),
         judging_calls=judging.model_calls,
@@ -309,21 +320,26 @@ def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, name: str, 
 
 
 def no_model(run: Run) -> NoModel:
-    """What answered in a run in place of a language model: by the names of its models and their servers' words."""
+    """Return which substitute answered in a run in place of a language model.
+
+    It is recognised by the names of the run's models and by what their servers reported.
+    """
     models = run.identity.get("models")
     texts = [str(text) for text in models.values()] if isinstance(models, Mapping) else []
     if any(text.startswith(_EXTRACTIVE) for text in texts):
         return "extractive"
-    named = any(text.partition("[")[0].rpartition(":")[2] == _STAND_IN or _ALIAS.search(text) for text in texts)
-    told = any(facts.get("id") == _STAND_IN for facts in run.servers.values())
-    return "stand-in" if named or told else ""
+    is_stand_in_name = any(
+        text.partition("[")[0].rpartition(":")[2] == _STAND_IN or _ALIAS.search(text) for text in texts
+    )
+    is_stand_in_server = any(facts.get("id") == _STAND_IN for facts in run.servers.values())
+    return "stand-in" if is_stand_in_name or is_stand_in_server else ""
 
 
 def kinds_of(found: Sequence[tuple[str, NoModel]]) -> dict[NoModel, tuple[str, ...]]:
-    """What answered in place of a language model → the runs; empty where nothing did."""
+    """Group runs by the substitute that answered in place of a language model; empty if there was none."""
     kinds: tuple[NoModel, ...] = ("extractive", "stand-in")
-    every = {kind: tuple(run for run, one in found if one == kind) for kind in kinds}
-    return {kind: runs for kind, runs in every.items() if runs}
+    runs_by_kind = {kind: tuple(run for run, run_kind in found if run_kind == kind) for kind in kinds}
+    return {kind: runs for kind, runs in runs_by_kind.items() if runs}
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
@@ -331,7 +347,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 class _RunScores(Struct, frozen=True):
-    """One run under one scorer, question by question."""
+    """Scores of one run under one scorer, question by question."""
 
     values: QuestionValues
     unsettled: dict[str, float]
@@ -341,7 +357,7 @@ class _RunScores(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Tables:
-    """All that the tables of one comparison are made from."""
+    """Inputs of the tables of one comparison."""
 
     runs: Sequence[Run]
     basis: ComparisonBasis
@@ -351,55 +367,63 @@ class _Tables:
     group_by: Sequence[str]
     pairs: Sequence[Pair]
     notes: list[str]
-    """Where the tables leave what a reader must know."""
+    """Notes of the comparison; the tables append theirs."""
     judges: JudgeFinder
 
     def all(self) -> tuple[ScorerTable, ...]:
-        """The table of every scorer. Scorers of the same questions are placed by cost together.
+        """Return the table of every scorer.
+
+        Scorers of the same questions share one bootstrap of their costs.
 
         Raises:
-            UserError: a scorer whose figure is a ratio and that is not here; an unknown property to group by.
+            UserError: the scorer of a ratio is not installed; a property to group by is unknown.
         """
-        made: list[ScorerTable] = []
-        together: list[tuple[list[Question], dict[str, ScoredRuns]]] = []
+        tables: list[ScorerTable] = []
+        question_groups: list[tuple[list[Question], dict[str, ScoredRuns]]] = []
         for name in self.basis.scorers:
-            scorer, asked = described(name), self.basis.asked(name)
-            scored = {run.id: self._scores(run, name, asked) for run in self.runs}
-            values = {run: one.values for run, one in scored.items()}
-            made.append(self._table(scorer, name, asked, scored, values))
+            scorer, questions = described(name), self.basis.asked(name)
+            scored = {run.id: self._scores(run, name, questions) for run in self.runs}
+            values = {run: run_scores.values for run, run_scores in scored.items()}
+            tables.append(self._table(scorer, name, questions, scored, values))
             if len(self.runs) > 1 and scorer.unit == "percent" and scorer.direction == "higher":
-                placed = ScoredRuns(
-                    values, {line.run: line.overall for line in made[-1].lines}, scorer.accuracy or scorer.shares
+                scored_runs = ScoredRuns(
+                    values, {line.run: line.overall for line in tables[-1].lines}, scorer.accuracy or scorer.shares
                 )
-                if (group := next((group for known, group in together if known == asked), None)) is None:
-                    together.append((asked, {name: placed}))
+                if (
+                    group := next(
+                        (group for group_questions, group in question_groups if group_questions == questions), None
+                    )
+                ) is None:
+                    question_groups.append((questions, {name: scored_runs}))
                 else:
-                    group[name] = placed
-        found: dict[str, Frontier] = {}
-        for asked, group in together:
-            found |= frontiers(self.basis, self.runs, asked, group, measure=self.cost, seed=self.seed)
-        return tuple(replace(table, frontier=found.get(table.scorer)) for table in made)
+                    group[name] = scored_runs
+        frontier_by_scorer: dict[str, Frontier] = {}
+        for questions, group in question_groups:
+            frontier_by_scorer |= frontiers(self.basis, self.runs, questions, group, measure=self.cost, seed=self.seed)
+        return tuple(replace(table, frontier=frontier_by_scorer.get(table.scorer)) for table in tables)
 
     def _table(
         self,
         scorer: ScorerRecord,
         name: str,
-        asked: Sequence[Question],
+        questions: Sequence[Question],
         scored: Mapping[str, _RunScores],
         values: Mapping[str, QuestionValues],
     ) -> ScorerTable:
-        """Everything under one scorer but what it costs."""
-        unsettled = {run: one.unsettled for run, one in scored.items()}
+        """Return the table of one scorer without its frontier."""
+        unsettled = {run: run_scores.unsettled for run, run_scores in scored.items()}
         return ScorerTable(
             scorer=name,
             unit=scorer.unit,
             direction=scorer.direction,
-            lines=tuple(self._line(run, scored[run.id], asked, scorer, self.judges(run, name)) for run in self.runs),
-            pairs=self._pairs(scorer, name, asked, values) if self.pairs else (),
+            lines=tuple(
+                self._line(run, scored[run.id], questions, scorer, self.judges(run, name)) for run in self.runs
+            ),
+            pairs=self._pairs(scorer, name, questions, values) if self.pairs else (),
             groups=tuple(
                 group_table(
                     by,
-                    asked,
+                    questions,
                     values,
                     unsettled,
                     self.seed,
@@ -412,48 +436,52 @@ class _Tables:
             ),
         )
 
-    def _scores(self, run: Run, name: str, asked: Sequence[Question]) -> _RunScores:
+    def _scores(self, run: Run, name: str, questions: Sequence[Question]) -> _RunScores:
         basis = self.basis
-        status, read = basis.status[run.id], basis.read[run.id].get(name, {})
-        values, unscored = basis.values(name, run, asked)
+        status, answer_statuses = basis.status[run.id], basis.read[run.id].get(name, {})
+        values, unscored = basis.values(name, run, questions)
         if unscored:
             self.notes.append(
                 f"{run.id} has {unscored:,} {'answer' if unscored == 1 else 'answers'} without a score under {name}; "
                 "no mean counts them. "
                 f"`{described(name).command([run.id])}` scores them."
             )
-        keys = [(question.id, epoch) for question in asked for epoch in range(basis.epochs)]
-        parts = [f"{question.kind} {question.benchmark}" for question in asked for _ in range(basis.epochs)]
-        ends = [status.get(key, "not_run") for key in keys]
+        keys = [(question.id, epoch) for question in questions for epoch in range(basis.epochs)]
+        parts = [f"{question.kind} {question.benchmark}" for question in questions for _ in range(basis.epochs)]
+        attempt_statuses = [status.get(key, "not_run") for key in keys]
         by_part: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for (part, ended, said), count in Counter(zip(parts, ends, map(read.get, keys), strict=True)).items():
-            by_part[part][outcome(ended, said)] += count
-        open_ = Counter(key[0] for key, ended in zip(keys, ends, strict=True) if ended in OPEN)
-        unsettled = {question.id: open_.get(question.id, 0) / basis.epochs for question in asked}
+        for (part, attempt_status, answer_status), count in Counter(
+            zip(parts, attempt_statuses, map(answer_statuses.get, keys), strict=True)
+        ).items():
+            by_part[part][outcome(attempt_status, answer_status)] += count
+        open_counts = Counter(
+            key[0] for key, attempt_status in zip(keys, attempt_statuses, strict=True) if attempt_status in OPEN
+        )
+        unsettled = {question.id: open_counts.get(question.id, 0) / basis.epochs for question in questions}
         return _RunScores(values, unsettled, dict(by_part))
 
     def _line(
         self,
         run: Run,
         scored: _RunScores,
-        asked: Sequence[Question],
+        questions: Sequence[Question],
         scorer: ScorerRecord,
         judges: ScoreJudges | None,
     ) -> RunFigures:
         by_dataset: dict[str, list[Question]] = {}
-        for question in asked:
+        for question in questions:
             by_dataset.setdefault(question.benchmark, []).append(question)
         figures = {
-            name: figure(inside, scored.values, scored.unsettled, self.seed, scorer, self.basis.epochs)
-            for name, inside in by_dataset.items()
+            name: figure(dataset_questions, scored.values, scored.unsettled, self.seed, scorer, self.basis.epochs)
+            for name, dataset_questions in by_dataset.items()
         }
-        # Of one dataset the overall figure is that dataset's.
+        # With a single dataset, the overall figure is that dataset's.
         overall = next(iter(figures.values())) if len(figures) == 1 else None
         return RunFigures(
             run=run.id,
             agent=run.agent,
             datasets=figures,
-            overall=overall or figure(asked, scored.values, scored.unsettled, self.seed, scorer, self.basis.epochs),
+            overall=overall or figure(questions, scored.values, scored.unsettled, self.seed, scorer, self.basis.epochs),
             outcomes=dict(sum(scored.outcomes_by_part.values(), Counter())),
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
             judges=judges,
@@ -464,15 +492,15 @@ class _Tables:
         self,
         scorer: ScorerRecord,
         name: str,
-        asked: Sequence[Question],
+        questions: Sequence[Question],
         values: Mapping[str, QuestionValues],
     ) -> tuple[RunPair, ...]:
         tests = {}
         for first, second in self.pairs:
-            made = paired(asked, values[first], values[second], self.seed, scorer, self.basis.epochs)
-            tests[first, second] = self.stopped.paired(made, name, first, second, values)
+            tests_of_pair = paired(questions, values[first], values[second], self.seed, scorer, self.basis.epochs)
+            tests[first, second] = self.stopped.paired(tests_of_pair, name, first, second, values)
         corrected = holm_corrected(tests)
         return tuple(
-            RunPair(first=first, second=second, tests=made, p_holm=corrected.get((first, second)))
-            for (first, second), made in tests.items()
+            RunPair(first=first, second=second, tests=pair_tests, p_holm=corrected.get((first, second)))
+            for (first, second), pair_tests in tests.items()
         )

@@ -1,10 +1,11 @@
-"""The figures of a comparison: a run's mean with its interval, two runs paired, and both by groups of questions; and
-which runs are set against which: all with all, or all with a baseline.
+"""Figures of a comparison: means with intervals, paired differences, and both by groups of questions.
 
-Everything is computed from values: question id → score, the mean over its epochs. How they become a figure the scorer
-says: by their mean, or by a ratio of sums over all questions (a micro-F1), which the same functions make. A run that is
-being made has the same figure, over the questions answered so far. The number of pairs grows with the square of the
-number of runs: beyond :data:`MOST_PAIRS` they are not all tested.
+Everything is computed from values: question id → score, the mean over its epochs. The scorer says how they become a
+figure: by their mean, or by a ratio of sums over all questions (a micro-F1). An unfinished run has the same figure over
+the questions answered so far.
+
+Runs are compared all with all, or all with a baseline. The number of pairs grows with the square of the number of runs:
+beyond :data:`MOST_PAIRS` no pair is tested.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ _PROPERTIES: dict[str, Callable[[Question], str]] = {
     "split": lambda question: question.split,
 }
 NONE = "(none)"
-"""The group of questions that do not have the property."""
+"""Name of the group of questions that do not have the property."""
 KeyT = TypeVar("KeyT")
 
 
 class Figure(Struct, frozen=True, kw_only=True):
-    """A mean score with what is known about its precision. Shares, not percent."""
+    """Mean score with its precision. Values are shares, not percentages."""
 
     value: float | None = None
     n: int
@@ -57,51 +58,51 @@ class Figure(Struct, frozen=True, kw_only=True):
     missing: int
     """Questions whose score is missing; they are in no mean."""
     error: float | None = None
-    """The ± of MIRAGE's tables: sqrt(p(1-p)/n) of one dataset (Section 4.1), combined over datasets. It is no interval;
-    ``None``: scores are not right-or-wrong."""
+    """Standard error as in MIRAGE's tables: sqrt(p(1-p)/n) of one dataset (Section 4.1), combined over datasets. It is
+    not an interval; ``None`` if scores are not right-or-wrong."""
     low: float | None = None
-    """95 % interval (:mod:`ragrounds.evals.stats.estimates`); ``None`` beside a value: too few scores for one."""
+    """Lower end of the 95 % interval (:mod:`ragrounds.evals.stats.estimates`); ``None`` next to a value if there are
+    too few scores."""
     high: float | None = None
     pooled: float | None = None
-    """The mean over all questions alike, whatever dataset they are of."""
+    """Mean over all questions alike, regardless of their dataset."""
     best: float | None = None
-    """The value if every attempt whose result is open (failed, capped, not run) had the best score; ``None``: there is
-    no best score."""
+    """Value if every open attempt (failed, capped, not run) had the best score; ``None`` if there is no best score."""
 
     @property
     def is_open(self) -> bool:
-        """Whether open attempts could still raise the value."""
-        # The two are added up in different orders: a remainder of rounding is no difference.
+        """True if open attempts could still raise the value."""
+        # The two sums are added up in different orders, so a rounding error is not a difference.
         return self.best is not None and self.value is not None and self.best > self.value + 1e-9
 
 
 class PairedFigure(Struct, frozen=True, kw_only=True):
-    """Two runs on the same questions; the difference is `second` minus `first`."""
+    """Difference of two runs on the same questions: `second` minus `first`."""
 
     difference: float | None = None
     low: float | None = None
-    """95 % interval (:mod:`ragrounds.evals.stats.estimates`), ``None`` beside a difference: too few scores for one; of
-    runs that ended by their own results a confidence sequence (`p_always`)."""
+    """Lower end of the 95 % interval (:mod:`ragrounds.evals.stats.estimates`); ``None`` next to a difference if there
+    are too few scores. For runs that stopped early by their own results it is a confidence sequence (`p_always`)."""
     high: float | None = None
     n: int
     first_only: int | None = None
-    """Questions that only the first run has right; ``None``: scores are not right-or-wrong."""
+    """Questions that only the first run has right; ``None`` if scores are not right-or-wrong."""
     second_only: int | None = None
     p_mcnemar: float | None = None
-    """Exact test of this difference, the mean over datasets, duplicates as one; of one dataset without duplicates it is
-    McNemar's. It is below 5 % where the interval leaves 0 out, and nowhere else."""
+    """P value of an exact test of this difference, the mean over datasets, with duplicates as one. For one dataset
+    without duplicates it is McNemar's test. It is below 5 % if and only if the interval excludes 0."""
     mde: float | None = None
-    """The smallest true difference that this test shows with 80 % power at 5 %; ``None`` beside it: too few questions
-    are answered differently for any."""
+    """Smallest true difference that this test detects with 80 % power at 5 %; ``None`` next to it if too few questions
+    are answered differently."""
     p_always: float | None = None
-    """Of runs that ended by their own results: the p value that is valid at any number of questions, in place of
-    `p_mcnemar` and `mde`, which are for a number that was fixed beforehand."""
+    """P value that is valid at any number of questions, for runs that stopped early by their own results. It replaces
+    `p_mcnemar` and `mde`, which assume a number of questions fixed beforehand."""
     draws: int | None = None
-    """Draws (questions; duplicates and datasets together) that this p value and its interval rest on."""
+    """Number of draws (questions; duplicates and datasets count together) behind `p_always` and its interval."""
 
     @property
     def leaves_out_0(self) -> bool:
-        """Whether there is an interval, and 0 is not in it."""
+        """True if there is an interval that excludes 0."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
@@ -113,15 +114,15 @@ def figure(
     scorer: ScorerRecord | None = None,
     epochs: int = 1,
 ) -> Figure:
-    """The figure of one run: by default the unweighted mean over the questions' datasets.
+    """Return the figure of one run: by default the unweighted mean over the questions' datasets.
 
     Args:
-        questions: the denominator.
+        questions: questions of the denominator.
         values: question id → score.
         unsettled: question id → share of its attempts whose result is open.
-        seed: of the bootstrap.
-        scorer: says how its scores aggregate, and which are best; by default shares, of which 1 is best.
-        epochs: that each score is a mean over.
+        seed: seed of the bootstrap.
+        scorer: scorer, which says how scores aggregate and which are best; by default scores are shares and 1 is best.
+        epochs: number of epochs that each score is a mean over.
     """
     if scorer is not None and scorer.ratio:
         return _ratio_figure(questions, values, seed, scorer)
@@ -131,16 +132,16 @@ def figure(
         return Figure(n=0, missing=missing)
     numbers = [value for _, value in scored]
     strata, clusters = design([question for question, _ in scored])
-    places: dict[str, list[int]] = defaultdict(list)
+    indices_by_stratum: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(strata):
-        places[name].append(index)
-    means = {name: _mean([numbers[i] for i in found]) for name, found in places.items()}
-    best = _best(scored, unsettled, scorer)
+        indices_by_stratum[name].append(index)
+    means = {name: _mean([numbers[i] for i in indices]) for name, indices in indices_by_stratum.items()}
+    best = _best_values(scored, unsettled, scorer)
     binary = set(numbers) <= {0.0, 1.0}  # scores that are not right-or-wrong have no p(1-p)
     estimate = stratified_mean(
-        numbers, strata, clusters, attempts=outcomes_in(scorer, epochs), bounded=_bounded(scorer), seed=seed
+        numbers, strata, clusters, attempts=outcomes_in(scorer, epochs), bounded=_has_bounded_scores(scorer), seed=seed
     )
-    errors = [binomial_error(means[name], len(found)) for name, found in places.items()]
+    errors = [binomial_error(means[name], len(indices)) for name, indices in indices_by_stratum.items()]
     return Figure(
         value=_shown(estimate.value, scorer),
         n=len(scored),
@@ -149,58 +150,66 @@ def figure(
         low=_shown(estimate.low, scorer),
         high=_shown(estimate.high, scorer),
         pooled=_shown(_mean(numbers), scorer),
-        best=_mean([_mean([best[i] for i in found]) for found in places.values()]) if best else None,
+        best=_mean([_mean([best[i] for i in indices]) for indices in indices_by_stratum.values()]) if best else None,
     )
 
 
 def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
-    """The figure with its 95 % interval, as the run's table would have it if these questions were all; of all questions
-    alike while some dataset has too few.
+    """Return the figure of an unfinished run with its 95 % interval, as if the questions answered so far were all.
+
+    While some dataset has too few questions, the figure is the mean of all questions alike.
+
+    If questions have been asked in different numbers of epochs, the precision of a mean is lower than its epochs
+    suggest. Its interval is then computed from the questions alone.
 
     Where questions have been asked in different numbers of epochs, a mean is known with less precision than its epochs
     would say: its interval is then made from the questions alone.
 
     Args:
-        score: the score so far.
-        epochs: of the run.
-        seed: of a bootstrap.
+        score: score so far.
+        epochs: epochs of the run.
+        seed: seed of the bootstrap.
     """
-    made = score.made()
-    known = described(score.scorer) if score.scorer else None
-    if known is None or not made:
+    question_parts = score.made()
+    record = described(score.scorer) if score.scorer else None
+    if record is None or not question_parts:
         return Figure(n=0, missing=0)
-    counts = {len(parts) for _, parts in made}
-    whole = counts == {epochs}
+    counts = {len(epoch_parts) for _, epoch_parts in question_parts}
+    all_same_epochs = counts == {epochs}
     values: dict[str, float | None] = {}
     parts: dict[str, Parts] = {}
-    for question, each in made:
-        found = [part for part in each if part is not None]
-        if len(found) < len(each):
+    for question, epoch_parts in question_parts:
+        known_parts = [part for part in epoch_parts if part is not None]
+        if len(known_parts) < len(epoch_parts):
             values[question.id] = None
             continue
-        values[question.id] = sum(above for above, _ in found) / len(found)
-        parts[question.id] = tuple(found)
-    questions = [question for question, _ in made]
+        values[question.id] = sum(above for above, _ in known_parts) / len(known_parts)
+        parts[question.id] = tuple(known_parts)
+    questions = [question for question, _ in question_parts]
     if score.is_pooled:
         questions = [
-            replace(one, benchmark="", cluster=f"{one.benchmark} {one.cluster}" if one.cluster else "")
-            for one in questions
+            replace(
+                question, benchmark="", cluster=f"{question.benchmark} {question.cluster}" if question.cluster else ""
+            )
+            for question in questions
         ]
     if not score.is_ratio:
-        return figure(questions, values, {}, seed, known, epochs if whole else 1)
+        return figure(questions, values, {}, seed, record, epochs if all_same_epochs else 1)
     if len(counts) > 1:
         return Figure(value=score.average, n=len(parts), missing=len(values) - len(parts), pooled=score.pooled)
-    return figure(questions, QuestionValues(values, parts, parts), {}, seed, known, epochs)
+    return figure(questions, QuestionValues(values, parts, parts), {}, seed, record, epochs)
 
 
 def outcomes_in(scorer: ScorerRecord | None, epochs: int) -> int:
-    """How many outcomes, right or wrong, the mean of a question's scores is over: its epochs. Of a score that can be
-    partly right it is one value: a half in each of two epochs is not one right and one wrong."""
+    """Return the number of right-or-wrong outcomes that a question's mean score is over: its epochs.
+
+    A score that can be partly right is one outcome: a half in each of two epochs is not one right and one wrong.
+    """
     return epochs if scorer is None or scorer.accuracy else 1
 
 
-def _bounded(scorer: ScorerRecord | None) -> bool:
-    """Whether its scores are shares."""
+def _has_bounded_scores(scorer: ScorerRecord | None) -> bool:
+    """Return True if the scorer's scores are shares."""
     return scorer is None or (scorer.unit == "percent" and not scorer.clipped)
 
 
@@ -208,10 +217,11 @@ def _shown(value: float | None, scorer: ScorerRecord | None) -> float | None:
     return min(1.0, max(0.0, value)) if value is not None and scorer is not None and scorer.clipped else value
 
 
-def _best(
+def _best_values(
     scored: Sequence[tuple[Question, float]], unsettled: Mapping[str, float], scorer: ScorerRecord | None
 ) -> list[float]:
-    """Each question's value if its open attempts, which count as 0, had the best score; none where there is no best."""
+    """Return each question's value if its open attempts, which count as 0, had the best score; empty if there is no
+    best score."""
     if scorer is not None and scorer.unit != "percent":
         return []
     if scorer is not None and scorer.direction == "lower":
@@ -227,52 +237,67 @@ def paired(
     scorer: ScorerRecord | None = None,
     epochs: int = 1,
 ) -> PairedFigure:
-    """The figure of `second` minus `first`, on the questions where both have a score."""
+    """Return the difference `second` minus `first` on the questions for which both have a score."""
     if scorer is not None and scorer.ratio:
         return _ratio_pair(questions, first, second, seed, scorer)
-    both = [
-        (question, one, other)
+    scored_by_both = [
+        (question, first_score, second_score)
         for question in questions
-        if (one := first.get(question.id)) is not None and (other := second.get(question.id)) is not None
+        if (first_score := first.get(question.id)) is not None and (second_score := second.get(question.id)) is not None
     ]
-    if not both:
+    if not scored_by_both:
         return PairedFigure(n=0)
-    ones, others = [one for _, one, _ in both], [other for _, _, other in both]
-    strata, clusters = design([question for question, _, _ in both])
-    attempts, bounded = outcomes_in(scorer, epochs), _bounded(scorer)
+    first_scores, second_scores = (
+        [first_score for _, first_score, _ in scored_by_both],
+        [second_score for _, _, second_score in scored_by_both],
+    )
+    strata, clusters = design([question for question, _, _ in scored_by_both])
+    attempts, bounded = outcomes_in(scorer, epochs), _has_bounded_scores(scorer)
 
     def difference(level: float) -> Estimate:
         return paired_difference(
-            ones, others, strata, clusters, attempts=attempts, bounded=bounded, level=level, seed=seed
+            first_scores, second_scores, strata, clusters, attempts=attempts, bounded=bounded, level=level, seed=seed
         )
 
-    estimate, test = difference_and_test((ones, others), strata, clusters, difference)
+    estimate, test = difference_and_test((first_scores, second_scores), strata, clusters, difference)
     binary = test is not None
     return PairedFigure(
         difference=estimate.value,
         low=estimate.low,
         high=estimate.high,
-        n=len(both),
-        first_only=sum(one > other for one, other in zip(ones, others, strict=True)) if binary else None,
-        second_only=sum(one < other for one, other in zip(ones, others, strict=True)) if binary else None,
+        n=len(scored_by_both),
+        first_only=sum(
+            first_score > second_score for first_score, second_score in zip(first_scores, second_scores, strict=True)
+        )
+        if binary
+        else None,
+        second_only=sum(
+            first_score < second_score for first_score, second_score in zip(first_scores, second_scores, strict=True)
+        )
+        if binary
+        else None,
         p_mcnemar=test.p if test else None,
         mde=minimum_detectable_effect(test.worth, test.differing) if test and test.differing else None,
     )
 
 
 def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scorer: ScorerRecord) -> Figure:
-    """:func:`figure` of a ratio of sums: in each dataset that of its questions, unweighted over datasets, the mean over
-    epochs. Scores are no right or wrong, so there is no ±."""
+    """Return the :func:`figure` of a ratio of sums, unweighted over datasets, the mean over epochs.
+
+    Scores are not right or wrong, so there is no standard error.
+    """
     known = _with_parts(values)
     scored = [question for question in questions if known.get(question.id) is not None]
     missing = len(questions) - len(scored)
     if not scored:
         return Figure(n=0, missing=missing)
-    own = [known.parts[question.id] for question in scored]
-    estimate = ratio_estimate([own], [1.0], scored, scorer, seed)
+    parts = [known.parts[question.id] for question in scored]
+    estimate = ratio_estimate([parts], [1.0], scored, scorer, seed)
     everything = [replace(question, benchmark="", cluster="") for question in scored]
-    pooled = ratio_estimate([own], [1.0], everything, scorer, seed, resamples=0)
-    open_ = ratio_estimate([[known.best[one.id] for one in scored]], [1.0], scored, scorer, seed, resamples=0)
+    pooled = ratio_estimate([parts], [1.0], everything, scorer, seed, resamples=0)
+    best_case = ratio_estimate(
+        [[known.best[question.id] for question in scored]], [1.0], scored, scorer, seed, resamples=0
+    )
     return Figure(
         value=estimate.value if estimate else None,
         n=len(scored),
@@ -280,22 +305,26 @@ def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scor
         low=estimate.low if estimate else None,
         high=estimate.high if estimate else None,
         pooled=pooled.value if pooled else None,
-        best=open_.value if open_ and scorer.direction == "higher" else None,
+        best=best_case.value if best_case and scorer.direction == "higher" else None,
     )
 
 
 def _ratio_pair(
     questions: Sequence[Question], first: Values, second: Values, seed: int, scorer: ScorerRecord
 ) -> PairedFigure:
-    one, other = _with_parts(first), _with_parts(second)
-    both = [each for each in questions if one.get(each.id) is not None and other.get(each.id) is not None]
-    if not both:
+    first_values, second_values = _with_parts(first), _with_parts(second)
+    shared_questions = [
+        question
+        for question in questions
+        if first_values.get(question.id) is not None and second_values.get(question.id) is not None
+    ]
+    if not shared_questions:
         return PairedFigure(n=0)
-    columns = [[side.parts[question.id] for question in both] for side in (one, other)]
-    estimate = ratio_estimate(columns, [-1.0, 1.0], both, scorer, seed)
+    columns = [[side.parts[question.id] for question in shared_questions] for side in (first_values, second_values)]
+    estimate = ratio_estimate(columns, [-1.0, 1.0], shared_questions, scorer, seed)
     if estimate is None:
-        return PairedFigure(n=len(both))
-    return PairedFigure(difference=estimate.value, low=estimate.low, high=estimate.high, n=len(both))
+        return PairedFigure(n=len(shared_questions))
+    return PairedFigure(difference=estimate.value, low=estimate.low, high=estimate.high, n=len(shared_questions))
 
 
 def ratio_estimate(
@@ -309,17 +338,18 @@ def ratio_estimate(
     level: float = 0.95,
     resamples: int = RESAMPLES,
 ) -> Estimate | None:
-    """A constant plus Σ factor × ratio, each the mean over its epochs; ``None``: nothing to count.
+    """Return a constant plus Σ factor × ratio, each ratio the mean over its epochs; ``None`` if there is nothing to
+    count.
 
     Args:
-        columns: of each ratio the parts of every question.
-        factors: one a column.
-        questions: of these parts.
-        scorer: says whether datasets are pooled.
-        seed: of the bootstrap.
-        constant: added.
-        level: of the interval.
-        resamples: 0: no interval.
+        columns: for each ratio, the parts of every question.
+        factors: one factor for each column.
+        questions: questions of these parts.
+        scorer: scorer, which says whether datasets are pooled.
+        seed: seed of the bootstrap.
+        constant: constant to add.
+        level: level of the interval.
+        resamples: number of resamples; 0 for no interval.
     """
     return combined_ratio(
         *ratio_columns(columns, factors), *design(questions),
@@ -330,21 +360,23 @@ def ratio_estimate(
 def ratio_columns(
     columns: Sequence[Sequence[Parts]], factors: Sequence[float]
 ) -> tuple[list[list[float]], list[list[float]], list[float]]:
-    """Numerators, denominators and factors of ratios, a column for every epoch of each: a ratio is the mean over its
-    epochs."""
-    above: list[list[float]] = []
-    below: list[list[float]] = []
+    """Return numerators, denominators and factors of ratios, with a column for every epoch.
+
+    A ratio is the mean over its epochs.
+    """
+    numerators: list[list[float]] = []
+    denominators: list[list[float]] = []
     weights: list[float] = []
     for factor, column in zip(factors, columns, strict=True):
         for epoch in zip(*column, strict=True):
-            above.append([numerator for numerator, _ in epoch])
-            below.append([denominator for _, denominator in epoch])
+            numerators.append([numerator for numerator, _ in epoch])
+            denominators.append([denominator for _, denominator in epoch])
             weights.append(factor / len(column[0]))
-    return above, below, weights
+    return numerators, denominators, weights
 
 
 def _with_parts(values: Values) -> QuestionValues:
-    """The values of a scorer whose figure is a ratio.
+    """Return the values of a scorer whose figure is a ratio.
 
     Raises:
         ValueError: they have no parts.
@@ -355,7 +387,7 @@ def _with_parts(values: Values) -> QuestionValues:
 
 
 def design(questions: Sequence[Question]) -> tuple[list[str], list[str]]:
-    """The stratum of each question, its dataset, and its cluster."""
+    """Return the stratum (dataset) and the cluster of each question."""
     return [question.benchmark for question in questions], [question.cluster for question in questions]
 
 
@@ -370,50 +402,52 @@ class RunPair(Struct, frozen=True, kw_only=True):
     second: str
     tests: PairedFigure
     p_holm: float | None
-    """McNemar's p after Holm's correction over the pairs of the table, in all its groups."""
+    """McNemar's p after Holm's correction over the pairs of the table in all its groups."""
 
 
 class QuestionGroup(Struct, frozen=True, kw_only=True):
-    """The figures of the questions of one group."""
+    """Figures of one group of questions."""
 
     name: str
     questions: int
     figures: dict[str, Figure]
-    """By run."""
+    """Run id → figure."""
     pairs: tuple[RunPair, ...]
 
 
 class GroupTable(Struct, frozen=True, kw_only=True):
-    """The figures of runs by groups of questions."""
+    """Figures of runs by groups of questions."""
 
     by: str
     groups: tuple[QuestionGroup, ...]
 
 
 def property_named(name: str, questions: Sequence[Question]) -> Callable[[Question], str]:
-    """What `--group-by NAME` reads of a question. `group`, as a question's line has it, is the subject.
+    """Return the function that reads the property of ``--group-by NAME`` from a question.
+
+    `group`, as it is called in a question's line, is the subject.
 
     Raises:
-        UserError: no such property, or one that no question has.
+        UserError: the property is unknown, or no question has it.
     """
-    known = sorted({key for question in questions for key in question.metadata})
-    if name == "group" and name not in known:
+    metadata_keys = sorted({key for question in questions for key in question.metadata})
+    if name == "group" and name not in metadata_keys:
         name = "subject"
     if name in _PROPERTIES:
-        read = _PROPERTIES[name]
+        property_of = _PROPERTIES[name]
     else:
-        if name not in known:
-            names = [*_PROPERTIES, *known]
+        if name not in metadata_keys:
+            names = [*_PROPERTIES, *metadata_keys]
             raise UserError(
                 f"Questions cannot be grouped by {name!r}.{nearest(name, names)} Known: {', '.join(names)}."
             )
 
-        def read(question: Question) -> str:
+        def property_of(question: Question) -> str:
             return question.metadata.get(name, "")
 
-    if not any(read(question) for question in questions):
+    if not any(property_of(question) for question in questions):
         raise UserError(f"None of these questions has a {name}; take another property.")
-    return read
+    return property_of
 
 
 def group_table(
@@ -427,70 +461,70 @@ def group_table(
     stopped: Callable[[str, str], bool] = lambda first, second: False,
     pairs: Sequence[tuple[str, str]] | None = None,
 ) -> GroupTable:
-    """Figures and paired tests inside each group, the largest group first.
+    """Return figures and paired tests for each group of questions, the largest group first.
 
     Args:
-        by: a property of questions.
-        questions: those a scorer scores.
+        by: name of a property of questions.
+        questions: questions that the scorer applies to.
         values: run id → question id → score.
         unsettled: run id → question id → share of attempts whose result is open.
         seed: of the bootstrap.
         scorer, epochs: see :func:`figure`.
-        stopped: of two run ids, whether one ended by its own results: their differences get no interval and no test
-            here, as both would be for a number of questions that was fixed beforehand.
-        pairs: runs to test against each other, by ids; ``None``: each against each.
+        stopped: predicate of two run ids, true if one of them stopped early by its own results. Their differences get
+            no interval and no test here, as both assume a number of questions that was fixed beforehand.
+        pairs: pairs of run ids to test; ``None``: all pairs.
     """
-    read = property_named(by, questions)
-    members: dict[str, list[Question]] = {}
+    property_of = property_named(by, questions)
+    questions_by_group: dict[str, list[Question]] = {}
     for question in questions:
-        members.setdefault(read(question) or NONE, []).append(question)
+        questions_by_group.setdefault(property_of(question) or NONE, []).append(question)
     tests: dict[tuple[str, str, str], PairedFigure] = {}
-    for name, inside in members.items():
+    for name, group_questions in questions_by_group.items():
         for first, second in itertools.combinations(values, 2) if pairs is None else pairs:
-            made = paired(inside, values[first], values[second], seed, scorer, epochs)
+            difference = paired(group_questions, values[first], values[second], seed, scorer, epochs)
             if stopped(first, second):
-                made = replace(made, low=None, high=None, p_mcnemar=None, mde=None)
-            tests[name, first, second] = made
+                difference = replace(difference, low=None, high=None, p_mcnemar=None, mde=None)
+            tests[name, first, second] = difference
     corrected = holm_corrected(tests)
     groups = [
         QuestionGroup(
             name=name,
-            questions=len(inside),
-            figures={run: figure(inside, values[run], unsettled[run], seed, scorer, epochs) for run in values},
+            questions=len(group_questions),
+            figures={run: figure(group_questions, values[run], unsettled[run], seed, scorer, epochs) for run in values},
             pairs=tuple(
                 RunPair(first=first, second=second, tests=test, p_holm=corrected.get((name, first, second)))
                 for (group, first, second), test in tests.items()
                 if group == name
             ),
         )
-        for name, inside in members.items()
+        for name, group_questions in questions_by_group.items()
     ]
     return GroupTable(by=by, groups=tuple(sorted(groups, key=lambda group: (-group.questions, group.name))))
 
 
 def holm_corrected(tests: Mapping[KeyT, PairedFigure]) -> dict[KeyT, float]:
-    """McNemar's p of each test that has one, after Holm's correction over all of them."""
-    known = {key: test.p_mcnemar for key, test in tests.items() if test.p_mcnemar is not None}
-    return dict(zip(known, holm(list(known.values())), strict=True)) if known else {}
+    """Return McNemar's p of each test that has one, after Holm's correction over all of them."""
+    p_values = {key: test.p_mcnemar for key, test in tests.items() if test.p_mcnemar is not None}
+    return dict(zip(p_values, holm(list(p_values.values())), strict=True)) if p_values else {}
 
 
 MOST_PAIRS = 1_225
-"""Pairs of runs that are tested at most, under each scorer: those of 50 runs."""
+"""Largest number of pairs of runs that are tested under each scorer: the pairs of 50 runs."""
 
 Pair = tuple[str, str]
-"""Two run ids; what is shown is the second minus the first."""
+"""Ids of two runs; the difference shown is the second minus the first."""
 
 
 def chosen_pairs(runs: Sequence[str], baseline: str = "") -> tuple[list[Pair], str]:
-    """The pairs of runs (ids) that are tested, and what a reader must know of the choice; empty: nothing.
+    """Return the pairs of run ids to test and a note about the choice, empty if no note is needed.
 
     Args:
-        runs: each once.
-        baseline: one of them, that each other is set against; empty: each against each.
+        runs: run ids, each once.
+        baseline: id of the run that all others are compared with; if empty, all pairs are compared.
     """
     if baseline:
-        said = f"Differences are those to the baseline {baseline}; Holm's correction is over these."
-        return [(baseline, run) for run in runs if run != baseline], said * (len(runs) > 2)
+        note = f"Differences are those to the baseline {baseline}; Holm's correction is over these."
+        return [(baseline, run) for run in runs if run != baseline], note * (len(runs) > 2)
     pairs = list(itertools.combinations(runs, 2))
     if len(pairs) <= MOST_PAIRS:
         return pairs, ""

@@ -1,4 +1,4 @@
-"""What a table lets one conclude: which runs differ, by its corrected tests and by nothing else."""
+"""Conclusions from a table: runs that differ according to its corrected tests."""
 
 from __future__ import annotations
 
@@ -13,117 +13,121 @@ from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.stats import holm
 
 LEVEL = 0.05
-"""Of all tests of a table together: where no runs differ, one table in twenty calls some different."""
+"""Significance level of all tests of a table together: if no runs differ, one table in twenty reports a difference."""
 PairTest = Literal["exact", "always-valid", "interval"]
 FindingKind = Literal["alone", "ahead", "ahead of some", "best untold", "open", "none", "untested"]
-"""``alone``: one run. ``ahead``: the best is told from all others. ``best untold``: some runs are told apart, the best
-from none. ``open``: tests tell runs apart, and attempts that are still open could turn that round. ``none``: no two
-are told apart. ``untested``: no test says which differ."""
+"""Kind of finding.
+
+``alone``: one run. ``ahead``: the best is separated from all others. ``best untold``: some runs are separated, the best
+from none. ``open``: tests separate runs, but attempts that are still open could reverse this. ``none``: no two runs are
+separated. ``untested``: no test says which runs differ.
+"""
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
-    """Two runs that differ."""
+    """Pair of runs that differ."""
 
     better: str
-    """A run's id."""
+    """Id of the run with the better score."""
     worse: str
     difference: float
-    """How far their scores are apart, above 0, whichever scores are better."""
+    """Absolute difference of the scores, above 0 in either direction."""
     low: float
     high: float
     test: PairTest
-    """``always-valid``: of runs that ended by their own results. ``interval``: scores are not right or wrong, so that
-    of a single pair its interval decides."""
+    """Test behind the conclusion. ``always-valid``: for runs that stopped early by their own results. ``interval``:
+    scores are not right or wrong, so the interval of the single pair decides."""
     p: float | None
-    """Of the test, after Holm's correction."""
+    """P value of the test after Holm's correction."""
     corrected: bool
-    """Whether it is one of several tests."""
+    """True if it is one of several tests."""
 
 
 def conclusions(table: ScorerTable) -> tuple[Conclusion, ...]:
-    """The pairs of a table that differ: the corrected test says so, and then the interval does too; without a test, the
-    interval. By p, the smallest first."""
-    found = []
+    """Return the pairs of a table that differ, by p value, the smallest first.
+
+    The corrected test decides, and its interval then agrees. If there is no test, the interval decides.
+    """
+    differing = []
     for pair, test, p in _tested(table.pairs):
         tests = pair.tests
         if tests.difference is None or tests.low is None or tests.high is None or (p is not None and p >= LEVEL):
             continue
         if not (tests.low > 0 or tests.high < 0):
             continue
-        up = tests.difference > 0
-        second = up == (table.direction == "higher")
-        found.append(
+        second_higher = tests.difference > 0
+        second_better = second_higher == (table.direction == "higher")
+        differing.append(
             Conclusion(
-                better=pair.second if second else pair.first,
-                worse=pair.first if second else pair.second,
+                better=pair.second if second_better else pair.first,
+                worse=pair.first if second_better else pair.second,
                 difference=abs(tests.difference),
-                low=tests.low if up else -tests.high,
-                high=tests.high if up else -tests.low,
+                low=tests.low if second_higher else -tests.high,
+                high=tests.high if second_higher else -tests.low,
                 test=test,
                 p=p,
                 corrected=p is not None and (len(table.pairs) > 1 or p != tests.p_mcnemar),
             )
         )
-    return tuple(sorted(found, key=lambda one: one.p or 0.0))
+    return tuple(sorted(differing, key=lambda conclusion: conclusion.p or 0.0))
 
 
 def untested(table: ScorerTable) -> bool:
-    """Whether there are pairs and no test that says which of them differ: scores are not right or wrong."""
+    """Return True if there are pairs but no test of which differ: scores are not right or wrong."""
     return bool(table.pairs) and not _tested(table.pairs)
 
 
 def by_interval(table: ScorerTable) -> bool:
-    """Whether the interval of the one pair decides, as there is no test: scores are not right or wrong."""
+    """Return True if the interval of the only pair decides because there is no test: scores are not right or wrong."""
     return any(test == "interval" for _, test, _ in _tested(table.pairs))
 
 
 def _tested(pairs: Sequence[RunPair]) -> list[tuple[RunPair, PairTest, float | None]]:
-    """The pairs with a test, and their corrected p value."""
-    watched = [pair for pair in pairs if pair.tests.p_always is not None]
-    always = holm([pair.tests.p_always or 0.0 for pair in watched], len(pairs))
-    made: list[tuple[RunPair, PairTest, float | None]] = [
-        (pair, "always-valid", p) for pair, p in zip(watched, always, strict=True)
+    """Return the pairs with a test and their corrected p values."""
+    always_valid = [pair for pair in pairs if pair.tests.p_always is not None]
+    corrected = holm([pair.tests.p_always or 0.0 for pair in always_valid], len(pairs))
+    tested: list[tuple[RunPair, PairTest, float | None]] = [
+        (pair, "always-valid", p) for pair, p in zip(always_valid, corrected, strict=True)
     ]
-    made += [(pair, "exact", pair.p_holm) for pair in pairs if pair.p_holm is not None]
-    return made or [(pair, "interval", None) for pair in pairs if len(pairs) == 1]
+    tested += [(pair, "exact", pair.p_holm) for pair in pairs if pair.p_holm is not None]
+    return tested or [(pair, "interval", None) for pair in pairs if len(pairs) == 1]
 
 
 class ScorerFinding(Struct, frozen=True, kw_only=True):
-    """What can be concluded under one scorer."""
+    """Conclusions under one scorer."""
 
     scorer: str
     unit: str
     direction: str
     kind: FindingKind
     best: RunFigures
-    """The run with the best figure; of several with the same, the first."""
+    """Run with the best figure; the first of several with the same figure."""
     equal: tuple[str, ...] = ()
-    """Others with the same figure."""
+    """Other runs with the same figure as `best`."""
     runs: int
-    """With a figure."""
+    """Number of runs with a figure."""
     ahead: tuple[Conclusion, ...] = ()
-    """The differences of the best to others that the corrected tests carry whatever becomes of open attempts, the
-    smallest first."""
+    """Differences between the best and other runs that hold whatever becomes of open attempts, the smallest first."""
     open: tuple[Conclusion, ...] = ()
-    """Differences that the tests carry as things are, and that open attempts could turn round."""
+    """Differences that hold now but that open attempts could reverse."""
     untold: tuple[str, ...] = ()
-    """Runs that the best is not told from, in the order of the comparison."""
+    """Runs that are not separated from the best, in the order of the comparison."""
     interval: bool = False
-    """Whether the interval of the one pair decides, as no test fits the scores."""
+    """True if the interval of the only pair decides because no test fits the scores."""
     beside: int = 0
-    """Pairs that would be told apart if they were the only one: their own interval leaves 0 out."""
+    """Number of pairs whose own interval excludes 0: they would be separated without the correction."""
     tests: int = 0
-    """Pairs of the table: what the correction is over."""
+    """Number of pairs of the table that the correction is over."""
     judges: tuple[tuple[ScoreJudges, tuple[str, ...]], ...] = ()
-    """Whose verdicts the scores rest on, with the runs that these judged; empty: no judge's, or it is not kept."""
+    """Judges of the scores with the runs that each judged; empty if no judge was used or it is not recorded."""
 
 
 def finding(table: ScorerTable) -> ScorerFinding | None:
-    """What a table lets one conclude; ``None``: no run has a figure in it."""
-    known = [line for line in table.lines if line.overall.value is not None]
-    if not known:
+    """Return the conclusions from a table; ``None`` if no run has a figure."""
+    lines_with_figure = [line for line in table.lines if line.overall.value is not None]
+    if not lines_with_figure:
         return None
-    best = (max if table.direction == "higher" else min)(known, key=lambda line: line.overall.value or 0.0)
+    best = (max if table.direction == "higher" else min)(lines_with_figure, key=lambda line: line.overall.value or 0.0)
     if len(table.lines) == 1:
         return ScorerFinding(
             scorer=table.scorer,
@@ -132,52 +136,63 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
             kind="alone",
             best=best,
             runs=1,
-            judges=score_judges(known),
+            judges=score_judges(lines_with_figure),
         )
-    found = conclusions(table)
-    lines = {line.run: line for line in table.lines}
-    turnable = tuple(one for one in found if _could_turn(lines[one.better], lines[one.worse], table))
-    held = [one for one in found if one not in turnable]
-    ahead = tuple(sorted((one for one in held if one.better == best.run), key=lambda one: one.difference))
-    told = {one.worse for one in ahead}
-    untold = tuple(line.run for line in table.lines if line.run not in told and line.run != best.run)
+    differing = conclusions(table)
+    line_by_run = {line.run: line for line in table.lines}
+    turnable = tuple(
+        conclusion
+        for conclusion in differing
+        if _could_reverse(line_by_run[conclusion.better], line_by_run[conclusion.worse], table)
+    )
+    firm = [conclusion for conclusion in differing if conclusion not in turnable]
+    ahead = tuple(
+        sorted(
+            (conclusion for conclusion in firm if conclusion.better == best.run),
+            key=lambda conclusion: conclusion.difference,
+        )
+    )
+    separated = {conclusion.worse for conclusion in ahead}
+    not_separated = tuple(line.run for line in table.lines if line.run not in separated and line.run != best.run)
     return ScorerFinding(
         scorer=table.scorer,
         unit=table.unit,
         direction=table.direction,
-        kind=_kind(table, held, turnable, ahead, untold),
+        kind=_kind(table, firm, turnable, ahead, not_separated),
         best=best,
-        equal=tuple(line.run for line in known if line is not best and line.overall.value == best.overall.value),
-        runs=len(known),
+        equal=tuple(
+            line.run for line in lines_with_figure if line is not best and line.overall.value == best.overall.value
+        ),
+        runs=len(lines_with_figure),
         ahead=ahead,
         open=turnable,
-        untold=untold,
+        untold=not_separated,
         interval=by_interval(table),
-        beside=sum(one.tests.leaves_out_0 for one in table.pairs),
+        beside=sum(pair.tests.leaves_out_0 for pair in table.pairs),
         tests=len(table.pairs),
-        judges=score_judges(known),
+        judges=score_judges(lines_with_figure),
     )
 
 
 def score_judges(lines: Sequence[RunFigures]) -> tuple[tuple[ScoreJudges, tuple[str, ...]], ...]:
-    """Whose verdicts the scores of a table rest on, with the runs that these judged; empty: nobody's."""
-    found: dict[ScoreJudges, tuple[str, ...]] = {}
+    """Return the judges of a table's scores with the runs that each judged; empty if no judge was used."""
+    runs_by_judge: dict[ScoreJudges, tuple[str, ...]] = {}
     for line in lines:
         if line.judges is not None:
-            found[line.judges] = (*found.get(line.judges, ()), line.run)
-    return tuple(found.items())
+            runs_by_judge[line.judges] = (*runs_by_judge.get(line.judges, ()), line.run)
+    return tuple(runs_by_judge.items())
 
 
 def _kind(
     table: ScorerTable,
-    held: Sequence[Conclusion],
+    firm: Sequence[Conclusion],
     turnable: Sequence[Conclusion],
     ahead: Sequence[Conclusion],
-    untold: Sequence[str],
+    not_separated: Sequence[str],
 ) -> FindingKind:
     if ahead:
-        return "ahead of some" if untold else "ahead"
-    if held:
+        return "ahead of some" if not_separated else "ahead"
+    if firm:
         return "best untold"
     if turnable:
         return "open"
@@ -186,8 +201,8 @@ def _kind(
     return "none" if table.pairs and not untested(table) and (tested or single) else "untested"
 
 
-def _could_turn(better: RunFigures, worse: RunFigures, table: ScorerTable) -> bool:
-    """Whether attempts that are open, and count as not correct, could bring the worse run up to the better one."""
+def _could_reverse(better: RunFigures, worse: RunFigures, table: ScorerTable) -> bool:
+    """Return True if open attempts, which count as not correct, could bring the worse run up to the better one."""
     if table.unit != "percent" or table.direction != "higher":
         return _is_open(better) or _is_open(worse)
     best, value = worse.overall.best, better.overall.value

@@ -1,9 +1,9 @@
-"""What a score costs: the frontier of cost and score; of right answers also the cost of one and the price of one more.
+"""Frontier of cost and score, with the cost of a right answer and the price of one more.
 
 Both axes are the same kind of mean: over the questions of a dataset, then unweighted over datasets. So a run's cost is
-what a question costs on average, and cost divided by accuracy is what a right answer costs. So of shares of
-what a right answer holds, which add up to right answers. Any other score (ROUGE-L, F1) has no such price. A run whose
-cost is not known has no place; it is named, never put at 0.
+what a question costs on average, and cost divided by accuracy is what a right answer costs. The same holds for shares
+of a right answer, because they add up to right answers. Any other score (ROUGE-L, F1) has no such price. A run whose
+cost is not known is not placed; it is named as left out and never put at cost 0.
 """
 
 from __future__ import annotations
@@ -36,51 +36,53 @@ from ragrounds.evals.stats.bootstrap import (
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 CostMeasure = Literal["cost_uncached", "cost_paid", "tokens", "model_calls", "seconds"]
-_ENDS = (0.025, 0.975)
-_ALIKE = 1e-9
-"""Replicates nearer to each other than this share of the figure are equal but for rounding."""
-_LEAST = 1e-12
-"""Smallest share of a price's variance that a resample's is taken to be."""
+_QUANTILES = (0.025, 0.975)
+_EQUAL_SHARE = 1e-9
+"""Replicates nearer to each other than this share of the figure differ only by rounding."""
+_LEAST_SHARE = 1e-12
+"""Lower bound of the variance of a resample, as a share of the price's variance."""
 CLAIMED_COSTS: dict[str, CostMeasure] = {"cost": "cost_uncached", **{name: name for name in get_args(CostMeasure)[1:]}}
-"""What a claim calls a cost → its measure."""
-_TRIED: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
-"""What `auto` looks for, in this order."""
+"""Name of a cost in a claim → its measure."""
+_AUTO_MEASURES: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
+"""Measures that `auto` tries, in this order."""
 
 
 class Range(Struct, frozen=True):
-    """A figure with its 95 % interval; ``None``: unknown, or without bound."""
+    """Figure with its 95 % interval; an end is ``None`` if it is unknown or without bound."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     few: bool = False
-    """Too few questions for an interval, or all of the same cost: there is none."""
+    """True if there is no interval: too few questions, or all of the same cost."""
 
 
 class FrontierPoint(Struct, frozen=True, kw_only=True):
-    """Where a run stands by cost and score."""
+    """Position of a run by cost and score."""
 
     run: str
     agent: str
     score: Range
     cost: Range
-    """Of one question, in the frontier's measure."""
+    """Cost of one question in the frontier's measure."""
     per_correct: Range | None
-    """Cost of one right answer, or of shares that make one; its value ``None`` where nothing is right; ``None``: the
+    """Cost of one right answer, or of shares that make one. Its value is ``None`` if nothing is right. ``None`` if the
     score is neither an accuracy nor a share."""
     on_frontier: bool
-    """No other run scores as high or higher for at most the cost."""
+    """True if no other run scores as high or higher for at most the cost."""
     share: float | None
-    """Share of the bootstrap's resamples in which that is so; ``None``: too few questions for a bootstrap."""
+    """Share of the bootstrap's resamples in which the run is on the frontier; ``None`` if there are too few questions
+    for a bootstrap."""
 
 
 class Tradeoff(Struct, frozen=True, kw_only=True):
-    """Two neighbours on the frontier: what one more correct answer costs with the dearer."""
+    """Price of one more correct answer between two neighbours on the frontier."""
 
     cheaper: str
     dearer: str
     price: Range
-    """`high` is ``None`` where the dearer run may not be more accurate at all."""
+    """Price of one more correct answer. `high` is ``None`` if the more expensive run may not be more accurate at
+    all."""
 
 
 class Frontier(Struct, frozen=True, kw_only=True):
@@ -88,22 +90,22 @@ class Frontier(Struct, frozen=True, kw_only=True):
 
     measure: CostMeasure
     points: tuple[FrontierPoint, ...]
-    """By cost, the cheapest first."""
+    """Points sorted by cost, the cheapest first."""
     tradeoffs: tuple[Tradeoff, ...]
-    """None where right answers have no price."""
+    """Prices between neighbours; empty if right answers have no price."""
     left_out: tuple[str, ...] = ()
-    """Runs whose cost or score is not known."""
+    """Ids of runs whose cost or score is not known."""
 
 
 def cost_measure(name: str) -> CostMeasure | None:
-    """A measure by its name; ``None`` for ``auto``.
+    """Return the cost measure with this name; ``None`` for ``auto``.
 
     Raises:
-        UserError: no such measure.
+        UserError: the measure is unknown.
     """
-    for known in get_args(CostMeasure):
-        if known == name:
-            measure: CostMeasure = known
+    for candidate in get_args(CostMeasure):
+        if candidate == name:
+            measure: CostMeasure = candidate
             return measure
     if name == "auto":
         return None
@@ -112,7 +114,8 @@ def cost_measure(name: str) -> CostMeasure | None:
 
 
 def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs: int) -> dict[str, float] | None:
-    """Question id → mean cost over epochs; an attempt that was not made cost nothing. ``None``: a cost is unknown."""
+    """Return question id → mean cost over epochs; ``None`` if some cost is unknown. An attempt that was not made costs
+    0."""
     costs: dict[str, float] = {}
     for attempt in attempts:
         if attempt.status == "not_run":
@@ -125,7 +128,7 @@ def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs
 
 
 def attempt_cost(run: Run, attempt: Attempt, measure: CostMeasure) -> float | None:
-    """What an attempt cost; ``None``: it is unknown, as are calls and seconds of an import."""
+    """Return the cost of an attempt; ``None`` if it is unknown, as are calls and seconds of an import."""
     if run.origin == "imported" and measure in ("model_calls", "seconds"):
         return None
     if measure == "tokens":
@@ -135,14 +138,14 @@ def attempt_cost(run: Run, attempt: Attempt, measure: CostMeasure) -> float | No
 
 
 class ScoredRuns(Struct, frozen=True):
-    """Runs under one scorer."""
+    """Scores of runs under one scorer."""
 
     values: Mapping[str, Values]
     """Run id → question id → score."""
     figures: Mapping[str, Figure]
-    """Run id → the score as tables show it, with its interval."""
+    """Run id → score with its interval, as tables show it."""
     priced: bool
-    """Whether scores add up to right answers, or to shares of such, so that they have a price."""
+    """True if scores add up to right answers, or to shares of them, so that they have a price."""
 
 
 def frontiers(
@@ -154,68 +157,78 @@ def frontiers(
     measure: CostMeasure | None = None,
     seed: int = 0,
 ) -> dict[str, Frontier]:
-    """The frontier of these runs under each scorer; none where `measure` is not named and none is known and above 0.
-    The same questions are drawn for all, once.
+    """Return the frontier of these runs under each scorer; empty if `measure` is not set and no measure is known and
+    above 0.
+
+    All scorers share one bootstrap, so the same questions are sampled for all.
 
     Args:
-        basis: what the runs are compared on.
-        runs: those to place.
-        questions: those that each of the scorers scores.
-        scored: by scorer.
-        measure: what cost is counted in; by default dollars uncached, else tokens, else seconds: the first that is
-            known of all runs, or of most.
-        seed: of the bootstrap.
+        basis: questions and attempts that the runs are compared on.
+        runs: runs to place.
+        questions: questions that each of the scorers scores.
+        scored: scorer → scores of the runs.
+        measure: cost measure; by default uncached dollars, else tokens, else seconds: the first that is known for all
+            runs, or the one that is known for most.
+        seed: seed of the bootstrap.
     """
-    asked = {question.id for question in questions}
-    made = {run.id: [one for one in basis.summaries[run.id] if one.question_id in asked] for run in runs}
-    measures = (measure,) if measure else _TRIED
-    known = {name: {run.id: costs_of(run, made[run.id], name, basis.epochs) for run in runs} for name in measures}
-    drawn = {name: _Drawn.of(one, runs, questions, known, measure) for name, one in scored.items()}
-    placed = {name: one for name, one in drawn.items() if one is not None}
-    if not placed:
+    ids = {question.id for question in questions}
+    attempts = {run.id: [attempt for attempt in basis.summaries[run.id] if attempt.question_id in ids] for run in runs}
+    measures = (measure,) if measure else _AUTO_MEASURES
+    costs = {name: {run.id: costs_of(run, attempts[run.id], name, basis.epochs) for run in runs} for name in measures}
+    resampled = {name: _Sample.of(scores, runs, questions, costs, measure) for name, scores in scored.items()}
+    known_samples = {name: sample for name, sample in resampled.items() if sample is not None}
+    if not known_samples:
         return {}
-    of, parts = design(questions), list(placed.values())
-    spreads = [[column.tolist() for column in variance_columns(one.moves(), *of)] for one in parts]
-    widths = [*(len(one.columns) for one in parts), *map(len, spreads)]
+    strata_clusters, samples = design(questions), list(known_samples.values())
+    variance_lists = [
+        [column.tolist() for column in variance_columns(sample.moves(), *strata_clusters)] for sample in samples
+    ]
+    widths = [*(len(sample.columns) for sample in samples), *map(len, variance_lists)]
     means, draws = joint_means(
-        [*(column for one in parts for column in one.columns), *itertools.chain(*spreads)],
-        *of,
+        [*(column for sample in samples for column in sample.columns), *itertools.chain(*variance_lists)],
+        *strata_clusters,
         seed=seed,
-        sizes=[*(sizes for one in parts for sizes in one.sizes), *(None for one in spreads for _ in one)],
+        sizes=[
+            *(column_sizes for sample in samples for column_sizes in sample.sizes),
+            *(None for sample in variance_lists for _ in sample),
+        ],
         groups=widths,
     )
-    ends, found = np.cumsum(widths)[:-1], dict[str, Frontier]()
-    variances, replicates = np.split(means, ends)[len(parts) :], np.split(draws, ends, axis=1)
-    clusters, enough = effective_clusters(np.concatenate(cluster_sizes(*of))), enough_clusters(*of)
-    for number, (name, one) in enumerate(placed.items()):
-        place = _Place(
-            drawn=one,
-            variances=variances[number],
-            draws=replicates[number],
-            spreads=replicates[number + len(parts)],
+    ends, by_scorer = np.cumsum(widths)[:-1], dict[str, Frontier]()
+    variances, replicates = np.split(means, ends)[len(samples) :], np.split(draws, ends, axis=1)
+    clusters, enough = (
+        effective_clusters(np.concatenate(cluster_sizes(*strata_clusters))),
+        enough_clusters(*strata_clusters),
+    )
+    for sample_index, (name, sample) in enumerate(known_samples.items()):
+        frontier_place = _FrontierSample(
+            drawn=sample,
+            variances=variances[sample_index],
+            draws=replicates[sample_index],
+            spreads=replicates[sample_index + len(samples)],
             clusters=clusters,
-            strata=len(set(of[0])),
+            strata=len(set(strata_clusters[0])),
             enough=enough,
         )
-        found[name] = Frontier(
-            measure=one.measure,
-            points=tuple(place.point(i, scored[name].figures[one.runs[i].id]) for i in one.order),
-            tradeoffs=place.tradeoffs(),
-            left_out=tuple(run.id for run in runs if run not in one.runs),
+        by_scorer[name] = Frontier(
+            measure=sample.measure,
+            points=tuple(frontier_place.point(i, scored[name].figures[sample.runs[i].id]) for i in sample.order),
+            tradeoffs=frontier_place.tradeoffs(),
+            left_out=tuple(run.id for run in runs if run not in sample.runs),
         )
-    return found
+    return by_scorer
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
-    """What is resampled for one scorer: scores, then costs, a column a run; with their means."""
+class _Sample:
+    """Values that are resampled for one scorer, with their means: scores, then costs, a column for each run."""
 
     measure: CostMeasure
     runs: list[Run]
     columns: list[Sequence[float | None]]
     sizes: list[list[float] | None]
     means: Floats
-    """Of scores and costs, (2 R,)."""
+    """Means of scores and costs, (2 R,)."""
     priced: bool
     """See :class:`ScoredRuns`."""
 
@@ -227,14 +240,14 @@ class _Drawn:
         questions: Sequence[Question],
         known: Mapping[CostMeasure, Mapping[str, dict[str, float] | None]],
         measure: CostMeasure | None,
-    ) -> _Drawn | None:
-        """Of the runs whose score and cost are known; ``None``: no measure is."""
+    ) -> _Sample | None:
+        """Return the sample of the runs whose score and cost are known; ``None`` if no measure is known."""
         scoring = [run.id for run in runs if scored.figures[run.id].value is not None]
         by_measure = {
             name: {run: cost for run in scoring if (cost := costs[run]) is not None} for name, costs in known.items()
         }
-        chosen = measure or _most_known(by_measure, len(runs))
-        if chosen is None or not (costs := by_measure[chosen]):
+        chosen_measure = measure or _most_known(by_measure, len(runs))
+        if chosen_measure is None or not (costs := by_measure[chosen_measure]):
             return None
         placed = [run for run in runs if run.id in costs]
         scores = [_score_column(scored.values[run.id], questions) for run in placed]
@@ -242,7 +255,7 @@ class _Drawn:
         sizes = [*(sizes for _, sizes in scores), *(None for _ in placed)]
         columns: list[Sequence[float | None]] = [*(column for column, _ in scores), *paid]
         means, _ = joint_means(columns, *design(questions), resamples=0, sizes=sizes)
-        return cls(chosen, placed, columns, sizes, means, scored.priced)
+        return cls(chosen_measure, placed, columns, sizes, means, scored.priced)
 
     @property
     def right(self) -> Floats:
@@ -256,19 +269,22 @@ class _Drawn:
 
     @cached_property
     def order(self) -> list[int]:
-        """The runs' places by cost, the cheapest first."""
+        """Indices of the runs by cost, the cheapest first."""
         return sorted(range(len(self.runs)), key=lambda i: (self.cost[i], -self.right[i]))
 
     @cached_property
     def best(self) -> Flags:
-        """Which runs are on the frontier, (R,)."""
+        """Flags of the runs on the frontier, (R,)."""
         best: Flags = _undominated(self.right[None, :], self.cost[None, :])[0]
         return best
 
     @cached_property
     def bought(self) -> list[tuple[int, int | None]]:
-        """What has a price: the right answers of a run that has any, and those that a run on the frontier has more than
-        the one before it, by their places."""
+        """Return everything that has a price, as (run index, index of the run compared with or ``None``).
+
+        These are the right answers of each run that has any, and those that a run on the frontier has more than the run
+        before it.
+        """
         if not self.priced:
             return []
         neighbours = itertools.pairwise(i for i in self.order if self.best[i])
@@ -276,63 +292,69 @@ class _Drawn:
         return [*((i, None) for i in range(len(self.runs)) if self.right[i] > 0), *more]
 
     def moves(self) -> list[Floats]:
-        """How each question moves each price, and each run's cost."""
+        """Return each question's influence on each price and on each run's cost."""
         table = np.array([[np.nan if value is None else value for value in column] for column in self.columns])
         scores, costs = np.split(table.T, 2, axis=1)
-        return [*(_contrast(costs, one) - self.price(one) * _contrast(scores, one) for one in self.bought), *costs.T]
+        return [
+            *(_contrast(costs, priced) - self.price(priced) * _contrast(scores, priced) for priced in self.bought),
+            *costs.T,
+        ]
 
     def price(self, one: tuple[int, int | None]) -> float:
-        """What a right answer costs: how a question moves it is its cost less its right answers at this price."""
+        """Return the price of a right answer.
+
+        A question's influence on it is the question's cost minus its right answers at this price.
+        """
         return float(_contrast(self.cost, one)) / float(_contrast(self.right, one))
 
 
-def _contrast(columns: Floats, one: tuple[int, int | None]) -> Floats:
-    """A run's column, less that of the run that it is set against."""
-    first, other = one
-    made: Floats = columns[..., first] - (0.0 if other is None else columns[..., other])
-    return made
+def _contrast(columns: Floats, pair: tuple[int, int | None]) -> Floats:
+    """Return a run's column minus that of the run that it is compared with."""
+    first, baseline = pair
+    difference: Floats = columns[..., first] - (0.0 if baseline is None else columns[..., baseline])
+    return difference
 
 
 def _score_column(values: Values, questions: Sequence[Question]) -> tuple[list[float | None], list[float] | None]:
-    """Each question's score; of a ratio its own, with the denominator by which it counts (epochs together)."""
+    """Return each question's score and, for a ratio, the denominators by which they count (epochs together)."""
     column = [values.get(question.id) for question in questions]
     if not isinstance(values, QuestionValues) or not values.parts:
         return column, None
     parts = [values.parts.get(question.id, ()) for question in questions]
-    above = [sum(numerator for numerator, _ in one) for one in parts]
-    below = [sum(denominator for _, denominator in one) for one in parts]
-    own = [
-        None if known is None else top / bottom if bottom else 0.0
-        for known, top, bottom in zip(column, above, below, strict=True)
+    numerators = [sum(numerator for numerator, _ in epoch_parts) for epoch_parts in parts]
+    denominators = [sum(denominator for _, denominator in epoch_parts) for epoch_parts in parts]
+    ratios = [
+        None if score is None else top / bottom if bottom else 0.0
+        for score, top, bottom in zip(column, numerators, denominators, strict=True)
     ]
-    return own, below
+    return ratios, denominators
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """Where runs stand: their mean scores and costs, and the bootstrap replicates of both."""
+class _FrontierSample:
+    """Mean scores and costs of runs with the bootstrap replicates of both."""
 
-    drawn: _Drawn
+    drawn: _Sample
     variances: Floats
-    """Of what was bought (its cost less its right answers at the mean price), and of costs, (B + R,)."""
+    """Variances of prices (of the cost minus the right answers at the mean price) and of costs, (B + R,)."""
     draws: Floats
     """Replicates of scores and costs, (resamples, 2 R)."""
     spreads: Floats
     """Replicates of the variances, (resamples, B + R)."""
     clusters: float
-    """That were drawn from; of uneven sizes fewer."""
+    """Effective number of resampled clusters: fewer if their sizes are uneven."""
     strata: int
     enough: bool
-    """Whether there are questions enough for intervals from replicates."""
+    """True if there are enough questions for intervals from replicates."""
 
     @cached_property
     def often(self) -> Floats:
-        """In which share of the resamples each run is on the frontier, (R,)."""
-        often: Floats = _undominated(*np.split(self.draws, 2, axis=1)).mean(axis=0)
-        return often
+        """Share of the resamples in which each run is on the frontier, (R,)."""
+        share: Floats = _undominated(*np.split(self.draws, 2, axis=1)).mean(axis=0)
+        return share
 
     def point(self, i: int, score: Figure) -> FrontierPoint:
-        """Where the run at place `i` stands."""
+        """Return the frontier point of the run at index `i`."""
         run = self.drawn.runs[i]
         return FrontierPoint(
             run=run.id,
@@ -345,7 +367,7 @@ class _Place:
         )
 
     def tradeoffs(self) -> tuple[Tradeoff, ...]:
-        """The prices between neighbours on the frontier."""
+        """Return the prices between neighbours on the frontier."""
         runs = self.drawn.runs
         return tuple(
             Tradeoff(cheaper=runs[i].id, dearer=runs[j].id, price=self.price((j, i)))
@@ -354,41 +376,44 @@ class _Place:
         )
 
     def mean_cost(self, i: int) -> Range:
-        """What a question costs, with the interval that a claim about it has."""
-        value, place = float(self.drawn.cost[i]), len(self.drawn.bought) + i
+        """Return the mean cost of a question, with the same interval as in a claim about it."""
+        value, index = float(self.drawn.cost[i]), len(self.drawn.bought) + i
         draws = self.draws[:, len(self.drawn.runs) + i]
-        if not self.enough or not np.ptp(draws) > _ALIKE * abs(value):
+        if not self.enough or not np.ptp(draws) > _EQUAL_SHARE * abs(value):
             return Range(value, few=True)
-        errors = self.errors(place, draws - value)
+        errors = self.errors(index, draws - value)
         low, high = studentised_interval(
-            value, math.sqrt(self.variances[place]), draws, errors, 0.95, self.clusters, self.strata
+            value, math.sqrt(self.variances[index]), draws, errors, 0.95, self.clusters, self.strata
         )
         return Range(value, max(low, 0.0), high)
 
     def errors(self, place: int, moved: Floats) -> Floats:
-        """The standard error in each resample of what has its variance at this place, by how far it moved there."""
+        """Return the standard error in each resample of the figure at index `place`, whose change in it is `moved`."""
         variances = self.spreads[:, place] - moved**2 / self.clusters
-        errors: Floats = np.sqrt(np.maximum(variances, _LEAST * self.variances[place] + _LEAST**2))
+        errors: Floats = np.sqrt(np.maximum(variances, _LEAST_SHARE * self.variances[place] + _LEAST_SHARE**2))
         return errors
 
     def price(self, one: tuple[int, int | None]) -> Range:
-        """What a right answer costs, each end the further of the percentile's and the bootstrap-t's
-        (:mod:`ragrounds.evals.stats.bootstrap`). A resample in which nothing is won has no finite price."""
+        """Return the price of a right answer.
+
+        Each end is the further of the percentile's and the bootstrap-t's (:mod:`ragrounds.evals.stats.bootstrap`). A
+        resample in which no right answer is gained has no finite price.
+        """
         if one not in self.drawn.bought:
             return Range(None)
-        value, place = self.drawn.price(one), self.drawn.bought.index(one)
+        value, index = self.drawn.price(one), self.drawn.bought.index(one)
         if not self.enough:
             return Range(value, few=True)
-        right, costs = (_contrast(each, one) for each in np.split(self.draws, 2, axis=1))
+        right_answers, costs = (_contrast(half, one) for half in np.split(self.draws, 2, axis=1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            draws = np.where(right > 0, costs / right, np.inf)
-            moved = costs - value * right
-            scaled = moved / self.errors(place, moved)
-        low, high = np.quantile(draws, _ENDS, method="inverted_cdf")
-        won = float(_contrast(self.drawn.right, one))
-        least, most = value - np.quantile(scaled, _ENDS)[::-1] * math.sqrt(self.variances[place]) / won
-        low = max(min(low, least), 0.0 if one[1] is None else -math.inf)
-        high = max(high, most)
+            draws = np.where(right_answers > 0, costs / right_answers, np.inf)
+            moved = costs - value * right_answers
+            scaled = moved / self.errors(index, moved)
+        low, high = np.quantile(draws, _QUANTILES, method="inverted_cdf")
+        extra_right = float(_contrast(self.drawn.right, one))
+        lowest, highest = value - np.quantile(scaled, _QUANTILES)[::-1] * math.sqrt(self.variances[index]) / extra_right
+        low = max(min(low, lowest), 0.0 if one[1] is None else -math.inf)
+        high = max(high, highest)
         return Range(value, float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None)
 
 
@@ -398,17 +423,18 @@ def _most_known(by_measure: Mapping[CostMeasure, Mapping[str, Mapping[str, float
         for name, runs in by_measure.items()
         if any(cost > 0 for costs in runs.values() for cost in costs.values())
     }
-    for name, known in useful.items():
-        if known == count:
+    for name, run_count in useful.items():
+        if run_count == count:
             return name
     return max(useful, key=lambda name: useful[name], default=None)
 
 
 def _undominated(right: Floats, cost: Floats) -> Flags:
-    """Which columns no other column of the same row beats: as right or more, as dear or less, one of them truly."""
-    kept = np.ones(right.shape, dtype=bool)
-    for place in range(right.shape[1]):
-        its_right, its_cost = right[:, place, None], cost[:, place, None]
+    """Return the columns that no other column of the same row beats: at least as right for at most the cost, and
+    strictly better in one of them."""
+    undominated = np.ones(right.shape, dtype=bool)
+    for column in range(right.shape[1]):
+        its_right, its_cost = right[:, column, None], cost[:, column, None]
         as_good = (its_right >= right) & (its_cost <= cost)
-        kept &= ~(as_good & ((its_right > right) | (its_cost < cost)))
-    return kept
+        undominated &= ~(as_good & ((its_right > right) | (its_cost < cost)))
+    return undominated

@@ -1,4 +1,4 @@
-"""The figure that a paper printed for the same agent, model and whole datasets as a run's, shown below the run's."""
+"""Figures that papers printed for the same agent, model and whole datasets as a run's, shown below the run's."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class PrintedFigure(Struct, frozen=True):
     """A figure in a paper's table."""
 
     source: str
-    """The paper and its table."""
+    """Reference to the paper and its table."""
     row: str
     value: float
-    """In the table's unit: percents are from 0 to 100."""
+    """Value in the table's unit: percentages are from 0 to 100."""
 
 
 class PrintedTables(Struct, frozen=True):
@@ -27,19 +27,28 @@ class PrintedTables(Struct, frozen=True):
 
     name: str
     find: Callable[[Run, Sequence[str], RunFigures, str], PrintedFigure | None]
-    """From a run, its models, its figures and their scorer to what was printed for exactly these; ``None``: nothing."""
+    """Function from a run, its models, its figures and their scorer to the figure printed for exactly these, or
+    ``None``."""
 
 
 def printed_figures(
     runs: Sequence[Run], systems: Sequence[AbstractSystem], comparison: Comparison, table: ScorerTable
 ) -> Mapping[str, PrintedFigure]:
-    """Run id → what a paper printed for it. Of a part of its attempts, of one that lacks scores, and of answers made
-    elsewhere, there is nothing."""
-    made = {row.run: row.made for row in comparison.rows}
-    kept = {line.run: line for line in table.lines if not line.overall.missing}
-    models = {one.run: one.models for one in systems}
-    known = plugins.discover(hooks.PRINTED, PrintedTables).values()
-    replayed = [run for run in runs if run.id in kept and run.origin == "replayed" and not selection_words(run)]
-    whole = [run for run in replayed if made[run.id] == run.count * run.epochs]
-    asked = ((run, one.find(run, models[run.id], kept[run.id], table.scorer)) for run in whole for one in known)
-    return {run.id: found for run, found in asked if found is not None}
+    """Return the figures that papers printed, by run id.
+
+    Runs with a part of the attempts, with missing scores, or with answers made elsewhere have none.
+    """
+    attempts_made = {row.run: row.made for row in comparison.rows}
+    complete_lines = {line.run: line for line in table.lines if not line.overall.missing}
+    models = {system.run: system.models for system in systems}
+    table_sets = plugins.discover(hooks.PRINTED, PrintedTables).values()
+    replayed = [
+        run for run in runs if run.id in complete_lines and run.origin == "replayed" and not selection_words(run)
+    ]
+    complete_runs = [run for run in replayed if attempts_made[run.id] == run.count * run.epochs]
+    candidates = (
+        (run, table_set.find(run, models[run.id], complete_lines[run.id], table.scorer))
+        for run in complete_runs
+        for table_set in table_sets
+    )
+    return {run.id: printed for run, printed in candidates if printed is not None}

@@ -1,9 +1,9 @@
-"""Runs that ended early by their own results, and the intervals that hold for them.
+"""Runs that stopped early by their own results, and the intervals that hold for them.
 
-How many questions such a run has depends on its own results, so an interval or a test for a number of questions that
-was fixed beforehand does not hold for it. :class:`StoppedRuns` puts the interval by which it was followed in their
-place: valid at every number of questions at once, whatever made the run end. A run that went on to its last question is
-like any other.
+The number of questions of such a run depends on its own results, so an interval or a test for a number of questions
+that was fixed beforehand does not hold for it. :class:`StoppedRuns` replaces it by the interval by which the run was
+followed: valid at every number of questions at once, whatever made the run end. A run that went on to its last question
+is treated like any other.
 """
 
 from __future__ import annotations
@@ -29,177 +29,187 @@ Decision = Literal["holds", "fails", "undecided"]
 
 
 class ConditionVerdict(Struct, frozen=True, kw_only=True):
-    """How a condition stands: what was measured, with the interval that decides it, and what was claimed of it."""
+    """Verdict on a condition: the measured figure, the interval that decides it, and the claim."""
 
     decision: Decision
     measured: str = ""
-    """``accuracy(a) - accuracy(b)``."""
+    """Measured figure, such as ``accuracy(a) - accuracy(b)``."""
     claimed: str = ""
-    """``> 0.02``."""
+    """Claimed bound, such as ``> 0.02``."""
     value: float | None = None
-    """Of what was measured."""
+    """Value of the measured figure."""
     low: float | None = None
     high: float | None = None
     level: float | None
     questions: int = 0
     reason: str = ""
-    """Why nothing can be told, where that is not the width of the interval."""
+    """Reason why nothing can be concluded, if it is not the width of the interval."""
     against: tuple[str, ...] = ()
-    """Where it does not hold: questions that break it each by itself, those that break it most first; none with an open
+    """Questions that break the condition each by itself, the worst first, if it does not hold; none with an open
     attempt."""
     against_count: int = 0
-    """How many there are; so many stand in `against` at most as are worth naming."""
+    """Number of questions that break the condition; `against` names only the worst of them."""
     alike: int = 0
-    """Of a claimed difference: questions beside these without any difference, which do not carry it either."""
+    """Number of further questions without any difference, which do not support a claimed difference either."""
     p: float | None = None
-    """Of a claim that was followed: always-valid p value of: the two sides are equal."""
+    """Always-valid p value that the two sides are equal, for a claim that was followed."""
     rounds: int = 0
-    """Likewise the draws that it rests on: questions, where there is one dataset and no duplicate."""
+    """Number of draws behind `p`: questions, if there is one dataset and no duplicate."""
     missing: int = 0
-    """Likewise draws without a score, which it leaves out."""
+    """Number of draws without a score, which `p` leaves out."""
 
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
-    """How a claim stands."""
+    """Verdict on a claim."""
 
     claim: str
     decision: Decision
     scorer: str = ""
-    """That scores are by; empty while it is followed."""
+    """Scorer of the scores; empty while the claim is followed."""
     questions: int = 0
-    """Of a claim that is followed: answered by all agents, and counted in the order in which they were drawn."""
+    """Questions answered by all agents, counted in the order in which they were sampled, for a claim that is
+    followed."""
     conditions: tuple[ConditionVerdict, ...]
 
 
 class StopRecord(Struct, frozen=True, kw_only=True):
-    """What is kept with each run that was followed for a claim."""
+    """Record kept with each run that was followed for a claim."""
 
     runs: tuple[str, ...]
-    """All that were followed together."""
+    """Ids of all runs that were followed together."""
     seed: int
-    """Of the order in which questions were asked."""
+    """Seed of the order in which questions were asked."""
     scorer: str
-    """That scores are by."""
+    """Scorer of the scores."""
     state: ClaimVerdict
-    """How the claim stood when the command ended; before that: at its beginning."""
+    """Verdict on the claim when the command ended; until then, at its beginning."""
     reason: str = ""
-    """Why no further question was begun; empty: the claim was decided, or the command did not end by itself."""
+    """Reason why no further question was started; empty if the claim was decided or the command was interrupted."""
     every: bool = False
-    """Whether every kind of question was drawn, not only those of the scorer: the claim is about how attempts end."""
+    """True if every kind of question was sampled, not only those of the scorer: the claim is about how attempts end."""
 
 
 def stop_records(store: Store, run: Run) -> list[StopRecord]:
-    """What a run was ever followed for."""
+    """Return the records of all claims that a run was followed for."""
     return [msgspec.msgpack.decode(body, type=StopRecord) for body in store.stops(run)]
 
 
 def early_stops(store: Store, runs: Sequence[Run]) -> dict[str, StopRecord]:
-    """Of these runs those that were followed for a claim and have not gone on to their last question: run id → the last
-    claim."""
-    found: dict[str, StopRecord] = {}
+    """Return run id → last record for runs that were followed for a claim and have not gone on to their last
+    question."""
+    last_records: dict[str, StopRecord] = {}
     for run in runs:
         records = stop_records(store, run)
         if records and len(store.done(run)) < run.count * run.epochs:
-            found[run.id] = records[-1]
-    return found
+            last_records[run.id] = records[-1]
+    return last_records
 
 
 class StoppedRuns:
-    """Of some runs those that ended early by their own results (`by_run`, see :func:`early_stops`), and the intervals
-    that hold for them."""
+    """Runs that stopped early by their own results (`by_run`, see :func:`early_stops`) and intervals that hold for
+    them."""
 
     def __init__(
         self, store: Store, runs: Sequence[Run], basis: ComparisonBasis, by_run: Mapping[str, StopRecord]
     ) -> None:
         self._basis, self.by_run = basis, by_run
-        # Not only what all have answered: where a question is still out, those behind it do not count.
+        # Not only the questions that all have answered: those after the first unanswered question do not count.
         self._shared = common_questions(store, runs, True)[0] if self.by_run else []
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the tables must know, one text for each claim."""
+        """Notes for a reader of the tables, one for each claim."""
         together: dict[tuple[str, ...], ClaimVerdict] = {}
-        for known in self.by_run.values():
-            together[tuple(run for run in known.runs if run in self.by_run)] = known.state
+        for record in self.by_run.values():
+            together[tuple(run for run in record.runs if run in self.by_run)] = record.state
         notes = []
         for runs, state in together.items():
-            how = "is undecided" if state.decision == "undecided" else state.decision
+            status = "is undecided" if state.decision == "undecided" else state.decision
             notes.append(
                 f"{', '.join(runs)}: the number of questions depends on the results, because of --until "
-                f"{state.claim!r}; it {how} after {state.questions:,} questions. Intervals of differences are valid "
+                f"{state.claim!r}; it {status} after {state.questions:,} questions. Intervals of differences are valid "
                 "at any number of questions (confidence sequences); tests for a fixed number are left out; the "
                 "interval of a single score assumes a fixed number."
             )
         return notes
 
     def concerns(self, *runs: str) -> bool:
-        """Whether one of these runs (by id) ended early by its results."""
+        """Return True if one of these runs (by id) stopped early by its own results."""
         return any(run in self.by_run for run in runs)
 
     def rounds(self, scorer: str, *runs: str) -> list[QuestionRound]:
-        """The draws that these runs have all answered, up to the first that is still out. At least one of them ended
-        early.
+        """Return the rounds that these runs have all answered, up to the first round with an unanswered question.
+
+        At least one of the runs stopped early.
 
         Args:
-            scorer: whose questions are drawn; empty: every question, where these runs were drawn so.
-            runs: by id.
+            scorer: scorer whose questions count; empty for every question, if these runs were sampled so.
+            runs: run ids.
         """
         records = [self.by_run[run] for run in runs if run in self.by_run]
         seeds = {record.seed for record in records}
         if len(seeds) != 1:
-            return []  # each in an order of its own: there is no order that both went by
-        every = not scorer and all(record.every for record in records)
-        drawn = self._shared if every else self._scored(scorer or records[0].scorer)
+            return []  # the runs were asked in different orders, so they share no order
+        all_kinds = not scorer and all(record.every for record in records)
+        questions = self._shared if all_kinds else self._scorer_questions(scorer or records[0].scorer)
         answered = {run: self._answered(run) for run in runs}
-        kept: list[QuestionRound] = []
-        for one in draw_rounds(drawn, seeds.pop()):
-            if not all(question.id in answered[run] for run in runs for question in one.questions):
+        answered_rounds: list[QuestionRound] = []
+        for question_round in draw_rounds(questions, seeds.pop()):
+            if not all(question.id in answered[run] for run in runs for question in question_round.questions):
                 break
-            kept.append(one)
-        return kept
+            answered_rounds.append(question_round)
+        return answered_rounds
 
-    def _scored(self, scorer: str) -> list[Question]:
-        """The questions that a scorer scores."""
-        known = described(scorer)
-        usual = [] if known.needs_judge else [one for one in self._shared if scores_by_default(known, one)]
-        asked = {question.id for question in self._basis.asked(scorer)}
-        return usual or [question for question in self._shared if question.id in asked]
+    def _scorer_questions(self, scorer: str) -> list[Question]:
+        """Return the questions that a scorer scores."""
+        record = described(scorer)
+        by_default = (
+            [] if record.needs_judge else [question for question in self._shared if scores_by_default(record, question)]
+        )
+        scored_ids = {question.id for question in self._basis.asked(scorer)}
+        return by_default or [question for question in self._shared if question.id in scored_ids]
 
     def _answered(self, run: str) -> set[str]:
-        """The questions that a run has made all its attempts at."""
-        made = Counter(one.question_id for one in self._basis.summaries[run])
-        return {question for question, count in made.items() if count >= self._basis.epochs}
+        """Return the ids of questions that a run has made all its attempts at."""
+        attempt_counts = Counter(attempt.question_id for attempt in self._basis.summaries[run])
+        return {question for question, count in attempt_counts.items() if count >= self._basis.epochs}
 
     def paired(
         self, tests: PairedFigure, scorer: str, first: str, second: str, values: Mapping[str, Values]
     ) -> PairedFigure:
-        """`tests` of two runs, with what is valid at any number of questions in place of what is not."""
+        """Return `tests` of two runs with figures that are valid at any number of questions in place of the others."""
         if not self.concerns(first, second):
             return tests
-        # A ratio over the corpus is no mean of draws: no interval of it is valid at any number of questions.
-        ratio = described(scorer).ratio
-        found = None if ratio else _differences(self.rounds(scorer, first, second), values[first], values[second])
+        # A ratio over the corpus is not a mean of draws, so none of its intervals is valid at any number of questions.
+        is_ratio = described(scorer).ratio
+        sequence_interval = (
+            None if is_ratio else _differences(self.rounds(scorer, first, second), values[first], values[second])
+        )
         return replace(
             tests,
-            low=found.low if found else None,
-            high=found.high if found else None,
+            low=sequence_interval.low if sequence_interval else None,
+            high=sequence_interval.high if sequence_interval else None,
             p_mcnemar=None,
             mde=None,
-            p_always=found.p if found else None,
-            draws=found.n if found else 0,
+            p_always=sequence_interval.p if sequence_interval else None,
+            draws=sequence_interval.n if sequence_interval else 0,
         )
 
 
 def _differences(rounds: Sequence[QuestionRound], first: Values, second: Values) -> SequentialInterval | None:
-    """The confidence sequence of `second` minus `first`, over rounds where both have scores."""
+    """Return the confidence sequence of `second` minus `first` over rounds where both have scores."""
     sequence = ConfidenceSequence(null=0.0)
-    for drawn in rounds:
+    for question_round in rounds:
         sums = []
-        for part in drawn.parts:
+        for part in question_round.parts:
             pairs = [(first.get(question.id), second.get(question.id)) for question in part]
-            known = [other - one for one, other in pairs if one is not None and other is not None]
-            if known:
-                sums.append(sum(known) / len(known))
-        if len(sums) == len(drawn.parts):
+            differences = [
+                second_score - first_score
+                for first_score, second_score in pairs
+                if first_score is not None and second_score is not None
+            ]
+            if differences:
+                sums.append(sum(differences) / len(differences))
+        if len(sums) == len(question_round.parts):
             sequence.add(sum(sums) / len(sums))
     return sequence.interval

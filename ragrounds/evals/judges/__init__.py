@@ -1,5 +1,5 @@
-"""LLM judges: asking for a verdict, pairs, panels, calibration against people, and stored runs judged.
+"""LLM judges: asking for a verdict, pairs, panels, calibration against people, and judging of stored runs.
 
-Which questions a judge is asked, and what scores its verdicts make, stands in the scorers
-(:mod:`ragrounds.evals.scorers.judged`).
+The scorers (:mod:`ragrounds.evals.scorers.judged`) define which questions a judge is asked and which scores its
+verdicts make.
 """

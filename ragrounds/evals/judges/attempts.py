@@ -1,7 +1,7 @@
-"""Attempts before a judge: one by labels, or many at a time in the order that they were given.
+"""Judging of attempts: one attempt by labels, or many at a time in the given order.
 
-A judged answer is its scores with the calls that they took. What the judge could not say is missing, never right or
-wrong. A judge of whose first replies none can be read is given up, long before every answer was put to it.
+A judged answer is its scores with the calls that they took. A verdict that the judge did not give is missing, never
+right or wrong. A judge none of whose first replies can be read is given up, long before it has been shown every answer.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _ASKING = "ragrounds.evals.judges.verdict"
 _VOTING = "ragrounds.evals.judges.panel"
 _VERIFYING = "ragrounds.evals.judges.verifiers"
 FIRST = 20
-"""Replies after which a judge is given up, where none of them could be read."""
+"""Number of replies after which a judge is given up if none of them could be read."""
 NOT_ASKED = "not asked any more"
-_APART = (FAILED, REFUSED, NOT_ASKED)
-"""Reasons of verdicts that are missing though no reply was unreadable."""
+_NOT_UNREADABLE = (FAILED, REFUSED, NOT_ASKED)
+"""Reasons of missing verdicts that do not mean an unreadable reply."""
 
 
 class UnreadableReply(Struct, frozen=True, kw_only=True):
-    """The first reply of a judge that holds no verdict."""
+    """First reply of a judge that contains no verdict."""
 
     judge: str
     asked: str
-    """The form of the verdict that was asked for, as it stands in the prompt."""
+    """Requested form of the verdict, as it is written in the prompt."""
     text: str
-    """What it said, from outside: to be shown as text."""
+    """Text of the reply. It comes from outside and must be shown as plain text."""
 
 
 @dataclass(eq=False)
-class _Counted:
-    """The replies of one judge."""
+class _ReplyCount:
+    """Counts of the replies of one judge."""
 
     spoke: bool = False
     unreadable: int = 0
@@ -54,81 +54,87 @@ class _Counted:
 
 
 class UnreadableReplies:
-    """Counts what judges reply without a verdict, each judge by itself, and says whom to ask no more: one that does
-    not keep to the form costs as much as one that does.
+    """Counter of replies without a verdict, for each judge separately.
+
+    It decides when a judge is not asked any more: a judge that ignores the form costs as much as one that keeps to it.
 
     Args:
-        patient: no judge is ever given up.
+        patient: True if no judge is ever given up.
     """
 
     def __init__(self, patient: bool = False) -> None:
         self._patient = patient
-        self._counted: dict[str, _Counted] = {}
+        self._counted: dict[str, _ReplyCount] = {}
 
     def count(self, judge: str, form: VerdictForm, made: Judgement) -> None:
-        """Note what came of asking a judge."""
-        one = self._counted.setdefault(judge, _Counted())
-        one.spoke = one.spoke or bool(made.values)
+        """Record the outcome of asking a judge."""
+        reply_count = self._counted.setdefault(judge, _ReplyCount())
+        reply_count.spoke = reply_count.spoke or bool(made.values)
         replies = [call for call in made.calls if not call.error]
         if replies and any(unreadable(reason) for reason in made.reasons.values()):
-            one.unreadable += len(replies)
-            one.first = one.first or UnreadableReply(judge=judge, asked=form.example, text=made.said)
+            reply_count.unreadable += len(replies)
+            reply_count.first = reply_count.first or UnreadableReply(judge=judge, asked=form.example, text=made.said)
 
     def given_up(self, judge: str) -> bool:
-        """Whether none of a judge's first `FIRST` replies could be read."""
-        one = self._counted.get(judge)
-        return one is not None and not self._patient and not one.spoke and one.unreadable >= FIRST
+        """Return True if none of a judge's first `FIRST` replies could be read."""
+        reply_count = self._counted.get(judge)
+        return (
+            reply_count is not None and not self._patient and not reply_count.spoke and reply_count.unreadable >= FIRST
+        )
 
     def reached(self) -> str:
-        """Say who was given up, and why; empty: nobody."""
-        for judge, one in self._counted.items():
+        """Return which judge was given up and why; empty if none was."""
+        for judge, reply_count in self._counted.items():
             if self.given_up(judge):
-                return f"none of the first {one.unreadable:,} replies of {judge} holds a verdict that can be read"
+                return (
+                    f"none of the first {reply_count.unreadable:,} replies of {judge} holds a verdict that can be read"
+                )
         return ""
 
     def first(self) -> tuple[UnreadableReply, ...]:
-        """Of every judge what it said first that could not be read."""
-        return tuple(one.first for one in self._counted.values() if one.first is not None)
+        """Return the first unreadable reply of every judge."""
+        return tuple(reply_count.first for reply_count in self._counted.values() if reply_count.first is not None)
 
 
 def unreadable(reason: str) -> bool:
-    """Whether this is why a reply could not be read; not: no reply came, a filter refused, nothing was asked."""
-    return bool(reason) and reason not in _APART
+    """Return True if this reason means an unreadable reply, and not a failed call, a refusal or a question that was not
+    asked."""
+    return bool(reason) and reason not in _NOT_UNREADABLE
 
 
 def none_readable(verdicts: Iterable[Verdict]) -> str:
-    """Why none of these verdicts could be read; empty: one could, or no reply was unreadable."""
-    given = list(verdicts)
-    reasons = (verdict.reason for verdict in given if unreadable(verdict.reason))
-    return "" if any(verdict.outcome for verdict in given) else next(reasons, "")
+    """Return the reason why none of these verdicts could be read; empty if one could, or if no reply was unreadable."""
+    verdict_list = list(verdicts)
+    reasons = (verdict.reason for verdict in verdict_list if unreadable(verdict.reason))
+    return "" if any(verdict.outcome for verdict in verdict_list) else next(reasons, "")
 
 
 class JudgedAnswer(Struct, frozen=True, kw_only=True):
-    """One attempt's scores by a judge, with all that was said and paid."""
+    """Scores of one attempt by a judge, with all verdicts and calls."""
 
     scores: tuple[Score, ...]
     verdicts: tuple[Verdict, ...] = ()
     calls: tuple[Call, ...] = ()
-    """The judge's calls, role ``judging``: for the ledger."""
+    """Calls of the judge, with the role ``judging``, for the ledger."""
     failed: bool = False
-    """A call gave no reply: judging again may give what is missing."""
+    """True if a call gave no reply, so that judging again may give the missing verdicts."""
 
 
 class AttemptJudge(Protocol):
-    """Judges attempts by a model."""
+    """Contract of a judge of attempts that asks a model."""
 
     @property
     def scorers(self) -> tuple[str, ...]:
-        """Names of the scorers whose scores it gives, in the order that they are given."""
+        """Names of the scorers whose scores it gives, in this order."""
 
     @property
     def code(self) -> str:
-        """The digest of what its scores rest on beside the replies."""
+        """Digest of everything that its scores depend on except the replies."""
 
     async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
     ) -> JudgedAnswer:
-        """Ask the judge about one attempt; free where nothing needs to be asked.
+        """Ask the judge about one attempt. It costs nothing if nothing needs to be asked.
 
         Raises:
             ragrounds.base.errors.StopRun: the judge cannot be asked at all.
@@ -136,31 +142,32 @@ class AttemptJudge(Protocol):
 
 
 def judge_code(method: JudgeMethod, *, panel: bool = False, verifier: str = "llm") -> str:
-    """The digest of what a judged score rests on beside the replies: the way of judging, its prompts, and the code that
-    asks and reads verdicts.
+    """Return the digest of everything that a judged score depends on except the replies.
+
+    These are the judge method, its prompts, and the code that asks and reads verdicts.
 
     Args:
-        method: the way of judging.
-        panel: the majority of several judges counts.
-        verifier: what says whether a text entails a claim.
+        method: judge method.
+        panel: True if the majority of several judges counts.
+        verifier: name of the verifier that decides whether a text entails a claim.
 
     Raises:
-        UserError: it names a prompt that is not there.
+        UserError: the method names a prompt that does not exist.
     """
     asking = [method.asked_by.partition(":")[0] or _ASKING, *([_VOTING] if panel else ())]
     asking += [_ASKING, _VERIFYING] if method.verifiers else []
     codes = [code_digest(home_of(method), within=("ragrounds.evals.scorers",)), *map(code_digest, asking)]
-    by = () if verifier == "llm" else (verifier,)
-    return text_digest(*codes, *PromptFolder().digest(method.prompts).values(), *by)
+    verifiers = () if verifier == "llm" else (verifier,)
+    return text_digest(*codes, *PromptFolder().digest(method.prompts).values(), *verifiers)
 
 
 class LabelJudge(Struct, frozen=True):
-    """Judges attempts by labels (contract: :class:`AttemptJudge`)."""
+    """Judge of attempts that gives labels (contract: :class:`AttemptJudge`)."""
 
     method: LabelMethod
     tries: int = TRIES
     unreadable: UnreadableReplies | None = None
-    """Counts them; a judge that it has given up is asked no more."""
+    """Counter of unreadable replies. A judge that it has given up is not asked any more."""
 
     @property
     def scorers(self) -> tuple[str, ...]:
@@ -169,49 +176,54 @@ class LabelJudge(Struct, frozen=True):
 
     @property
     def code(self) -> str:
-        """The digest of the method, its prompts and the parser."""
+        """Digest of the method, its prompts and the parser."""
         return judge_code(self.method)
 
     async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
     ) -> JudgedAnswer:
-        """Put the method's questions to the judge, one after the other; what has no verdict is missing."""
+        """Ask the judge the method's questions, one after the other. Parts without a verdict are missing."""
         unasked = self.method.unasked(attempt, question, gold)
         if unasked:
             return JudgedAnswer(scores=unasked)
         judgements: list[Judgement] = []
         verdicts: list[Verdict] = []
-        for asked in self.method.questions(attempt, question, gold):
-            messages = prompts.render(asked.prompt, question.language, **asked.texts, form=asked.form.example)
+        for judge_question in self.method.questions(attempt, question, gold):
+            messages = prompts.render(
+                judge_question.prompt, question.language, **judge_question.texts, form=judge_question.form.example
+            )
             if self.unreadable is not None and self.unreadable.given_up(judge.spec):
-                made = Judgement(values={}, reasons=dict.fromkeys(asked.form.axes, NOT_ASKED), calls=())
+                judgement = Judgement(values={}, reasons=dict.fromkeys(judge_question.form.axes, NOT_ASKED), calls=())
             else:
-                made = await ask(judge, journal, messages, asked.form, tries=self.tries)
+                judgement = await ask(judge, journal, messages, judge_question.form, tries=self.tries)
                 if self.unreadable is not None:
-                    self.unreadable.count(judge.spec, asked.form, made)
-            judgements.append(made)
+                    self.unreadable.count(judge.spec, judge_question.form, judgement)
+            judgements.append(judgement)
             verdicts += [
                 Verdict(
                     question_id=question.id,
                     judge=judge.spec,
                     axis=subject,
                     first=attempt.run,
-                    outcome=made.values.get(axis, ""),
-                    reason=made.reasons.get(axis, ""),
+                    outcome=judgement.values.get(axis, ""),
+                    reason=judgement.reasons.get(axis, ""),
                 )
-                for axis, subject in zip(asked.form.axes, asked.subjects, strict=True)
+                for axis, subject in zip(judge_question.form.axes, judge_question.subjects, strict=True)
             ]
         return JudgedAnswer(
             scores=self.method.scores(attempt, gold, [(verdict.outcome, verdict.reason) for verdict in verdicts]),
             verdicts=tuple(verdicts),
-            calls=tuple(call for made in judgements for call in made.calls),
-            failed=any(made.failed for made in judgements),
+            calls=tuple(call for judgement in judgements for call in judgement.calls),
+            failed=any(judgement.failed for judgement in judgements),
         )
 
 
 def judges_itself(judge: str, candidates: Iterable[str]) -> bool:
-    """Whether a judge is the same model as one that wrote the answers, by canonical texts such as
-    ``openai:gpt-4o[temperature=0]``; parameters and the case of names do not matter."""
+    """Return True if a judge is the same model as one that wrote the answers.
+
+    Models are compared by canonical texts such as ``openai:gpt-4o[temperature=0]``. Parameters and the case of names do
+    not matter.
+    """
     return any(_model(judge) == _model(candidate) for candidate in candidates)
 
 
@@ -224,14 +236,14 @@ def _model(text: str) -> str:
 
 
 class JudgeTask(Struct, frozen=True):
-    """An attempt that one judge is to judge."""
+    """Task of one judge to judge one attempt."""
 
     attempt: Attempt
     question: Question
     gold: Gold
     judge: Model
     journal: Journal
-    """What the judge's calls go through."""
+    """Journal for the judge's calls."""
 
 
 async def judge_tasks(
@@ -243,32 +255,34 @@ async def judge_tasks(
     admits: Callable[[JudgeTask], bool],
     done: Callable[[JudgeTask, JudgedAnswer], None],
 ) -> list[JudgedAnswer | None]:
-    """The judged answer of every task, begun in their order where `admits`, asked in its turn, says so; ``None``: it
-    was not. `done` is told of each.
+    """Judge the tasks in their order and return the judged answers.
+
+    `admits` is asked when a task's turn has come; the answer is ``None`` if it refuses. `done` is called with each
+    answer.
 
     Raises:
         ragrounds.base.errors.StopRun: a judge cannot be asked at all; the other tasks are cancelled.
     """
     free = ResizableSemaphore(at_once)
-    kept = KeptPrefixes(free, {task.judge.spec for task in tasks})
+    prefixes = KeptPrefixes(free, {task.judge.spec for task in tasks})
 
-    async def one(task: JudgeTask) -> JudgedAnswer | None:
-        """One task, when its turn has come."""
+    async def run_task(task: JudgeTask) -> JudgedAnswer | None:
+        """Judge one task when its turn has come."""
         await free.acquire()
         try:
             if not admits(task):
                 return None
-            ASKED.set(AskedPrompts(kept))
+            ASKED.set(AskedPrompts(prefixes))
             answer = await by.judge(task.attempt, task.question, task.gold, task.judge, task.journal, prompts)
             done(task, answer)
             return answer
         finally:
-            kept.ended()
+            prefixes.ended()
             free.release()
 
     try:
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(one(task)) for task in tasks]
-    except* Exception as failed:
-        raise failed.exceptions[0] from None
+            running = [group.create_task(run_task(task)) for task in tasks]
+    except* Exception as group_error:
+        raise group_error.exceptions[0] from None
     return [task.result() for task in running]

@@ -1,4 +1,4 @@
-"""What judging takes: who pays for a call, the bill of many, and the bill of a stored run whose scores are written."""
+"""Cost of judging: who pays for a call, the bill of many calls, and the bill of a stored run with its scores."""
 
 from __future__ import annotations
 
@@ -20,75 +20,78 @@ from ragrounds.models.model_names import other_models
 
 
 class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The sum of calls. What is not known of one of them is not known of the sum."""
+    """Sum of calls. A value that is unknown for one call is unknown for the sum."""
 
     calls: int
     reused: int
-    """Of these, answered from the journal."""
+    """Number of calls that the journal answered."""
     failed: int
-    """Of these, without a reply."""
+    """Number of calls without a reply."""
     usage: Usage | None
     cost_paid: float | None
-    """Dollars really paid: now, and by earlier processes that were broken off before they had a bill."""
+    """Dollars actually paid, now and by earlier processes that were interrupted before they had a bill."""
     cost_uncached: float | None
-    """Dollars without any cache: as if nothing had been in the journal."""
+    """Dollars that the calls would have cost with an empty journal."""
     earlier: int = 0
-    """Of the calls that the journal answered, paid for by earlier processes that were broken off."""
+    """Number of `reused` calls that earlier, interrupted processes had paid for."""
     cost_paid_earlier: float | None = 0.0
-    """Of the dollars paid, those of these calls."""
+    """Part of `cost_paid` for the `earlier` calls."""
     other_models: tuple[str, ...] = ()
-    """What is to be said where replies name other models than were asked, or several for one."""
+    """Remarks on replies that name other models than requested, or several for one."""
 
 
 def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
-    """Add up calls; `earlier` as in :class:`ragrounds.evals.judges.bill.PayingJournal`."""
-    carried = [call for call in calls if not call.cached and call.key in earlier]
-    used = [call.usage for call in calls]
-    known = [usage for usage in used if usage is not None]
+    """Return the bill of these calls; for `earlier` see :class:`ragrounds.evals.judges.bill.PayingJournal`."""
+    earlier_calls = [call for call in calls if not call.cached and call.key in earlier]
+    usages = [call.usage for call in calls]
+    known_usages = [usage for usage in usages if usage is not None]
     return Bill(
         calls=len(calls),
-        reused=sum(call.cached for call in calls) + len(carried),
+        reused=sum(call.cached for call in calls) + len(earlier_calls),
         failed=sum(bool(call.error) for call in calls),
-        usage=sum(known, start=Usage()) if len(known) == len(used) else None,
+        usage=sum(known_usages, start=Usage()) if len(known_usages) == len(usages) else None,
         cost_paid=_sum([0.0 if call.cached else call.cost_uncached for call in calls]),
         cost_uncached=_sum([call.cost_uncached for call in calls]),
-        earlier=len(carried),
-        cost_paid_earlier=_sum([call.cost_uncached for call in carried]),
+        earlier=len(earlier_calls),
+        cost_paid_earlier=_sum([call.cost_uncached for call in earlier_calls]),
         other_models=_other_models(calls),
     )
 
 
 def _other_models(calls: Sequence[Call]) -> tuple[str, ...]:
-    named: dict[str, Counter[str]] = {}
+    names_by_model: dict[str, Counter[str]] = {}
     for call in calls:
         if call.model:
-            named.setdefault(call.actor, Counter())[call.model] += 1
-    return tuple(other_models(named))
+            names_by_model.setdefault(call.actor, Counter())[call.model] += 1
+    return tuple(other_models(names_by_model))
 
 
 def paid_now(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None, int | None]:
-    """Dollars, and tokens in and out, of the calls that this process made, for its budget; ``None``: not all known."""
-    own = [call for call in calls if not call.cached and call.key not in earlier]
-    used = [call.usage for call in own]
-    known = [usage.input + usage.output for usage in used if usage is not None]
-    return _sum([call.cost_uncached for call in own]), sum(known) if len(known) == len(used) else None
+    """Return dollars and tokens (in and out) of the calls that this process made, for its budget; ``None`` if some are
+    unknown."""
+    own_calls = [call for call in calls if not call.cached and call.key not in earlier]
+    usages = [call.usage for call in own_calls]
+    token_counts = [usage.input + usage.output for usage in usages if usage is not None]
+    return _sum([call.cost_uncached for call in own_calls]), sum(token_counts) if len(token_counts) == len(
+        usages
+    ) else None
 
 
 def _sum(amounts: Sequence[float | None]) -> float | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if len(known) == len(amounts) else None
+    known_amounts = [amount for amount in amounts if amount is not None]
+    return sum(known_amounts) if len(known_amounts) == len(amounts) else None
 
 
 T = TypeVar("T", bound=Struct)
 
 
 class PayingJournal:
-    """A journal whose calls carry the mark `payer` (contract: :class:`ragrounds.base.contracts.Journal`).
+    """Journal whose calls carry the mark `payer` (contract: :class:`ragrounds.base.contracts.Journal`).
 
-    What a killed process paid under this mark counts as paid now, once, unless it is `settled`: keys (hexadecimal) of
-    the calls that already stand in a bill. `earlier` are the keys of such calls that were asked for: paid for, but not
-    made by this process. `recalled` are keys of calls that it paid for once more (``fresh``), and that no
-    bill holds yet.
+    Calls that a killed process paid for under this mark count as paid now, once, unless they are `settled`: keys
+    (hexadecimal) of the calls that are already in a bill. `earlier` holds the keys of requested calls of this kind:
+    paid for, but not made by this process. `recalled` holds keys of calls that were paid for once more (``fresh``) and
+    are in no bill yet.
     """
 
     def __init__(
@@ -99,18 +102,20 @@ class PayingJournal:
         self.earlier: set[str] = set()
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
-        """The recorded response, or that of `make`; the flag is true where nobody pays now: a bill holds the call
-        already, and it was not made again."""
+        """Return the recorded response, or that of `make`, and a flag.
+
+        The flag is true if nothing is paid now: the call is in a bill already and was not made again.
+        """
         called = False
 
-        async def making() -> T:
-            """Remember that this process made the call."""
+        async def make_and_note() -> T:
+            """Make the call and note that this process made it."""
             nonlocal called
             called = True
             return await make()
 
-        response, cached = await self._journal.once(replace(entry, payer=self._payer), making, kind)
-        # A call that this process made was paid for now, whatever stands in a bill: `fresh` makes recorded calls anew.
+        response, cached = await self._journal.once(replace(entry, payer=self._payer), make_and_note, kind)
+        # A call that this process made was paid for now, whatever is in a bill: `fresh` repeats recorded calls.
         paid = called or entry.key in self._recalled
         cached = not paid and (cached or entry.key in self._settled)
         self._settled.add(entry.key)
@@ -121,62 +126,62 @@ class PayingJournal:
 
 
 class PanelAgreement(Struct, frozen=True, kw_only=True):
-    """How far the judges of a panel agree on a run."""
+    """Agreement of the judges of a panel on a run."""
 
     judged: int
-    """Things that were put to the judges: answers, or statements of answers."""
+    """Number of judged items: answers, or statements of answers."""
     undecided: int
-    """Of these, without a majority."""
+    """Number of judged items without a majority."""
     kappa: float | None
-    """Fleiss' kappa, over what all of them gave a verdict on; ``None`` where it is not defined."""
+    """Fleiss' kappa over the items on which all judges gave a verdict; ``None`` if it is not defined."""
     alpha: float | None
-    """Krippendorff's alpha, missing verdicts included; ``None`` where it is not defined."""
+    """Krippendorff's alpha, including missing verdicts; ``None`` if it is not defined."""
 
 
 class JudgedRun(Bill, frozen=True, kw_only=True, omit_defaults=False):
-    """What judging a run gave and took."""
+    """Scores, verdicts and costs of judging a run."""
 
     run: str
     judges: tuple[str, ...]
     scorers: tuple[str, ...]
     attempts: int
     missing: int
-    """Scores without a value that another try, or another judge, may give."""
+    """Number of scores without a value that another try, or another judge, may give."""
     left: int
-    """Answers that were not put to a judge, because a budget was used up: their scores are missing."""
+    """Number of answers that were not shown to a judge because a budget was used up; their scores are missing."""
     verdicts: tuple[Verdict, ...]
-    """Every single one, with its judge."""
+    """Every single verdict with its judge."""
     same_model: tuple[str, ...]
-    """Judges that are a model that wrote these answers: they may favour themselves."""
+    """Judges that are also a model that wrote these answers: they may favour themselves."""
     inside: tuple[str, ...] = ()
-    """Judges that are the judge inside the agent: these answers were chosen by it."""
+    """Judges that are also the judge inside the agent, which selected these answers."""
     panel: PanelAgreement | None = None
-    """Where the majority of several judges counts."""
+    """Agreement of the panel, if the majority of several judges counts."""
     constant: dict[str, str] = {}
-    """Judges that gave one label to everything, two things or more → that label: they tell no answer from another, and
-    no agreement with them is defined."""
+    """Judge → its only label, for judges that gave one label to two or more items. They do not separate answers, and
+    agreement with them is not defined."""
     gates: tuple[JudgeGate, ...] = ()
-    """What probes found of each judge."""
+    """Result of the probes of each judge."""
     unprobed: str = ""
-    """Why there are none; empty: there are, or judges of this kind have none."""
+    """Reason why there are no probes; empty if there are, or if judges of this kind have none."""
     withheld: bool = False
-    """Whether the scores have no values for this."""
+    """True if the probes withheld the values of the scores."""
 
 
 def constant_judges(verdicts: Iterable[Verdict]) -> dict[str, str]:
-    """Judges that gave one label to everything they judged, two things or more → that label."""
-    given: dict[str, list[str]] = {}
+    """Return judge → label for judges that gave one label to everything they judged, two items or more."""
+    labels_by_judge: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.outcome:
-            given.setdefault(verdict.judge, []).append(verdict.outcome)
-    return {judge: said[0] for judge, said in given.items() if len(said) > 1 and len(set(said)) == 1}
+            labels_by_judge.setdefault(verdict.judge, []).append(verdict.outcome)
+    return {judge: labels[0] for judge, labels in labels_by_judge.items() if len(labels) > 1 and len(set(labels)) == 1}
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """What one judge, or a panel, made of a run's attempts, or of its probes."""
+    """Scores and verdicts of one judge, or a panel, on a run's attempts or on its probes."""
 
     scores: tuple[Score, ...] = ()
-    """By the judge, or by the majority; missing where there is none."""
+    """Scores by the judge, or by the majority; missing if there is no verdict."""
     verdicts: tuple[Verdict, ...] = ()
     calls: tuple[Call, ...] = ()
     panel: PanelAgreement | None = None
@@ -197,13 +202,15 @@ def store_judged_run(
     earlier: Collection[str],
     replace: bool,
 ) -> JudgedRun:
-    """Write what was paid for and, to `replace` those in the store, the scores, also of answers that were `left`
-    without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.PayingJournal`). `code` is
-    the digest of what the scores rest on."""
+    """Write the paid calls and, if `replace` is set, the scores, and return the bill of the run.
+
+    Scores include the answers that were `left` without a verdict. `code` is the digest of everything that the scores
+    depend on. For `earlier` see :class:`ragrounds.evals.judges.bill.PayingJournal`.
+    """
     scores = gated(made.scores, made.gates)
-    written = [changed(one, code=code) for one in (*scores, *left) if replace]
-    store.add_scores(run, written, made.calls, judging_payer(run))
-    names, inner = tuple(judge.spec for judge in judges), (run.identity.get("models") or {}).get("judge")
+    coded_scores = [changed(score, code=code) for score in (*scores, *left) if replace]
+    store.add_scores(run, coded_scores, made.calls, judging_payer(run))
+    names, agent_judge = tuple(judge.spec for judge in judges), (run.identity.get("models") or {}).get("judge")
     return JudgedRun(
         **asdict(bill(made.calls, earlier)),
         run=run.id,
@@ -214,7 +221,7 @@ def store_judged_run(
         left=count_answers(left),
         verdicts=made.verdicts,
         same_model=tuple(judge for judge in names if judges_itself(judge, writers(run))),
-        inside=tuple(judge for judge in names if inner and judges_itself(judge, [str(inner)])),
+        inside=tuple(judge for judge in names if agent_judge and judges_itself(judge, [str(agent_judge)])),
         panel=made.panel,
         gates=made.gates,
         unprobed=made.unprobed,
@@ -223,10 +230,10 @@ def store_judged_run(
 
 
 def count_answers(scores: Iterable[Score]) -> int:
-    """How many answers these scores are of."""
+    """Return the number of answers that these scores belong to."""
     return len({(score.question_id, score.epoch) for score in scores})
 
 
 def writers(run: Run) -> list[str]:
-    """The models that wrote a run's answers."""
+    """Return the models that wrote a run's answers."""
     return [str(model) for role, model in (run.identity.get("models") or {}).items() if role != "judge"]

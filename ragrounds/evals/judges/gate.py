@@ -1,4 +1,7 @@
-"""Whether a judge's figures may be shown: what its probes found (:mod:`ragrounds.evals.judges.probes` makes them)."""
+"""Gate of a judge: whether its figures may be shown, by the results of its probes.
+
+:mod:`ragrounds.evals.judges.probes` makes the probes.
+"""
 
 from __future__ import annotations
 
@@ -13,47 +16,47 @@ from ragrounds.base.records import Run, Score
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
 
 LEAST = 0.8
-"""Share of a kind of probe on which a judge does as an able one does: whose interval ends below it is withheld."""
+"""Least share of a kind of probe that a judge must pass. A judge whose interval ends below it is withheld."""
 WITHHELD = "withheld"
 
 
 class Probing(Struct, frozen=True):
-    """How judges are probed."""
+    """Settings of the probes of judges."""
 
     answers: int | None = None
-    """How many answers of a run are probed; 0: none; ``None``: by what judging takes."""
+    """Number of answers of a run to probe; 0 for none; ``None`` to choose by the number of judging calls."""
     least: float = LEAST
 
 
 class JudgeGate(Struct, frozen=True, kw_only=True):
-    """What the probes of one judge found on one run."""
+    """Result of the probes of one judge on one run."""
 
     judge: str
     noise: str
-    """How often it says another thing when it is asked again, with the interval; empty: not known."""
+    """Share of verdicts that the judge changes when asked again, with the interval; empty if not known."""
     withheld: str
-    """Why its scores are withheld; empty: they are shown."""
+    """Reason why its scores are withheld; empty if they are shown."""
     words: tuple[str, ...]
-    """What is said of it, a line each; from outside: to be shown as text."""
+    """Lines that describe the result. They contain outside text and must be shown as plain text."""
 
 
 def probes_of(method: JudgeMethod) -> Any:
-    """The module that probes judges of this kind; ``None``: there is none."""
+    """Return the module that probes judges of this kind; ``None`` if it has none."""
     return import_module(method.probed_by) if isinstance(method, LabelMethod) and method.probed_by else None
 
 
 def gated(scores: Sequence[Score], gates: Sequence[JudgeGate]) -> tuple[Score, ...]:
-    """The scores, without values where the judge fails its probes, or half of a panel do; the verdicts stay."""
+    """Return the scores, without values if the judge, or half of a panel, fails its probes. The verdicts stay."""
     failing = [gate for gate in gates if gate.withheld]
     if not failing or 2 * len(failing) < len(gates):
         return tuple(scores)
     reason = f"{WITHHELD}: " + "; ".join(f"{gate.judge.partition('[')[0]} {gate.withheld}" for gate in failing)
-    return tuple(replace(one, value=None, reason=reason) for one in scores)
+    return tuple(replace(score, value=None, reason=reason) for score in scores)
 
 
 def withheld_notes(runs: Sequence[Run], scores: Mapping[str, Mapping[str, Sequence[Score]]]) -> Iterator[str]:
-    """Why scores of runs are withheld; `scores` are by run and scorer."""
+    """Yield the reasons why scores of runs are withheld; `scores` are by run and scorer."""
     for run in runs:
-        for name, given in scores[run.id].items():
-            if reason := next((one.reason for one in given if one.reason.startswith(WITHHELD)), ""):
+        for name, run_scores in scores[run.id].items():
+            if reason := next((score.reason for score in run_scores if score.reason.startswith(WITHHELD)), ""):
                 yield f"{run.id}: the scores under {name} are {reason}."

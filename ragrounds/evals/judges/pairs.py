@@ -1,6 +1,6 @@
-"""Two answers to one question before a judge: blind, with neutral labels, in a given order.
+"""Pairs of answers to one question before a judge: blind, with neutral labels, in a given order.
 
-From single verdicts to one: both orders of a pair, several judges.
+Verdicts on both orders of a pair, and by several judges, are combined into one.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ LABELS = ("A", "B")
 
 
 class ShownPair(Struct, frozen=True):
-    """A pair as the judge sees it."""
+    """Pair of answers as the judge sees it."""
 
     messages: tuple[Message, ...]
     form: VerdictForm
     labels: tuple[str, str]
-    """Of the answer shown first, and of the one shown second."""
+    """Labels of the answer shown first and of the one shown second."""
 
     def outcome(self, value: str) -> str:
-        """``first``, ``second`` or ``tie``, from a value of the form."""
+        """Return ``first``, ``second`` or ``tie`` for a value of the form."""
         if value == TIE:
             return TIE
         return "first" if value == self.labels[0] else "second"
 
 
 def drawn_labels(seed: str) -> tuple[str, str]:
-    """The label of the answer that is shown first, and of the other one."""
+    """Return the labels of the answer that is shown first and of the other one, chosen at random by `seed`."""
     return LABELS if hashlib.sha256(f"labels {seed}".encode()).digest()[0] % 2 else LABELS[::-1]
 
 
 def show_pair(
     prompts: Prompts, question: str, answers: tuple[str, str], axes: Mapping[str, str], seed: str, language: str = "en"
 ) -> ShownPair:
-    """The messages for `answers` in this order; `axes` are names with what each means.
+    """Return the messages for `answers` in this order; `axes` are names with the meaning of each.
 
-    Which answer is called A is drawn from `seed`, so that a judge that likes the letter A favours nobody. Give both
-    orders of a pair different seeds' labels by exchanging the answers alone: the label then goes with the place.
+    The answer called A is chosen at random by `seed`, so that a judge that prefers the letter A favours no answer. For
+    both orders of a pair use the same seed and exchange the answers alone: the label then goes with the position.
     """
     labels = drawn_labels(seed)
     form = VerdictForm(tuple(axes), (*sorted(labels), TIE))
@@ -67,20 +67,20 @@ def show_pair(
 
 
 def tampers(texts: Sequence[str], axes: Sequence[str]) -> list[bool]:
-    """Which texts hold what looks like a verdict of their own, or the prompt's fences."""
+    """Return for each text whether it contains something like a verdict, or the prompt's fences."""
     names = "|".join(re.escape(axis) for axis in (*axes, "winner", "verdict"))
-    said = r"\b(?:winner|verdict|better answer)\b[^.\n]{0,20}\b(?:is|:)\s*\"?[AB]\b"
-    planted = re.compile(rf"<{{3}}|>{{3}}|\"(?:{names})\"\s*:|{said}", re.IGNORECASE)
-    return [bool(planted.search(text)) for text in texts]
+    stated_verdict = r"\b(?:winner|verdict|better answer)\b[^.\n]{0,20}\b(?:is|:)\s*\"?[AB]\b"
+    pattern = re.compile(rf"<{{3}}|>{{3}}|\"(?:{names})\"\s*:|{stated_verdict}", re.IGNORECASE)
+    return [bool(pattern.search(text)) for text in texts]
 
 
 def pairs_code() -> str:
-    """The digest of the code that puts pairs to judges and reads their replies."""
+    """Return the digest of the code that shows pairs to judges and reads their replies."""
     return text_digest(*map(code_digest, (__name__, "ragrounds.evals.judges.verdict")))
 
 
 def both_orders(one: str | None, other: str | None) -> str | None:
-    """The outcome of two orders, both named from the same side (``first``, ``second``, ``tie``).
+    """Return the combined outcome of two orders, both given from the same side (``first``, ``second``, ``tie``).
 
     Orders that disagree are a tie. ``None``: one of the two is missing, so the match is.
     """
@@ -90,9 +90,9 @@ def both_orders(one: str | None, other: str | None) -> str | None:
 
 
 def majority(outcomes: Sequence[str | None]) -> str | None:
-    """The outcome that more than half of the judges gave; without one, a tie.
+    """Return the outcome that more than half of the judges gave, or a tie without such a majority.
 
-    Missing verdicts (``None``) make the match missing only where they could change it.
+    Missing verdicts (``None``) make the match missing only if they could change it.
     """
     if len(outcomes) == 1:
         return outcomes[0]
@@ -101,9 +101,9 @@ def majority(outcomes: Sequence[str | None]) -> str | None:
     if not counts:
         return None
     half = len(outcomes) / 2
-    best, most = counts.most_common(1)[0]
-    if most > half:
+    best, top_count = counts.most_common(1)[0]
+    if top_count > half:
         return best
-    if missing and most + missing > half:
+    if missing and top_count + missing > half:
         return None
     return "tie"

@@ -1,6 +1,4 @@
-"""Several judges on the same answers: the verdict of more than half of them counts, and how far they agree is
-measured.
-"""
+"""Panels of judges: the verdict of more than half of them counts, and their agreement is measured."""
 
 from __future__ import annotations
 
@@ -17,10 +15,11 @@ UNDECIDED = "the judges have no majority"
 
 
 def as_panel(by: AttemptJudge, judges: Sequence[Model]) -> LabelJudge:
-    """What judges, where these judges can vote on its verdicts.
+    """Return the judge whose verdicts these judges can vote on.
 
     Raises:
-        UserError: fewer than two judges, or one of them twice; verdicts that are numbers, on which nobody can vote.
+        UserError: there are fewer than two judges, or one of them twice; the verdicts are numbers, which have no
+            majority.
     """
     names = [judge.spec for judge in judges]
     if len(names) < 2 or len(set(names)) < len(names):
@@ -36,33 +35,33 @@ def by_majority(
     golds: Mapping[str, Gold],
     by_judge: Sequence[Sequence[JudgedAnswer]],
 ) -> Judged:
-    """What the panel came to, from every judge's answers on the attempts `tried`, in their order."""
+    """Return the panel's result from every judge's answers on the attempts `tried`, in their order."""
     scores: list[Score] = []
     labels: list[tuple[str | None, ...]] = []
     for attempt, answers in zip(tried, zip(*by_judge, strict=True), strict=True):
-        given = _labels(answers)
-        labels += given
-        if given:
-            said = [(outcome, "") if (outcome := majority(each)) else ("", UNDECIDED) for each in given]
-            scores += by.method.scores(attempt, golds[attempt.question_id], said)
-        else:  # nothing to judge: every judge says the same, without being asked
+        item_labels = _labels(answers)
+        labels += item_labels
+        if item_labels:
+            voted = [(outcome, "") if (outcome := majority(votes)) else ("", UNDECIDED) for votes in item_labels]
+            scores += by.method.scores(attempt, golds[attempt.question_id], voted)
+        else:  # nothing to judge: every judge has the same scores, without being asked
             scores += answers[0].scores
-    whole = [each for each in labels if None not in each]
-    some = [each for each in labels if sum(label is not None for label in each) > 1]
+    complete = [votes for votes in labels if None not in votes]
+    comparable = [votes for votes in labels if sum(label is not None for label in votes) > 1]
     return Judged(
         scores=tuple(scores),
         verdicts=tuple(verdict for answers in by_judge for answer in answers for verdict in answer.verdicts),
         calls=tuple(call for answers in by_judge for answer in answers for call in answer.calls),
         panel=PanelAgreement(
             judged=len(labels),
-            undecided=sum(majority(each) is None for each in labels),
-            kappa=fleiss_kappa(whole) if whole else None,
-            alpha=krippendorff_alpha(some) if some else None,
+            undecided=sum(majority(votes) is None for votes in labels),
+            kappa=fleiss_kappa(complete) if complete else None,
+            alpha=krippendorff_alpha(comparable) if comparable else None,
         ),
     )
 
 
 def _labels(answers: Sequence[JudgedAnswer]) -> list[tuple[str | None, ...]]:
-    """For each thing judged the verdict of every judge; ``None``: it gave none."""
+    """Return the verdicts of all judges for each judged item; ``None`` for a missing verdict."""
     columns = [[verdict.outcome or None for verdict in answer.verdicts] for answer in answers]
     return list(zip(*columns, strict=True))

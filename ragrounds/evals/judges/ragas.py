@@ -1,11 +1,11 @@
-"""How ragas' metrics are asked for (:mod:`ragrounds.evals.scorers.ragas`): ragas' own objects with ragas' own prompts
-(English) over the project's judge and embedder, its journal, its retries, its bill.
+"""Calls of ragas' metrics (:mod:`ragrounds.evals.scorers.ragas`): ragas' own objects with ragas' own prompts (English)
+over the project's judge and embedder, its journal, its retries, its bill.
 
 ragas takes any object of its two abstract classes, ``InstructorBaseRagasLLM`` and ``BaseRagasEmbedding``. Its own
 implementation goes through Instructor, which sends a schema a second time and asks again by itself, with the error in
-the prompt: such calls would be in no journal, and retried in two places. Here each prompt is ragas' own, unchanged;
-the reply is read and checked, and an unusable one is asked for again as a new occurrence. Whatever ragas cannot give a
-number for is missing with a reason: its NaN never meets a mean.
+the prompt: such calls would be in no journal, and retried in two places. Here each prompt is ragas' own, unchanged; the
+reply is read and checked, and an unusable one is requested again as a new occurrence. Values that ragas cannot compute
+are missing with a reason: its NaN never enters a mean.
 """
 
 from __future__ import annotations
@@ -41,95 +41,101 @@ from ragrounds.tools.index.embedders import MeteredEmbedder, joined
 
 M = TypeVar("M", bound=BaseModel)
 _FLAGS = ("verdict", "attributed", "noncommittal")
-"""Fields that ragas sums or tests as 0 or 1 without looking whether they are."""
+"""Fields that ragas sums or tests as 0 or 1 without checking them."""
 
 
-_ONE = threading.Lock()
-"""A model in this process embeds for one thread at a time."""
+_EMBEDDING_LOCK = threading.Lock()
+"""Lock that lets a local model embed for one thread at a time."""
 
 
 class Unusable(Exception):
-    """No usable reply after all tries; its text says what was wrong with the last one."""
+    """Error after all tries without a usable reply; its text says what was wrong with the last one."""
 
 
 class AskedJudge:
-    """A judge in the form that ragas' metrics take. One metric on one answer: equal prompts are samples, each a new
-    occurrence."""
+    """Judge in the form that ragas' metrics take, for one metric on one answer.
+
+    Equal prompts are samples, each a new occurrence.
+    """
 
     def __init__(self, judge: Model, journal: Journal, node: str, tries: int = TRIES) -> None:
         self._judge, self._journal, self._node, self._tries = judge, journal, node, tries
-        self._asked: Counter[str] = Counter()
+        self._occurrences: Counter[str] = Counter()
         self.calls: list[Call] = []
         self.split: list[int] = []
-        """How many statements each text was broken into, in order."""
+        """Number of statements that each text was split into, in order."""
 
     async def agenerate(self, prompt: str, response_model: type[M]) -> M:
-        """A reply of the form that is asked for.
+        """Return a reply of the requested form.
 
         Raises:
-            Unusable: none after all tries.
+            Unusable: no reply was usable after all tries.
             CallFailed: a call gave no reply.
             ragrounds.base.errors.StopRun: the judge cannot be asked at all.
         """
-        why = EMPTY
+        reason = EMPTY
         for _ in range(self._tries):
-            request = Request(messages=(Message("user", prompt),), occurrence=self._asked[prompt])
-            self._asked[prompt] += 1
+            request = Request(messages=(Message("user", prompt),), occurrence=self._occurrences[prompt])
+            self._occurrences[prompt] += 1
             reply = await call(self._judge, self._journal, request, self._node, self.calls)
             if reply.finish == "content_filter":
-                why = REFUSED
+                reason = REFUSED
                 continue
-            made, why = read(reply, response_model, self.split[-1] if self.split else None)
-            if made is not None:
-                parts = _parts(made)
-                if parts is not None:
-                    self.split.append(parts)
-                return made
-        raise Unusable(why)
+            parsed, reason = read(reply, response_model, self.split[-1] if self.split else None)
+            if parsed is not None:
+                statement_count = _statement_count(parsed)
+                if statement_count is not None:
+                    self.split.append(statement_count)
+                return parsed
+        raise Unusable(reason)
 
     def generate(self, prompt: str, response_model: type[M]) -> M:
-        """ragas' metrics do not use it; its abstract class has it."""
+        """Raise NotImplementedError. ragas' abstract class has this method, but its metrics do not use it."""
         raise NotImplementedError("only agenerate")
 
 
 def read(reply: Reply, form: type[M], statements: int | None) -> tuple[M | None, str]:
-    """The last JSON object of a reply that has the form, or why there is none.
+    """Return the last JSON object of a reply that has the form, or the reason why no object has it.
 
-    Stricter than ragas, which computes with what comes: a flag is 0 or 1, a question is not empty, and there is one
-    verdict for each of the `statements` that were put to the judge.
+    The check is stricter than ragas, which computes with any reply: a flag is 0 or 1, a question is not empty, and
+    there is one verdict for each of the `statements` that the judge was shown.
     """
     text = spoken(reply.text)
-    why = CUT if reply.finish == "length" else "no JSON object in the reply" if text.strip() else EMPTY
-    for found, _ in reversed(list(objects(text))):
+    reason = CUT if reply.finish == "length" else "no JSON object in the reply" if text.strip() else EMPTY
+    for candidate, _ in reversed(list(objects(text))):
         try:
-            made = form.model_validate(found)
+            parsed = form.model_validate(candidate)
         except ValidationError as error:
             first = error.errors()[0]
-            if reply.finish == "length":  # what could be read is a part of an object that has no end
+            if reply.finish == "length":  # the readable part belongs to an object that was cut off
                 continue
-            why = f"not of the form: {'.'.join(map(str, first['loc']))[:60]}: {first['msg'][:80]}"
+            reason = f"not of the form: {'.'.join(map(str, first['loc']))[:60]}: {first['msg'][:80]}"
             continue
-        why = _fault(made.model_dump(), statements)
-        if not why:
-            return made, ""
-    return None, why
+        reason = _form_fault(parsed.model_dump(), statements)
+        if not reason:
+            return parsed, ""
+    return None, reason
 
 
-def _parts(made: BaseModel) -> int | None:
-    """How many statements a text was broken into, where the reply is that."""
-    listed: Any = getattr(made, "statements", getattr(made, "claims", None))
-    return len(listed) if isinstance(listed, list) and all(isinstance(each, str) for each in listed) else None
+def _statement_count(parsed: BaseModel) -> int | None:
+    """Return the number of statements that a text was split into, if the reply is such a split."""
+    statements: Any = getattr(parsed, "statements", getattr(parsed, "claims", None))
+    return (
+        len(statements)
+        if isinstance(statements, list) and all(isinstance(statement, str) for statement in statements)
+        else None
+    )
 
 
-def _fault(said: dict[str, Any], statements: int | None) -> str:
-    if not str(said.get("question", "?")).strip():
+def _form_fault(fields: dict[str, Any], statements: int | None) -> str:
+    if not str(fields.get("question", "?")).strip():
         return "the question is empty"
-    rows = [each for value in said.values() if isinstance(value, list) for each in value if isinstance(each, dict)]
-    for row in (said, *rows):
+    rows = [row for value in fields.values() if isinstance(value, list) for row in value if isinstance(row, dict)]
+    for row in (fields, *rows):
         for name in _FLAGS:
             if row.get(name, 0) not in (0, 1):
                 return f"{name} is {row[name]}: expected 0 or 1"
-    verdicts = said.get("statements")
+    verdicts = fields.get("statements")
     if isinstance(verdicts, list) and len(rows) == len(verdicts) and statements not in (None, len(rows)):
         return f"verdicts on {len(rows)} of {statements} statements"
     return ""
@@ -142,96 +148,104 @@ class EmbeddingRequest(Struct, frozen=True):
 
 
 class Embedded(Struct, frozen=True):
-    """Their vectors, and the provider's count of tokens where it gave one."""
+    """Vectors of texts, and the provider's count of tokens if it gave one."""
 
     vectors: tuple[tuple[float, ...], ...]
     tokens: int | None
 
 
 class AskedEmbedder:
-    """An embedder in the form that ragas' metrics take."""
+    """Embedder in the form that ragas' metrics take."""
 
     def __init__(self, named: NamedEmbedder, journal: Journal, node: str, prices: Mapping[str, Price]) -> None:
-        self._named, self._journal, self._node, self._prices = named, journal, node, prices
+        self._embedder, self._journal, self._node, self._prices = named, journal, node, prices
         self.calls: list[Call] = []
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
-        """The vector of one text (:meth:`aembed_texts`)."""
+        """Return the vector of one text (:meth:`aembed_texts`)."""
         return (await self.aembed_texts([text]))[0]
 
     async def aembed_texts(self, texts: Sequence[str], **_: Any) -> list[list[float]]:
-        """One vector a text.
+        """Return one vector for each text.
 
         Raises:
-            CallFailed: the embedder gave none.
+            CallFailed: the embedder returned no vectors.
         """
         request = EmbeddingRequest(tuple(texts))
-        key = hashlib.sha256(msgspec.msgpack.encode(("embed", self._named.spec, request))).hexdigest()
-        entry = Entry(key=key, kind="tool", actor=self._named.spec, request=request)
-        at, start = time.time(), time.perf_counter()
+        key = hashlib.sha256(msgspec.msgpack.encode(("embed", self._embedder.spec, request))).hexdigest()
+        entry = Entry(key=key, kind="tool", actor=self._embedder.spec, request=request)
+        started_at, start = time.time(), time.perf_counter()
         try:
-            made, cached = await self._journal.once(entry, lambda: asyncio.to_thread(self._embed, request), Embedded)
+            embedded, cached = await self._journal.once(
+                entry, lambda: asyncio.to_thread(self._embed, request), Embedded
+            )
         except StopRun:
             raise
         except UserError as error:
-            self._record(key, at, start, error=str(error))
+            self._record(key, started_at, start, error=str(error))
             raise CallFailed("embedding", str(error)) from None
-        self._record(key, at, start, made, cached)
-        return [list(vector) for vector in made.vectors]
+        self._record(key, started_at, start, embedded, cached)
+        return [list(vector) for vector in embedded.vectors]
 
     def embed_text(self, text: str, **_: Any) -> list[float]:
-        """ragas' metrics do not use it; its abstract class has it."""
+        """Raise NotImplementedError. ragas' abstract class has this method, but its metrics do not use it."""
         raise NotImplementedError("only aembed_text")
 
     def _embed(self, request: EmbeddingRequest) -> Embedded:
-        embedder = self._named.embedder
+        embedder = self._embedder.embedder
         if isinstance(embedder, MeteredEmbedder):
             vectors, tokens = embedder.metered(request.texts)
         else:
-            with _ONE:
+            with _EMBEDDING_LOCK:
                 vectors, tokens = embedder.queries(request.texts), 0
         return Embedded(tuple(tuple(row) for row in vectors.tolist()), tokens)
 
     def _record(
-        self, key: str, at: float, start: float, made: Embedded | None = None, cached: bool = False, error: str = ""
+        self,
+        key: str,
+        started_at: float,
+        start: float,
+        embedded: Embedded | None = None,
+        cached: bool = False,
+        error: str = "",
     ) -> None:
-        usage = Usage() if made is None else None if made.tokens is None else Usage(input=made.tokens)
+        usage = Usage() if embedded is None else None if embedded.tokens is None else Usage(input=embedded.tokens)
         self.calls.append(
             Call(
                 key=key,
                 kind="tool",
                 role="judging",
                 node=self._node,
-                actor=self._named.spec,
-                at=round(at, 3),
+                actor=self._embedder.spec,
+                at=round(started_at, 3),
                 seconds=round(time.perf_counter() - start, 4),
                 cached=cached,
                 usage=usage,
-                cost_uncached=self._price(made.tokens) if made else 0.0,
+                cost_uncached=self._price(embedded.tokens) if embedded else 0.0,
                 error=error,
             )
         )
 
     def _price(self, tokens: int | None) -> float | None:
-        """Dollars; a model in this process has no bill, one behind an unknown server an unknown one."""
-        remote = self._named.remote
+        """Return dollars: 0 for a local model, ``None`` for a model behind an unknown server."""
+        remote = self._embedder.remote
         if not remote:
             return 0.0
-        return embedding_price(remote, tokens, self._prices, hosted=not self._named.encoding.base_url)
+        return embedding_price(remote, tokens, self._prices, hosted=not self._embedder.encoding.base_url)
 
 
 class RagasJudge(Struct, frozen=True, kw_only=True):
-    """Judges answers by ragas' metrics, one score each.
+    """Judge of answers by ragas' metrics, one score for each metric.
 
     Contract: :class:`ragrounds.evals.judges.attempts.AttemptJudge`.
     """
 
     passages: Callable[[Attempt], Sequence[Passage]]
-    """What an attempt retrieved, best first."""
+    """Function that returns the passages an attempt retrieved, best first."""
     metrics: tuple[RagasScorer, ...] = RAGAS
     embedder: NamedEmbedder | None = None
     prices: Mapping[str, Price] = {}
-    """The user's own, for the embedder."""
+    """User's own prices for the embedder."""
     tries: int = TRIES
 
     @property
@@ -241,7 +255,7 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
 
     @property
     def code(self) -> str:
-        """The digest of the metrics' descriptions and of how they are computed here."""
+        """Digest of the metrics' descriptions and of their computation here."""
         return judge_code(ALL_METRICS)
 
     async def judge(
@@ -265,17 +279,17 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
         calls: list[Call] = []
         failed = False
         for metric in self.metrics:
-            value, why = self._without(metric, attempt, gold, contexts)
-            if value is None and not why:
-                asked = AskedJudge(judge, journal, f"ragas/{metric.metric}", self.tries)
-                vectors = None
+            value, reason = self._value_without_judge(metric, attempt, gold, contexts)
+            if value is None and not reason:
+                asked_judge = AskedJudge(judge, journal, f"ragas/{metric.metric}", self.tries)
+                asked_embedder = None
                 if metric.embedder and self.embedder:
-                    vectors = AskedEmbedder(self.embedder, journal, f"ragas/{metric.metric}", self.prices)
+                    asked_embedder = AskedEmbedder(self.embedder, journal, f"ragas/{metric.metric}", self.prices)
                 try:
-                    value, why = await _computed(metric, asked, vectors, parts)
+                    value, reason = await _compute(metric, asked_judge, asked_embedder, parts)
                 except CallFailed:
-                    why, failed = FAILED, True
-                calls += asked.calls + (vectors.calls if vectors else [])
+                    reason, failed = FAILED, True
+                calls += asked_judge.calls + (asked_embedder.calls if asked_embedder else [])
                 verdicts.append(
                     Verdict(
                         question_id=question.id,
@@ -283,86 +297,90 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
                         axis=metric.metric,
                         first=attempt.run,
                         outcome="" if value is None else f"{value:.4f}",
-                        reason=why,
+                        reason=reason,
                     )
                 )
-                why = f"ragas: {why}" if why else ""
-            scores.append(metric.scored(attempt, value, read_long(attempt), reason=why))
+                reason = f"ragas: {reason}" if reason else ""
+            scores.append(metric.scored(attempt, value, read_long(attempt), reason=reason))
         return JudgedAnswer(scores=tuple(scores), verdicts=tuple(verdicts), calls=tuple(calls), failed=failed)
 
-    def _without(
+    def _value_without_judge(
         self, metric: RagasScorer, attempt: Attempt, gold: Gold, contexts: Sequence[str]
     ) -> tuple[float | None, str]:
-        """The value, or why there is none, where nobody needs to be asked; neither: somebody does."""
-        read = read_long(attempt)
+        """Return the value, or the reason why it is missing, if the judge need not be asked; neither if it must be."""
+        reading = read_long(attempt)
         if attempt.status == "not_run":
-            return None, read.reason or "not run"
+            return None, reading.reason or "not run"
         if "reference" in metric.takes and not gold.answer.strip():
             return None, "the question has no reference answer"
         if "retrieved_contexts" in metric.takes and not contexts:
             return None, "the attempt retrieved no passages, or the journal does not hold them"
         if "response" in metric.takes and blank(attempt.text):
-            return metric.silent, read.reason or "there is no answer"
+            return metric.silent, reading.reason or "there is no answer"
         if metric.embedder and self.embedder is None:
             return None, "no embedder was named"
         return None, ""
 
 
 def open_judge(method: RagasMethod, means: JudgeMeans) -> RagasJudge:
-    """What judges attempts by the metrics of this method.
+    """Return the judge of attempts by the metrics of this method.
 
     Raises:
-        UserError: ragas is not installed; no embedder for a metric that compares vectors.
+        UserError: ragas is not installed; a metric that compares vectors has no embedder.
     """
     installed_ragas()
     needy = [metric.name for metric in method.metrics if metric.embedder]
     if needy and means.embedder is None:
-        others = sorted(
-            one.scorers[0].name
-            for one in judge_methods().values()
-            if isinstance(one, RagasMethod) and len(one.scorers) == 1 and not one.scorers[0].embedder
+        alternatives = sorted(
+            candidate.scorers[0].name
+            for candidate in judge_methods().values()
+            if isinstance(candidate, RagasMethod) and len(candidate.scorers) == 1 and not candidate.scorers[0].embedder
         )
         raise UserError(
             f"{needy[0]} compares questions by their vectors: name an embedder, --embedder 'dense[model=…]' or a "
-            f"card of `ragrounds list retrievers`, or one of {', '.join(others)} as --kind."
+            f"card of `ragrounds list retrievers`, or one of {', '.join(alternatives)} as --kind."
         )
-    read: dict[str, FoundPassages] = {}
+    read_passages: dict[str, FoundPassages] = {}
 
     def passages(attempt: Attempt) -> list[Passage]:
-        """What an attempt retrieved, each passage once."""
-        found = (passage for search in searches_by(means.store, attempt, read) for passage in search.passages)
-        return list({passage.id: passage for passage in found}.values())
+        """Return the passages that an attempt retrieved, each once."""
+        retrieved = (
+            passage for search in searches_by(means.store, attempt, read_passages) for passage in search.passages
+        )
+        return list({passage.id: passage for passage in retrieved}.values())
 
     return RagasJudge(passages=passages, metrics=method.metrics, embedder=means.embedder, prices=means.prices)
 
 
-async def _computed(
-    metric: RagasScorer, asked: AskedJudge, vectors: AskedEmbedder | None, parts: Mapping[str, Any]
+async def _compute(
+    metric: RagasScorer, asked_judge: AskedJudge, vectors: AskedEmbedder | None, parts: Mapping[str, Any]
 ) -> tuple[float | None, str]:
-    """ragas' value, or why there is none.
+    """Return ragas' value, or the reason why it is missing.
 
     Raises:
         UserError: ragas is not installed, or cannot be imported.
     """
-    by = getattr(installed_ragas(), metric.ragas_class)
-    made = by(llm=asked, embeddings=vectors) if metric.embedder else by(llm=asked)
+    metric_class = getattr(installed_ragas(), metric.ragas_class)
+    ragas_metric = (
+        metric_class(llm=asked_judge, embeddings=vectors) if metric.embedder else metric_class(llm=asked_judge)
+    )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a division by no length gives NaN, which is missing below
-            value = float((await made.ascore(**{name: parts[name] for name in metric.takes})).value)
+            warnings.simplefilter("ignore", RuntimeWarning)  # a division by length 0 gives NaN, which is missing below
+            value = float((await ragas_metric.ascore(**{name: parts[name] for name in metric.takes})).value)
     except Unusable as error:
         return None, str(error)
     except ValueError as error:
         return None, f"{' '.join(str(error).split())[:200]}"
     if not math.isfinite(value):
         return None, "no value, since nothing was found to judge"
-    if metric.metric == "factual_correctness" and asked.split[-1:] == [0]:
+    if metric.metric == "factual_correctness" and asked_judge.split[-1:] == [0]:
         return None, "no claims were found in the reference"
     return value, ""
 
 
 def installed_ragas() -> Any:
-    """ragas' metrics; nothing of ragas reports home.
+    """Return ragas' metrics, with ragas' usage tracking switched off.
 
     Raises:
         UserError: ragas is not installed, or cannot be imported.
@@ -370,7 +388,7 @@ def installed_ragas() -> Any:
     os.environ["RAGAS_DO_NOT_TRACK"] = "true"  # read once, at ragas' first event
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the libraries that it imports
+            warnings.simplefilter("ignore")  # warnings of the libraries that ragas imports
             from ragas.embeddings.base import BaseRagasEmbedding
             from ragas.llms.base import InstructorBaseRagasLLM
             from ragas.metrics import collections

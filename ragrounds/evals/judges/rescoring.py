@@ -1,9 +1,11 @@
-"""Stored scores and the scorers of now: scores that other code made are made again where no model is asked, else named;
-and all are made again beside those that are stored, to find what was changed (`ragrounds doctor --store`).
+"""Rescoring of stored scores by the current scorers.
 
-A scorer that computes scores the stored attempts again. A judge's scores are read again from its recorded replies,
-where these hold an answer to every question of now; where the prompt has changed they do not, and the command that
-judges again is named.
+Scores that other code made are computed again if no model has to be asked, otherwise reported. All scores are also
+computed next to the stored ones to detect changes (`ragrounds doctor --store`).
+
+A scorer that computes scores the stored attempts again. A judge's scores are read again from its recorded replies, if
+these answer all current questions. If the prompt has changed they do not, and the command that judges again is
+reported.
 """
 
 from __future__ import annotations
@@ -37,26 +39,26 @@ if TYPE_CHECKING:
     from ragrounds.evals.store.care.verification import Findings
 
 _LOG = logging.getLogger(__name__)
-_LONG = 2_000
-"""Attempts from which on scoring them again is said."""
+_MANY_ATTEMPTS = 2_000
+"""Number of attempts from which scoring again is announced."""
 _BATCH = 500
-"""Attempts that are in memory together, and whose scores are written together."""
+"""Number of attempts that are in memory together and whose scores are written together."""
 _Set = tuple[Mapping[str, Question], Mapping[str, Gold]]
 
 
 class StaleScores(Struct, frozen=True):
-    """Scores of a run that other code made than that of now."""
+    """Scores of a run that were made by other code than the current one."""
 
     run: Run
     scorer: str
     command: str
-    """Makes them anew."""
+    """Command that makes the scores again."""
     free: bool
-    """Whether that asks no model, so that opening the run is enough."""
+    """True if that asks no model, so that opening the run is enough."""
 
     @property
     def note(self) -> str:
-        """What tables say of them."""
+        """Note about the scores in tables."""
         return (
             f"The scores of {self.run.id} under {self.scorer} were made by another version of its code or prompt: "
             f"`{self.command}` makes them anew."
@@ -64,55 +66,57 @@ class StaleScores(Struct, frozen=True):
 
 
 def stale_scores(store: Store, run: Run) -> list[StaleScores]:
-    """The scores of a run that are not of the code of now. Those that another tool made, and scorers that are not here
-    are left out: nothing is known of their code."""
-    found = []
+    """Return the scores of a run that were not made by the current code.
+
+    Scores by other tools and by scorers that are not installed are left out, because nothing is known about their code.
+    """
+    stale = []
     for name, codes in sorted(store.score_codes(run).items()):
         scorer = described(name)
         if scorer.elsewhere or not (scorer.needs or scorer.computes):
             continue
-        if codes <= _codes_now(scorer):
+        if codes <= _current_codes(scorer):
             continue
-        found.append(StaleScores(run, name, scorer.command([run.id]), not scorer.needs))
-    return found
+        stale.append(StaleScores(run, name, scorer.command([run.id]), not scorer.needs))
+    return stale
 
 
 def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lambda done: None) -> list[StaleScores]:
-    """Make a run's stale scores again where no model is asked, and write them; give those that are left.
+    """Make a run's stale scores again if no model has to be asked, write them, and return those that remain stale.
 
     Args:
-        store: of the run.
-        run: whose scores.
-        progress: is told how many attempts are scored again.
+        store: store of the run.
+        run: run of the scores.
+        progress: function that is called with the number of attempts scored again.
     """
     stale = stale_scores(store, run)
     if not stale:
         return []
     try:
-        if computed := [one.scorer for one in stale if one.free]:
+        if computed := [scores.scorer for scores in stale if scores.free]:
             _score_again(store, run, computed, progress)
-        for one in stale:
-            if isinstance(scorer := described(one.scorer), JudgedScorer):
+        for scores in stale:
+            if isinstance(scorer := described(scores.scorer), JudgedScorer):
                 _judge_again(store, run, scorer)
-    except StopRun as problem:  # what cannot be written can be read all the same
+    except StopRun as problem:  # scores that cannot be written can still be read
         _LOG.warning("The scores of %s were made by other code, and cannot be made again: %s", run.id, problem)
     return stale_scores(store, run)
 
 
-def _codes_now(scorer: ScorerRecord) -> set[str]:
+def _current_codes(scorer: ScorerRecord) -> set[str]:
     if isinstance(scorer, JudgedScorer):
         method = find_method(scorer.judging)
-        by = method.verifiers or ("llm",)
-        return {judge_code(method, panel=True), *(judge_code(method, verifier=one) for one in by)}
+        verifiers = method.verifiers or ("llm",)
+        return {judge_code(method, panel=True), *(judge_code(method, verifier=verifier) for verifier in verifiers)}
     return {scorer_code(scorer)}
 
 
 def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callable[[int], None]) -> None:
-    stored = {(name, *place) for name in names for place in store.scored(run, name)}
-    if run.count * run.epochs > _LONG:
-        said = ", ".join(names)
+    stored = {(name, *question_and_epoch) for name in names for question_and_epoch in store.scored(run, name)}
+    if run.count * run.epochs > _MANY_ATTEMPTS:
+        scorer_names = ", ".join(names)
         _LOG.warning("%s: %s attempts are scored again by %s, whose code is another now, or was not known.",
-                     run.id, f"{run.count * run.epochs:,}", said)  # fmt: skip
+                     run.id, f"{run.count * run.epochs:,}", scorer_names)  # fmt: skip
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     scorers = [known_scorer(name) for name in names]
@@ -130,41 +134,48 @@ def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callabl
 
 
 def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> None:
-    """Read the scores again from recorded replies, where those of exactly one judge are complete: who gave scores that
-    several could have given is not known."""
+    """Read the scores again from recorded replies, if those of exactly one judge are complete.
+
+    If several judges could have given the scores, the judge is not known.
+    """
     method = find_method(scorer.judging)
     if not isinstance(method, LabelMethod):
         return
     table = schema.scores
-    held = sa.select(table.c.reason).where(table.c.run == store.number(run), table.c.scorer == scorer.name)
+    reasons = sa.select(table.c.reason).where(table.c.run == store.number(run), table.c.scorer == scorer.name)
     with autocommit(store.engine) as connection:
-        if connection.execute(held.where(table.c.reason.startswith(WITHHELD)).limit(1)).first():
-            return  # the command that judges again is free where all is recorded, probes too
+        if connection.execute(reasons.where(table.c.reason.startswith(WITHHELD)).limit(1)).first():
+            return  # judging again is free if all calls are recorded, including the probes
     stored = store.scored(run, scorer.name)
-    read = [scores for name in store.judges(run) if (scores := _recorded(store, run, method, name, stored))]
-    if len(read) == 1:
-        store.add_scores(run, read[0])
+    complete_scores = [scores for name in store.judges(run) if (scores := _recorded(store, run, method, name, stored))]
+    if len(complete_scores) == 1:
+        store.add_scores(run, complete_scores[0])
 
 
-def _recorded(store: Store, run: Run, method: LabelMethod, judge: str, wanted: Set[tuple[str, int]]) -> list[Score]:
-    """The scores that a judge's recorded replies make; empty: some reply is not recorded."""
-    by = RecordedJudge(store, LabelJudge(method.behind(method.name, lambda: store.scores(run))), judge)
+def _recorded(
+    store: Store, run: Run, method: LabelMethod, judge: str, attempt_keys: Set[tuple[str, int]]
+) -> list[Score]:
+    """Return the scores from a judge's recorded replies; empty if some reply is not recorded."""
+    recorded_judge = RecordedJudge(store, LabelJudge(method.behind(method.name, lambda: store.scores(run))), judge)
     code = judge_code(method)
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     scores: list[Score] = []
     for attempt in store.attempts(run):
-        if (attempt.question_id, attempt.epoch) in wanted:
-            judged = by.judge(attempt, by_id[attempt.question_id], golds[attempt.question_id])
+        if (attempt.question_id, attempt.epoch) in attempt_keys:
+            judged = recorded_judge.judge(attempt, by_id[attempt.question_id], golds[attempt.question_id])
             if judged is None:
                 return []
-            scores += [replace(one, code=code) for one in judged.scores]
+            scores += [replace(score, code=code) for score in judged.scores]
     return scores
 
 
 def check_scores(store: Store, run: Run, findings: Findings, report: Progress = lambda step, rows: None) -> None:
-    """Score a run's answers again, and add to `findings` what differs from the scores that are stored: damage where the
-    code that made them is that of now, a note where it is another. Rows that cannot be read are passed over."""
+    """Score a run's answers again, and add differences from the stored scores to `findings`.
+
+    A difference is damage if the current code made the score, and a note if other code made it. Rows that cannot be
+    read are skipped.
+    """
     codes: dict[str, bool] = {}
     for name, made_by in store.score_codes(run).items():
         scorer = described(name)
@@ -175,55 +186,63 @@ def check_scores(store: Store, run: Run, findings: Findings, report: Progress = 
     try:
         questions, golds = store.questions(run)
     except (UserError, ValueError):
-        return  # the walk through the store has named it
-    sets = {one.id: one for one in questions}, golds
+        return  # the walk through the store has reported it
+    question_maps = {question.id: question for question in questions}, golds
     done, batch = 0, list[Attempt]()
     for attempt in store.attempts(run, skip_damaged=True):
         batch.append(attempt)
         if len(batch) == _BATCH:
-            _compared(store, run, batch, codes, sets, findings)
+            _compare_scores(store, run, batch, codes, question_maps, findings)
             done, batch = done + len(batch), []
             report("scored again", done)
-    _compared(store, run, batch, codes, sets, findings)
+    _compare_scores(store, run, batch, codes, question_maps, findings)
     findings.checked["scored again"] += done + len(batch)
     report("scored again", done + len(batch))
 
 
-def _compared(
-    store: Store, run: Run, attempts: Sequence[Attempt], codes: Mapping[str, bool], sets: _Set, findings: Findings
+def _compare_scores(
+    store: Store,
+    run: Run,
+    attempts: Sequence[Attempt],
+    codes: Mapping[str, bool],
+    question_maps: _Set,
+    findings: Findings,
 ) -> None:
-    """Score some attempts that follow each other, and name those whose stored scores are others."""
-    questions, golds = sets
+    """Score consecutive attempts and report those whose stored scores differ."""
+    questions, golds = question_maps
     for name, current in codes.items() if attempts else ():
-        scorer, stored = known_scorer(name), _stored(store, run, name, attempts)
+        scorer, stored = known_scorer(name), _stored_rows(store, run, name, attempts)
         for attempt in attempts:
             row = stored.get((attempt.question_id, attempt.epoch))
             if row is None or not is_whole_row(schema.scores, row) or attempt.question_id not in questions:
                 continue
-            now = score_by(scorer, attempt, questions[attempt.question_id], golds[attempt.question_id])
-            if _differs(now, row):
-                place = f"{run.id}, {attempt.question_id!r}, epoch {attempt.epoch}, {name}"
-                said = f"stored {row.value} {row.answer_status} {row.prediction!r}, today "
-                said += f"{now.value} {now.answer_status} {now.prediction!r}"
+            current_score = score_by(scorer, attempt, questions[attempt.question_id], golds[attempt.question_id])
+            if _differs(current_score, row):
+                location = f"{run.id}, {attempt.question_id!r}, epoch {attempt.epoch}, {name}"
+                description = f"stored {row.value} {row.answer_status} {row.prediction!r}, today "
+                description += f"{current_score.value} {current_score.answer_status} {current_score.prediction!r}"
                 if not current:
-                    said += "; other code made it, and opening the run scores it again"
-                findings.add("damage" if current else "note", "score that differs", place, said)
+                    description += "; other code made it, and opening the run scores it again"
+                findings.add("damage" if current else "note", "score that differs", location, description)
 
 
-def _stored(store: Store, run: Run, scorer: str, attempts: Sequence[Attempt]) -> dict[tuple[str, int], Any]:
+def _stored_rows(store: Store, run: Run, scorer: str, attempts: Sequence[Attempt]) -> dict[tuple[str, int], Any]:
     table = schema.scores
-    wanted = sa.select(table).where(
+    query = sa.select(table).where(
         table.c.run == store.number(run),
         table.c.scorer == scorer,
         table.c.question_id.between(attempts[0].question_id, attempts[-1].question_id),
     )
     with autocommit(store.engine) as connection:
-        return {(row.question_id, row.epoch): row for row in connection.execute(wanted)}
+        return {(row.question_id, row.epoch): row for row in connection.execute(query)}
 
 
-def _differs(now: Score, row: Any) -> bool:
-    if now.value is None or row.value is None:
-        same = now.value is row.value
+def _differs(current: Score, row: Any) -> bool:
+    if current.value is None or row.value is None:
+        is_same = current.value is row.value
     else:
-        same = math.isclose(now.value, row.value, rel_tol=1e-9, abs_tol=1e-12)
-    return not same or (now.answer_status, column_text(now.prediction)) != (row.answer_status, row.prediction)
+        is_same = math.isclose(current.value, row.value, rel_tol=1e-9, abs_tol=1e-12)
+    return not is_same or (current.answer_status, column_text(current.prediction)) != (
+        row.answer_status,
+        row.prediction,
+    )

@@ -1,8 +1,8 @@
-"""Stored runs judged, within a budget: question by question, so that all have verdicts on the same ones.
+"""Judging of stored runs within a budget, question by question, so that all runs have verdicts on the same ones.
 
-When a limit is reached, or at the first Ctrl-C, no further question is begun, and those that are begun are finished for
-every run, epoch and judge. What the journal can answer for nothing is still taken. The answers of the other questions
-have no verdict of these judges: their scores are missing, with the reason.
+When a limit is reached, or at the first Ctrl-C, no further question is started. Questions that were started are
+finished for every run, epoch and judge. Answers whose calls are all in the journal are still judged. The answers to the
+other questions have no verdict of these judges: their scores are missing, with the reason.
 """
 
 from __future__ import annotations
@@ -42,27 +42,29 @@ from ragrounds.evals.store.store import Store
 T = TypeVar("T", bound=Struct)
 INTERRUPTED = "judging was interrupted"
 Key = tuple[int, int, int]
-"""Places of a run, of an attempt of it, and of a judge."""
+"""Indices of a run, of its attempt, and of a judge."""
 NO_LIMIT = Budget()
 NEVER_FAILING = FailureLimit()
 
 
 class JudgedRuns(Struct, frozen=True, kw_only=True):
-    """What judging several runs gave and took."""
+    """Scores, verdicts and costs of judging several runs."""
 
     runs: tuple[JudgedRun, ...]
     ended: str
-    """Why not all questions were judged: which limit was reached, or `INTERRUPTED`; empty: all were."""
+    """Reason why not all questions were judged: the limit that was reached, or `INTERRUPTED`; empty if all were
+    judged."""
     mute: tuple[str, ...]
-    """Judges that were asked and gave no verdict at all: because of them no score was written."""
+    """Judges that were asked and gave no verdict at all; because of them no score was written."""
     unreadable: tuple[UnreadableReply, ...] = ()
-    """Of every judge, the first reply that holds no verdict."""
+    """First reply without a verdict of every judge."""
     silent: bool = False
-    """A judge was given up, for none of its first replies could be read; asked again, it is given up again."""
+    """True if a judge was given up because none of its first replies could be read. The same happens if it is asked
+    again."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user ended it; the same call resumes."""
+        """True if the user ended it; the same call resumes."""
         return self.ended == INTERRUPTED
 
 
@@ -81,103 +83,119 @@ async def judge_runs(
     done: Callable[[JudgedAnswer], None] = lambda answer: None,
     probing: Probing | None = None,
 ) -> JudgedRuns:
-    """Judge the attempts of these runs that are `wanted`, by one judge or the majority of several, and write the
-    scores. Judging again replaces them and pays only for what is new. A judge without any verdict replaces nothing; of
-    one whose judgements fail as `fail_after` says, or none of whose first replies can be read, no further question is
-    begun. Where `probing` says so, each judge is probed on each run, and scores of one that fails are withheld.
+    """Judge the `wanted` attempts of these runs, by one judge or the majority of several, and write the scores.
+
+    Judging again replaces the scores and pays only for new calls. A judge without any verdict replaces nothing. No
+    further question is started if the judgements fail as `fail_after` defines, or if none of a judge's first replies
+    can be read. With `probing`, each judge is probed on each run, and the scores of a judge that fails are withheld.
 
     Raises:
-        UserError: runs on different questions, or one of them twice; judges that cannot be a panel.
+        UserError: the runs are on different questions, or a run is given twice; the judges cannot be a panel.
         ragrounds.base.errors.StopRun: a judge cannot be asked at all, or Ctrl-C was pressed twice; nothing is written
             but the calls.
     """
     unreadable = UnreadableReplies(patient=fail_after == NEVER_FAILING)
     by = replace(by, unreadable=unreadable) if isinstance(by, LabelJudge) else by
-    labels = isinstance(by, LabelJudge) or hasattr(by, "verifier")  # else its verdicts are numbers
+    has_labels = isinstance(by, LabelJudge) or hasattr(by, "verifier")  # otherwise its verdicts are numbers
     panel = as_panel(by, judges) if len(judges) > 1 else None
     _check_runs(runs)
     questions, golds = store.questions(runs[0])
-    places = {question.id: place for place, question in enumerate(questions)}
-    tried = [
-        sorted(filter(wanted, store.attempts(run)), key=lambda one: (places[one.question_id], one.epoch))
+    question_indices = {question.id: index for index, question in enumerate(questions)}
+    attempts_by_run = [
+        sorted(
+            filter(wanted, store.attempts(run)),
+            key=lambda attempt: (question_indices[attempt.question_id], attempt.epoch),
+        )
         for run in runs
     ]
-    paying = [
+    paying_journals = [
         PayingJournal(journal, payer := judging_payer(run), store.graded(run), store.recalled(payer)) for run in runs
     ]
     tasks = {
-        (run, number, place): JudgeTask(
-            one, questions[places[one.question_id]], golds[one.question_id], judge, paying[run]
+        (run, attempt_index, judge_index): JudgeTask(
+            attempt,
+            questions[question_indices[attempt.question_id]],
+            golds[attempt.question_id],
+            judge,
+            paying_journals[run],
         )
-        for run, attempts in enumerate(tried)
-        for number, one in enumerate(attempts)
-        for place, judge in enumerate(judges)
+        for run, attempts in enumerate(attempts_by_run)
+        for attempt_index, attempt in enumerate(attempts)
+        for judge_index, judge in enumerate(judges)
     }
-    order = sorted(tasks, key=lambda key: (places[tasks[key].question.id], tasks[key].attempt.epoch, key))
-    ends: list[BaseException] = []
+    order = sorted(tasks, key=lambda key: (question_indices[tasks[key].question.id], tasks[key].attempt.epoch, key))
+    interrupts: list[BaseException] = []
     admission = BudgetAdmission(
         BudgetStop(budget),
         FailureCount(fail_after, "judgements"),
-        unreadable if labels else None,
-        {run.id: paying[number] for number, run in enumerate(runs)},
-        ends,
+        unreadable if has_labels else None,
+        {run.id: paying_journals[run_index] for run_index, run in enumerate(runs)},
+        interrupts,
     )
-    with interruptible(ends):
+    with interruptible(interrupts):
         try:
-            judged = await _judged(by, {key: tasks[key] for key in order}, prompts, at_once, admission, done)
+            answer_by_key = await _judged(by, {key: tasks[key] for key in order}, prompts, at_once, admission, done)
             probes = probes_of(by.method) if probing and isinstance(by, LabelJudge) else None
-            given = (store, runs, by, tasks, judged, probing, prompts, at_once, admission)
-            probed = await probes.probe_runs(*given) if probes else {}
+            probe_arguments = (store, runs, by, tasks, answer_by_key, probing, prompts, at_once, admission)
+            probed = await probes.probe_runs(*probe_arguments) if probes else {}
         except asyncio.CancelledError:
-            if not ends:  # not by our own second Ctrl-C
+            if not interrupts:  # not by our own second Ctrl-C
                 raise
-            raise ends[0] from None
-    # A number that a judge's replies do not make is a result with a reason.
-    mute = _mute(judged.values()) if labels else ()
-    kept: list[JudgedRun] = []
-    for run, attempts in enumerate(tried):
+            raise interrupts[0] from None
+    # A number that a judge's replies do not yield is a missing score with a reason, so no judge of numbers is mute.
+    mute = _mute(answer_by_key.values()) if has_labels else ()
+    judged_runs: list[JudgedRun] = []
+    for run, attempts in enumerate(attempts_by_run):
         by_judge = [
-            [judged[run, number, place] for number in range(len(attempts)) if (run, number, place) in judged]
-            for place in range(len(judges))
+            [
+                answer_by_key[run, attempt_index, judge_index]
+                for attempt_index in range(len(attempts))
+                if (run, attempt_index, judge_index) in answer_by_key
+            ]
+            for judge_index in range(len(judges))
         ]
-        answered = [one for number, one in enumerate(attempts) if (run, number, 0) in judged]
-        left = [one for number, one in enumerate(attempts) if (run, number, 0) not in judged]
-        missing = [_missing(one, scorer, admission.ended) for one in left for scorer in by.scorers]
-        made = by_one(by_judge[0]) if panel is None else by_majority(panel, answered, golds, by_judge)
-        kept.append(
+        judged_answers = [
+            attempt for attempt_index, attempt in enumerate(attempts) if (run, attempt_index, 0) in answer_by_key
+        ]
+        unjudged = [
+            attempt for attempt_index, attempt in enumerate(attempts) if (run, attempt_index, 0) not in answer_by_key
+        ]
+        missing = [_missing(attempt, scorer, admission.ended) for attempt in unjudged for scorer in by.scorers]
+        judged_attempts = by_one(by_judge[0]) if panel is None else by_majority(panel, judged_answers, golds, by_judge)
+        judged_runs.append(
             store_judged_run(
                 store,
                 runs[run],
                 by,
                 judges,
-                _with_probes(made, probed.get(run, Judged())),
+                _with_probes(judged_attempts, probed.get(run, Judged())),
                 missing,
                 code=by.code if panel is None else judge_code(panel.method, panel=True),
-                attempts=len(answered),
-                earlier=paying[run].earlier,
+                attempts=len(judged_answers),
+                earlier=paying_journals[run].earlier,
                 replace=not mute,
             )
         )
     return JudgedRuns(
-        runs=tuple(map(_with_constants, kept) if isinstance(by, LabelJudge) else kept),
-        ended=admission.end(any(one.left for one in kept)) or unreadable.reached(),
+        runs=tuple(map(_with_constants, judged_runs) if isinstance(by, LabelJudge) else judged_runs),
+        ended=admission.end(any(judged_run.left for judged_run in judged_runs)) or unreadable.reached(),
         mute=mute,
         unreadable=unreadable.first(),
         silent=bool(unreadable.reached()),
     )
 
 
-def _with_constants(judged: JudgedRun) -> JudgedRun:
-    """The same, with the judges that say the same of everything; agreement with one of them is not defined."""
-    constant = constant_judges(judged.verdicts)
+def _with_constants(judged_run: JudgedRun) -> JudgedRun:
+    """Return the judged run with its constant judges. Agreement with a constant judge is not defined."""
+    constant = constant_judges(judged_run.verdicts)
     if not constant:
-        return judged
-    panel = judged.panel and replace(judged.panel, kappa=None, alpha=None)
-    return replace(judged, constant=constant, panel=panel)
+        return judged_run
+    panel = judged_run.panel and replace(judged_run.panel, kappa=None, alpha=None)
+    return replace(judged_run, constant=constant, panel=panel)
 
 
 def by_one(answers: Sequence[JudgedAnswer]) -> Judged:
-    """What a single judge made of a run's attempts."""
+    """Return the result of a single judge on a run's attempts."""
     return Judged(
         scores=tuple(score for answer in answers for score in answer.scores),
         verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
@@ -186,63 +204,65 @@ def by_one(answers: Sequence[JudgedAnswer]) -> Judged:
 
 
 def _check_runs(runs: Sequence[Run]) -> None:
-    """See that runs can be judged together.
+    """Raise UserError if the runs cannot be judged together.
 
     Raises:
-        UserError: runs on different questions, or one of them twice.
+        UserError: the runs are on different questions, or a run is given twice.
     """
-    twice = next((run.id for place, run in enumerate(runs) if run in runs[:place]), None)
-    if twice is not None:
-        raise UserError(f"The run {twice} is given twice; give each run once.")
+    repeated = next((run.id for index, run in enumerate(runs) if run in runs[:index]), None)
+    if repeated is not None:
+        raise UserError(f"The run {repeated} is given twice; give each run once.")
     if len({run.questions for run in runs}) > 1:
-        asked = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
-        raise UserError(f"These runs answer different questions ({asked}). Judge each by itself.")
+        differing = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
+        raise UserError(f"These runs answer different questions ({differing}). Judge each by itself.")
 
 
 async def _judged(
-    by: AttemptJudge,
+    attempt_judge: AttemptJudge,
     tasks: Mapping[Key, JudgeTask],
     prompts: Prompts,
     at_once: int,
     admission: BudgetAdmission,
     done: Callable[[JudgedAnswer], None],
 ) -> dict[Key, JudgedAnswer]:
-    """The judged answers to the questions that are admitted, and those that the journal can answer alone."""
+    """Return the judged answers to the admitted questions, and those that the journal can answer alone."""
 
     def judged_one(task: JudgeTask, answer: JudgedAnswer) -> None:
-        """Count what it took, and say it."""
+        """Count the calls of an answer and report it."""
         admission.judged(task, answer)
         done(answer)
 
-    given = list(tasks.values())
-    found = await judge_tasks(by, given, prompts, at_once=at_once, admits=admission.admits, done=judged_one)
-    judged = {key: answer for key, answer in zip(tasks, found, strict=True) if answer is not None}
-    if admission.silent:  # no score will be written: nothing is gained by what the journal holds
-        return judged
-    shut: dict[str, dict[Key, JudgeTask]] = defaultdict(dict)
+    task_list = list(tasks.values())
+    answers = await judge_tasks(
+        attempt_judge, task_list, prompts, at_once=at_once, admits=admission.admits, done=judged_one
+    )
+    answer_by_key = {key: answer for key, answer in zip(tasks, answers, strict=True) if answer is not None}
+    if admission.silent:  # no score will be written, so recorded answers are of no use
+        return answer_by_key
+    refused: dict[str, dict[Key, JudgeTask]] = defaultdict(dict)
     for key, task in tasks.items():
         if not admission.admits(task):
-            shut[task.question.id][key] = task
-    for of_one in shut.values():
-        judged |= await _recorded(by, of_one, prompts)
-    return judged
+            refused[task.question.id][key] = task
+    for question_tasks in refused.values():
+        answer_by_key |= await _recorded(attempt_judge, question_tasks, prompts)
+    return answer_by_key
 
 
-def _with_probes(made: Judged, probes: Judged) -> Judged:
-    return replace(made, calls=(*made.calls, *probes.calls), gates=probes.gates, unprobed=probes.unprobed)
+def _with_probes(judged_run: Judged, probes: Judged) -> Judged:
+    return replace(judged_run, calls=(*judged_run.calls, *probes.calls), gates=probes.gates, unprobed=probes.unprobed)
 
 
-def _mute(judged: Iterable[JudgedAnswer]) -> tuple[str, ...]:
-    """The judges that were asked for verdicts and gave none."""
-    spoke: dict[str, bool] = {}
-    for answer in judged:
+def _mute(answers: Iterable[JudgedAnswer]) -> tuple[str, ...]:
+    """Return the judges that were asked for verdicts and gave none."""
+    gave_verdict: dict[str, bool] = {}
+    for answer in answers:
         for verdict in answer.verdicts:
-            spoke[verdict.judge] = spoke.get(verdict.judge, False) or bool(verdict.outcome)
-    return tuple(judge for judge, any_ in spoke.items() if not any_)
+            gave_verdict[verdict.judge] = gave_verdict.get(verdict.judge, False) or bool(verdict.outcome)
+    return tuple(judge for judge, spoke in gave_verdict.items() if not spoke)
 
 
 class BudgetAdmission:
-    """Admits question by question until a limit is reached, judgements fail, or something stands in `ends`."""
+    """Admission of questions until a limit is reached, judgements fail, or `ends` is not empty."""
 
     def __init__(
         self,
@@ -258,50 +278,50 @@ class BudgetAdmission:
         self.ended = ""
 
     def admits(self, task: JudgeTask) -> bool:
-        """Whether the task's question was begun before the end."""
+        """Return True if the task's question was started before the end."""
         question = task.question.id
         if question not in self._open:
-            stopped = self._given_up() or self._failures.reached or self._spending.reached()
-            self.ended = self.ended or (INTERRUPTED if self._ends else stopped)
+            reason = self._give_up_reason() or self._failures.reached or self._spending.reached()
+            self.ended = self.ended or (INTERRUPTED if self._ends else reason)
             self._open[question] = not self.ended
         return self._open[question]
 
     def end(self, left: bool) -> str:
-        """Why it ended: a limit, where answers were `left`, or Ctrl-C."""
+        """Return the reason why judging ended: a limit, if answers were `left`, or Ctrl-C."""
         return (self.ended if left else "") or (INTERRUPTED if self._ends else "")
 
     def affords(self, task: JudgeTask) -> bool:
-        """Whether there is money, and nobody ended it, for more than the questions."""
+        """Return True if the budget allows more than the questions, and the user has not ended it."""
         return not (self.ended or self._ends or self._spending.reached())
 
     @property
     def silent(self) -> bool:
-        """Whether a judge was given up."""
-        return bool(self._given_up())
+        """True if a judge was given up."""
+        return bool(self._give_up_reason())
 
-    def _given_up(self) -> str:
+    def _give_up_reason(self) -> str:
         return self._unreadable.reached() if self._unreadable is not None else ""
 
     def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
-        """Count what it took against the budget, and whether a call of it failed or no verdict could be read."""
+        """Count the costs of an answer against the budget, and its failed calls and unreadable verdicts as failures."""
         if answer.calls or answer.failed:
-            unread = none_readable(answer.verdicts) if self._unreadable is not None else ""
-            reason = next((call.error for call in answer.calls if call.error), unread)
-            self._failures.count(task.judge.spec, task.judge.spec, answer.failed or bool(unread), reason)
+            unreadable_reason = none_readable(answer.verdicts) if self._unreadable is not None else ""
+            reason = next((call.error for call in answer.calls if call.error), unreadable_reason)
+            self._failures.count(task.judge.spec, task.judge.spec, answer.failed or bool(unreadable_reason), reason)
         self._spending.count(*paid_now(answer.calls, self._paying[task.attempt.run].earlier))
 
 
 class _RecordedCalls:
-    """A journal that answers what it holds and makes no call."""
+    """Journal that answers recorded calls and makes no call."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
-        """The recorded response.
+        """Return the recorded response.
 
         Raises:
-            ragrounds.base.errors.StopRun: there is none.
+            ragrounds.base.errors.StopRun: the response is not recorded.
         """
         return await self._journal.once(entry, _refuse, kind)
 
@@ -310,14 +330,18 @@ async def _refuse() -> Never:
     raise StopRun("the budget is used up")
 
 
-async def _recorded(by: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts) -> dict[Key, JudgedAnswer]:
-    """The judged answers to a question where the journal holds all of their calls, else none."""
-    only = [replace(task, journal=_RecordedCalls(task.journal)) for task in tasks.values()]
+async def _recorded(
+    attempt_judge: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts
+) -> dict[Key, JudgedAnswer]:
+    """Return the judged answers to a question if the journal holds all of their calls, otherwise none."""
+    recorded_tasks = [replace(task, journal=_RecordedCalls(task.journal)) for task in tasks.values()]
     try:
-        found = await judge_tasks(by, only, prompts, at_once=1, admits=lambda task: True, done=lambda *_: None)
+        answers = await judge_tasks(
+            attempt_judge, recorded_tasks, prompts, at_once=1, admits=lambda task: True, done=lambda *_: None
+        )
     except StopRun:
         return {}
-    return {key: answer for key, answer in zip(tasks, found, strict=True) if answer is not None}
+    return {key: answer for key, answer in zip(tasks, answers, strict=True) if answer is not None}
 
 
 def _missing(attempt: Attempt, scorer: str, reason: str) -> Score:

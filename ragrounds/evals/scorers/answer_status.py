@@ -1,12 +1,12 @@
-"""The status of an answer: answered, or why there is no answer that can be read.
+"""Status of an answer: answered, or the reason why no answer can be read.
 
 A text without a readable answer is an abstention, a refusal, or unreadable; an error that was recorded as if it were a
-reply is unreadable too. ``empty`` is the empty text alone (:func:`ragrounds.base.records.blank`). Every scorer goes by
-these patterns, so that an answer has the same status under all that read it alike. How an attempt *ended* is its
-status, not its answer's: see :func:`ragrounds.base.records.outcome`.
+reply is unreadable too. ``empty`` is the empty text alone (:func:`ragrounds.base.records.blank`). Every scorer uses
+these patterns, so that an answer has the same status under all scorers that read it in the same way. The way an attempt
+*ended* is the attempt's status, not its answer's: see :func:`ragrounds.base.records.outcome`.
 
-The wordings are patterns in English and Chinese; they are looked for in the stated answer, not in the reasoning before
-it, where "cannot be determined" is often said of one option on the way.
+The wordings are patterns in English and Chinese. They are searched in the stated answer, not in the reasoning before
+it, where "cannot be determined" often refers to a single option on the way.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from ragrounds.base.records import AnswerStatus, Attempt, blank
 FILTER = "the provider's content filter"
 ERROR = "an error was recorded in place of a reply"
 _LONGEST_ERROR = 1_000
-"""Characters; a longer text is prose that mentions an error, not an error."""
+"""Largest number of characters of an error; a longer text is prose that mentions an error."""
 _LONGEST_ANSWER = 300
-"""Characters; a longer text is reasoning, where only the last sentence is looked at."""
+"""Largest number of characters of a stated answer; of a longer text, which is reasoning, only the last sentence is
+searched."""
 
 
 class AnswerRead(NamedTuple):
-    """What was read from a text. `prediction` is empty unless the status is ``answered``."""
+    """Answer read from a text. `prediction` is empty unless the status is ``answered``."""
 
     status: AnswerStatus
     prediction: str = ""
@@ -57,7 +58,7 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 _KEY_ERROR = re.compile(r"^'(?:content|choices|message|text)'$")
-"""A ``KeyError`` printed: the response had no such field."""
+"""Text of a printed ``KeyError``: the response had no such field."""
 _ABSTAINED = re.compile(
     r"\bnone (?:of|among) (?:the|these|those|them)\b|^\W*(?:none|null)\W*$|\bno (?:option|choice)s? (?:is|are|seems?)\b"
     r"|\b(?:can ?not|can['’]?t|could not|couldn['’]t|unable to|impossible to) (?:be )?(?:\w+ly )?"
@@ -77,24 +78,27 @@ _ABSTAINED = re.compile(
 
 
 def no_text(attempt: Attempt) -> AnswerRead | None:
-    """``empty`` for an attempt whose text is empty, or that was not run; ``None`` where there is a text to read."""
+    """Return ``empty`` for an attempt whose text is empty, or that was not run; ``None`` if there is a text to read."""
     if attempt.status == "not_run":
         return AnswerRead("empty", reason=attempt.reason or "not run")
     return AnswerRead("empty", reason=attempt.reason or "empty reply") if blank(attempt.text) else None
 
 
 def read_long(attempt: Attempt) -> AnswerRead:
-    """The status of a long answer: empty, refused, abstained, an error in place of a reply (unreadable); every other
-    text is an answer."""
-    read = no_text(attempt)
-    if read is not None:
-        return read
-    read = without_answer(attempt.text, attempt.text)
-    return AnswerRead("answered") if read.status == "unreadable" and read.reason != ERROR else read
+    """Return the status of a long answer: empty, refused, abstained, or an error in place of a reply (unreadable).
+
+    Every other text is an answer.
+    """
+    reading = no_text(attempt)
+    if reading is not None:
+        return reading
+    reading = without_answer(attempt.text, attempt.text)
+    return AnswerRead("answered") if reading.status == "unreadable" and reading.reason != ERROR else reading
 
 
 def failure(text: str) -> AnswerRead | None:
-    """A provider's refusal or a client's error that was recorded in place of a reply; ``None`` for anything else."""
+    """Return the status of a provider's refusal or a client's error recorded in place of a reply; ``None`` for other
+    texts."""
     if len(text) > _LONGEST_ERROR:
         return None
     if _FILTERED.search(text):
@@ -105,29 +109,31 @@ def failure(text: str) -> AnswerRead | None:
 
 
 def without_answer(text: str, candidate: str) -> AnswerRead:
-    """What a text is from which no answer was read; `candidate` is the part that states the answer, which is the
-    whole text where none does."""
+    """Return the status of a text from which no answer was read.
+
+    `candidate` is the part that states the answer; the whole text if no part does.
+    """
     if blank(text):
         return AnswerRead("empty", reason="empty reply")
-    failed = failure(text) if candidate.strip() == text.strip() else None
-    if failed:
-        return failed
-    said = candidate.strip().strip("\"'`{}[]() \n\t.。")
-    if not said:
+    failure_read = failure(text) if candidate.strip() == text.strip() else None
+    if failure_read:
+        return failure_read
+    stated = candidate.strip().strip("\"'`{}[]() \n\t.。")
+    if not stated:
         return AnswerRead("abstained", reason="the stated answer is empty")
-    if len(said) > _LONGEST_ANSWER:
-        if _DECLINED.search(said):
+    if len(stated) > _LONGEST_ANSWER:
+        if _DECLINED.search(stated):
             return AnswerRead("refused", reason="the model declined")
-        said = _last_sentence(said)
-    if _DECLINED.search(said):
+        stated = _last_sentence(stated)
+    if _DECLINED.search(stated):
         return AnswerRead("refused", reason="the model declined")
-    if abstains(said):
+    if abstains(stated):
         return AnswerRead("abstained", reason="no option was chosen")
     return AnswerRead("unreadable", reason="no option can be read from the answer")
 
 
 def abstains(answer: str) -> bool:
-    """Whether a stated answer says that none of the options can be chosen."""
+    """Return True if a stated answer says that none of the options can be chosen."""
     return bool(_ABSTAINED.search(answer))
 
 

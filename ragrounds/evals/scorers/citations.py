@@ -1,13 +1,13 @@
 """Citations of a long answer, by ALCE (Gao et al. 2023; princeton-nlp/ALCE, eval.py): ``citation-recall``,
-``citation-precision``, and beside them ``over-citing`` and ``fabricated-citations``.
+``citation-precision``, and also ``over-citing`` and ``fabricated-citations``.
 
 An answer is split into sentences; ``[3]`` cites the passage that its prompts showed under this number. A sentence
-counts for recall where the passages that it cites entail it together. A citation counts for precision where its
-sentence is entailed, and the passage is needed for that or does it alone. A sentence with a citation of a passage that
-was never shown is void: recall 0, and its citations are in no denominator.
+counts for recall if the passages that it cites entail it together. A citation counts for precision if its sentence is
+entailed, and the passage is needed for that or entails it alone. A sentence with a citation of a passage that was never
+shown is void: its recall is 0, and its citations are in no denominator.
 
-``--kind citations-published`` reads as ALCE's program does: ``[n]`` is the n-th passage found, whatever the prompt
-showed, so that ``[0]`` is the last one; three citations a sentence count; of ``[1, 2]`` only the 1.
+``--kind citations-published`` reads citations as ALCE's program does: ``[n]`` is the n-th retrieved passage, whatever
+the prompt showed, so that ``[0]`` is the last one; three citations a sentence count; of ``[1, 2]`` only the 1.
 """
 
 from __future__ import annotations
@@ -21,120 +21,136 @@ from ragrounds.evals.scorers.claim_record import VerifiedMethod
 from ragrounds.evals.scorers.judged import JudgedScorer
 
 AT_MOST = 3
-"""Citations of a sentence that count, in ALCE's own runs."""
+"""Largest number of citations of a sentence that count, in ALCE's own runs."""
 _NAMED = r"(?:(?:document|doc|passage|source|ref)s?\.?\s*)?"
 _RANGE = r"(?<!CI )(?<!IQR )(?<!range )"
-"""What stands before a range of numbers in brackets, which cites nothing."""
+"""Words before a range of numbers in brackets that cites nothing."""
 _MARK = re.compile(rf"\s{{0,3}}{_RANGE}\[\s*{_NAMED}(\d{{1,3}}(?:\s*[,;]\s*{_NAMED}\d{{1,3}})*)\s*\]", re.I)
 _BEHIND = re.compile(rf"([.!?。！？])((?:{_MARK.pattern})+)", re.I)
 
 
 class CitedSentence(Struct, frozen=True):
-    """A sentence, and what it cites."""
+    """Sentence with its citations."""
 
     text: str
-    """Without its citations."""
+    """Text without its citations."""
     places: tuple[int, ...] = ()
-    """Of the passages, in the order of the citations; -1 is the last one, as in ALCE's program."""
+    """Indices of the passages, in the order of the citations; -1 is the last one, as in ALCE's program."""
     fabricated: tuple[int, ...] = ()
-    """Numbers that stand for no passage: they make the sentence void, and `places` is empty."""
+    """Numbers that match no passage: they make the sentence void, and `places` is empty."""
     void: int = 0
-    """Citations of a sentence that is void."""
+    """Number of citations of a void sentence."""
 
 
 class CitationFigures(Struct, frozen=True, kw_only=True):
-    """What ALCE counts in one answer."""
+    """Counts and figures of ALCE for one answer."""
 
     sentences: int
     cited: int
-    """Citations in sentences that are not void."""
+    """Number of citations in sentences that are not void."""
     several: int
-    """Sentences that cite several passages."""
+    """Number of sentences that cite several passages."""
     several_entailed: int
-    """Of these, entailed."""
+    """Number of `several` sentences that are entailed."""
     unneeded: int
-    """Citations in them without which the others entail the sentence, and which do not do so alone."""
+    """Number of citations in them without which the others entail the sentence, and which do not entail it alone."""
     recall: float | None
-    """From 0 to 1; ``None``: there is no sentence, or a verdict is missing."""
+    """Recall from 0 to 1; ``None`` if there is no sentence, or a verdict is missing."""
     precision: float | None
-    """The same; 0 of no citations."""
+    """Precision from 0 to 1, 0 without citations; ``None`` as for `recall`."""
 
 
 def published_citations(text: str, documents: int, at_most: int | None = AT_MOST) -> CitedSentence:
-    """A sentence as ALCE's program reads it and leaves it for its verifier."""
-    numbers = [int(found) for found in re.findall(r"\[(\d+)", text)]
+    """Return a sentence as ALCE's program reads it and passes it to its verifier."""
+    numbers = [int(number) for number in re.findall(r"\[(\d+)", text)]
     plain = re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
-    places = {number: number - 1 for number in range(documents + 1)}
-    return _cited(plain.strip(), numbers, places, at_most)
+    index_by_number = {number: number - 1 for number in range(documents + 1)}
+    return _cited_sentence(plain.strip(), numbers, index_by_number, at_most)
 
 
 def read_citations(text: str, shown: Mapping[int, int]) -> CitedSentence:
-    """A sentence with the citations in it: ``[1]``, ``[1, 2]``, ``[Document 1]``, each passage once.
+    """Return a sentence with its citations: ``[1]``, ``[1, 2]``, ``[Document 1]``, each passage once.
 
     Args:
-        text: of the sentence.
-        shown: number that a prompt showed → place of its passage.
+        text: text of the sentence.
+        shown: number that a prompt showed → index of its passage.
     """
-    numbers = [int(number) for found in _MARK.finditer(text) for number in re.findall(r"\d+", found[1])]
-    return _cited(_MARK.sub("", text).strip(), list(dict.fromkeys(numbers)), shown)
+    numbers = [int(number) for match in _MARK.finditer(text) for number in re.findall(r"\d+", match[1])]
+    return _cited_sentence(_MARK.sub("", text).strip(), list(dict.fromkeys(numbers)), shown)
 
 
-def _cited(plain: str, numbers: Sequence[int], shown: Mapping[int, int], at_most: int | None = None) -> CitedSentence:
-    fabricated = tuple(number for number in numbers if number not in shown)
+def _cited_sentence(
+    plain: str, numbers: Sequence[int], index_by_number: Mapping[int, int], at_most: int | None = None
+) -> CitedSentence:
+    fabricated = tuple(number for number in numbers if number not in index_by_number)
     if fabricated:
         return CitedSentence(plain, fabricated=fabricated, void=len(numbers))
-    return CitedSentence(plain, tuple(shown[number] for number in numbers)[: at_most or None])
+    return CitedSentence(plain, tuple(index_by_number[number] for number in numbers)[: at_most or None])
 
 
 def marks_inside(text: str) -> str:
-    """A text with the citations that stand behind a sentence's full stop moved before it: they are that sentence's."""
-    return _BEHIND.sub(lambda found: f" {found[2].strip()}{found[1]}", text)
+    """Return the text with citations after a sentence's full stop moved before it, because they belong to that
+    sentence."""
+    return _BEHIND.sub(lambda match: f" {match[2].strip()}{match[1]}", text)
 
 
 def weigh_citations(
     sentences: Sequence[CitedSentence],
 ) -> Generator[tuple[int, tuple[int, ...]], bool | None, CitationFigures]:
-    """ALCE's algorithm. It yields what it needs to know, a sentence's place and places of passages, and is sent whether
-    these together entail that sentence; ``None``: no verdict. What it returns are the figures."""
+    """Run ALCE's algorithm as a generator that asks for verdicts and returns the figures.
+
+    It yields a sentence's index and indices of passages, and is sent whether these together entail that sentence, or
+    ``None`` for a missing verdict.
+    """
     cited = entailed = precise = several = several_entailed = unneeded = 0
-    unknown = vague = False
-    for number, sentence in enumerate(sentences):
-        places = sentence.places
-        cited, several = cited + len(places), several + (len(places) > 1 or sentence.void > 1)
-        if not places:
+    is_recall_unknown = is_precision_unknown = False
+    for sentence_index, sentence in enumerate(sentences):
+        passages = sentence.places
+        cited, several = cited + len(passages), several + (len(passages) > 1 or sentence.void > 1)
+        if not passages:
             continue
-        together = yield number, places
-        unknown, vague = unknown or together is None, vague or together is None
-        entailed += bool(together)
-        if len(places) == 1 or not together:
-            precise += bool(together)
+        is_entailed = yield sentence_index, passages
+        is_recall_unknown, is_precision_unknown = (
+            is_recall_unknown or is_entailed is None,
+            is_precision_unknown or is_entailed is None,
+        )
+        entailed += bool(is_entailed)
+        if len(passages) == 1 or not is_entailed:
+            precise += bool(is_entailed)
             continue
         several_entailed += 1
-        for place in places:
-            needed = yield number, (place,)
-            if needed is False:
-                first = places.index(place)  # of one cited twice the other stays, as there
-                rest = yield number, (*places[:first], *places[first + 1 :])
-                needed, unneeded = None if rest is None else not rest, unneeded + (rest is True)
-            vague = vague or needed is None
-            precise += bool(needed)
+        for passage in passages:
+            is_needed = yield sentence_index, (passage,)
+            if is_needed is False:
+                index = passages.index(
+                    passage
+                )  # if a passage is cited twice, the other citation stays, as in ALCE's program
+                rest_entails = yield sentence_index, (*passages[:index], *passages[index + 1 :])
+                is_needed, unneeded = (
+                    None if rest_entails is None else not rest_entails,
+                    unneeded + (rest_entails is True),
+                )
+            is_precision_unknown = is_precision_unknown or is_needed is None
+            precise += bool(is_needed)
     return CitationFigures(
         sentences=len(sentences),
         cited=cited,
         several=several,
         several_entailed=several_entailed,
         unneeded=unneeded,
-        recall=entailed / len(sentences) if sentences and not unknown else None,
-        precision=None if vague or not sentences else precise / cited if cited else 0.0,
+        recall=entailed / len(sentences) if sentences and not is_recall_unknown else None,
+        precision=None if is_precision_unknown or not sentences else precise / cited if cited else 0.0,
     )
 
 
-def _scorer(name: str, what: str, kind: str = "citations", unit: str = "percent", lower: bool = False) -> JudgedScorer:
+def _scorer(
+    name: str, description: str, kind: str = "citations", unit: str = "percent", lower: bool = False
+) -> JudgedScorer:
     return JudgedScorer(
         name=name,
         judging=kind,
-        summary=f"{what}{'; lower is better' if lower else ''}",
-        method=f"{what}, after ALCE",
+        summary=f"{description}{'; lower is better' if lower else ''}",
+        method=f"{description}, after ALCE",
         unit=unit,
         direction="lower" if lower else "higher",
     )
@@ -157,10 +173,10 @@ CITATION_PRECISION_PUBLISHED = _scorer(
 
 
 class CitationMethod(VerifiedMethod, frozen=True, kw_only=True):
-    """Judges an answer by what it cites."""
+    """Judge method for an answer's citations."""
 
     published: bool = False
-    """Whether citations are read as ALCE's program does."""
+    """True if citations are read as ALCE's program does."""
     prompts: tuple[str, ...] = ("judge/supports",)
 
 

@@ -1,7 +1,7 @@
-"""The record that claims are scored by: an answer split into claims, what each cites, and every verdict on them.
+"""Record that claims are scored by: an answer split into claims, the citations of each, and every verdict on them.
 
-Families of scorers read this one record: RAGChecker's metrics, FActScore's precision. A verdict says whether a text
-entails a claim; ``None``: there is none. What a figure needs and has no verdict on leaves it missing, never 0.
+Several families of scorers use this record: RAGChecker's metrics, FActScore's precision. A verdict says whether a text
+entails a claim; ``None`` if it is missing. A figure that needs a missing verdict is missing, never 0.
 """
 
 from __future__ import annotations
@@ -15,71 +15,73 @@ from ragrounds.base.records import Gold, Question
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
 
 Verdicts = tuple[bool | None, ...]
-"""Whether one text entails each of several claims, or each of several texts one claim."""
+"""Verdicts whether one text entails each of several claims, or each of several texts one claim."""
 
 
 class ClaimRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer's claims with their verdicts."""
+    """Claims of one answer with their verdicts."""
 
     claims: tuple[str, ...] = ()
-    """Of the answer, without their marks of citation."""
+    """Claims of the answer, without their citation marks."""
     cites: tuple[tuple[int, ...], ...] = ()
-    """Of each claim, the places of the passages that it cites."""
+    """Indices of the passages that each claim cites."""
     gold: tuple[str, ...] = ()
-    """Of the reference."""
+    """Claims of the reference."""
     by_gold: Verdicts = ()
-    """Whether the reference entails each claim of the answer."""
+    """Verdicts whether the reference entails each claim of the answer."""
     by_answer: Verdicts = ()
-    """Whether the answer entails each claim of the reference."""
+    """Verdicts whether the answer entails each claim of the reference."""
     by_passages: tuple[Verdicts, ...] = ()
-    """Of each claim of the answer, whether each passage entails it."""
+    """Verdicts for each claim of the answer whether each passage entails it."""
     gold_by_passages: tuple[Verdicts, ...] = ()
-    """Of each claim of the reference, the same."""
+    """Verdicts for each claim of the reference whether each passage entails it."""
 
 
 def levels(verdicts: Sequence[object]) -> np.ndarray:
-    """Verdicts as numbers: true 1, false 0, missing 0.5. Minimum, maximum and one minus a number are then Kleene's and,
-    or and not: a claim that one passage entails is supported, whatever is missing of another.
+    """Return verdicts as numbers: true 1, false 0, missing 0.5.
+
+    Minimum, maximum and one minus a number are then Kleene's and, or and not: a claim that one passage entails is
+    supported, whatever verdict on another is missing.
 
     Raises:
-        ValueError: rows of different length.
+        ValueError: the rows have different lengths.
     """
-    found: np.ndarray = np.nan_to_num(np.array(verdicts, dtype=float), nan=0.5)
-    return found
+    numbers: np.ndarray = np.nan_to_num(np.array(verdicts, dtype=float), nan=0.5)
+    return numbers
 
 
 def supported(matrix: Sequence[Verdicts]) -> np.ndarray:
-    """Of claims × texts, whether some text entails each claim."""
-    found = levels(matrix)
-    return found.max(axis=1) if found.size else np.zeros(len(matrix))
+    """Return for each claim whether some text entails it, from a matrix of claims × texts."""
+    numbers = levels(matrix)
+    return numbers.max(axis=1) if numbers.size else np.zeros(len(matrix))
 
 
 def share(found: np.ndarray) -> float | None:
-    """The share of true ones, 0 of none; ``None``: it hangs on one that is missing."""
+    """Return the share of true verdicts, 0 if there are no verdicts; ``None`` if it depends on a missing one."""
     return None if (found == 0.5).any() else float(found.mean()) if found.size else 0.0
 
 
 class ClaimScorer(JudgedScorer, frozen=True, kw_only=True):
-    """A figure of a record of claims."""
+    """Scorer of one figure of a record of claims."""
 
     judging: str = "claims"
     reference: bool = False
-    """Whether it goes by a reference."""
+    """True if it needs a reference."""
     passages: bool = False
-    """Whether it goes by the passages that were found."""
+    """True if it needs the retrieved passages."""
 
     def figure(self, record: ClaimRecord) -> float | None:
-        """The figure of one answer; ``None``: it has none, or a verdict that it needs is missing."""
+        """Return the figure of one answer; ``None`` if it has none, or if a verdict that it needs is missing."""
         raise NotImplementedError
 
 
 class VerifiedMethod(JudgeMethod, frozen=True, kw_only=True):
-    """A way of judging long answers by what entails what."""
+    """Judge method for long answers by entailment."""
 
     needs: str = "a long answer"
     verifiers: tuple[str, ...] = ("llm", "lexical", "nli")
     asked_by: str = "ragrounds.evals.judges.claims:open_judge"
 
     def fits(self, question: Question, gold: Gold) -> bool:
-        """Long answers, whatever else a figure needs."""
+        """Return True for long answers, whatever else a figure needs."""
         return question.kind == "long"

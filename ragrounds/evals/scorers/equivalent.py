@@ -1,5 +1,8 @@
-"""Scorer ``equivalent``: OGCaReBench's judge. Is the answer equivalent to the gold answer, or a mismatch? The core
-medical action decides (OGCaReBench, evaluation); the accuracy is the share of equivalent answers."""
+"""Scorer ``equivalent``: OGCaReBench's judge, which decides whether the answer is equivalent to the gold answer or a
+mismatch.
+
+The core medical action decides (OGCaReBench, evaluation); the accuracy is the share of equivalent answers.
+"""
 
 from __future__ import annotations
 
@@ -22,43 +25,53 @@ EQUIVALENT = JudgedScorer(
 
 
 class Equivalence(LabelMethod, frozen=True, kw_only=True):
-    """Scores an answer 1.0 (equivalent) or 0.0 (mismatch, or no answer); no value where the judge gave no verdict."""
+    """Judge method that scores an answer 1.0 (equivalent) or 0.0 (mismatch, or no answer).
+
+    The score has no value if the judge gave no verdict.
+    """
 
     labels: tuple[str, ...] = _FORM.values
     needs: str = "a reference answer in words"
     shows_question: bool = True
-    """Whether the judge sees the question too."""
+    """True if the judge sees the question too."""
 
     def fits(self, question: Question, gold: Gold) -> bool:
-        """Long answers with a reference."""
+        """Return True for long answers with a reference."""
         return question.kind == "long" and bool(gold.answer.strip())
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
-        """No answer is a mismatch, and free; nothing is said without a reference."""
-        (scorer,), read = self.scorers, read_long(attempt)
+        """Return the score of an attempt that needs no judge.
+
+        No answer is a mismatch, and free. Without a reference the score has no value.
+        """
+        (scorer,), reading = self.scorers, read_long(attempt)
         if attempt.status == "not_run" or not gold.answer.strip():
-            reason = read.reason or "the question has no reference answer"
-            return (scorer.scored(attempt, None, read, reason=reason),)
-        return () if not blank(attempt.text) else (scorer.scored(attempt, 0.0, read),)
+            reason = reading.reason or "the question has no reference answer"
+            return (scorer.scored(attempt, None, reading, reason=reason),)
+        return () if not blank(attempt.text) else (scorer.scored(attempt, 0.0, reading),)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
-        """The answer beside the reference."""
+        """Return one question that shows the answer next to the reference."""
         texts = {"question": fenced(question.text)} if self.shows_question else {}
         texts |= {"reference": fenced(gold.answer), "answer": fenced(attempt.text)}
         return (JudgeQuestion(prompt=self.prompts[0], texts=texts, form=_FORM, subjects=(_AXIS,)),)
 
     def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
-        """1.0 where the one verdict is ``equivalent``."""
-        (scorer,), ((label, why),) = self.scorers, said
+        """Return 1.0 if the only verdict is ``equivalent``."""
+        (scorer,), ((label, missing_reason),) = self.scorers, said
         value = None if not label else float(label == "equivalent")
-        return (scorer.scored(attempt, value, read_long(attempt), label, f"judge: {why}" if why else ""),)
+        return (
+            scorer.scored(
+                attempt, value, read_long(attempt), label, f"judge: {missing_reason}" if missing_reason else ""
+            ),
+        )
 
     def items(self, gold: Gold) -> dict[str, str]:
-        """The question, and its reference answer."""
+        """Return the question's id with its reference answer."""
         return {gold.question_id: gold.answer}
 
     def verdicts(self, score: Score) -> dict[str, str | None]:
-        """The one verdict on a question's answer."""
+        """Return the only verdict on a question's answer."""
         return {score.question_id: score.prediction or None}
 
 

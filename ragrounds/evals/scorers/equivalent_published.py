@@ -1,10 +1,12 @@
-"""Scorer ``equivalent-published``: OGCaReBench's judge by what its paper prints (Fig. 11), beside ``equivalent``.
+"""Scorer ``equivalent-published``: OGCaReBench's judge by the rules in its paper (Fig. 11), as a variant of
+``equivalent``.
 
-The paper's judge sees two texts, the reference answer and the response, and not the question; doses, frequencies and
+The paper's judge sees two texts, the reference answer and the response, and not the question. Doses, frequencies and
 techniques do not count unless they make another kind of action of it; another stage or intent of care (watching in
-place of intervening, a drug in place of surgery) is a mismatch. ``equivalent`` shows the question too, has the judge
-say first what both texts conclude, and rules out an answer that advises against the reference's action. Wording and
-examples are ours in both, and both are read from a JSON object, where the paper asks for the one word.
+place of intervening, a drug in place of surgery) is a mismatch. ``equivalent`` shows the question too, makes the judge
+state first what both texts conclude, and rules out an answer that advises against the reference's action. Wording and
+examples are this package's own in both, and both verdicts are read from a JSON object, where the paper asks for a
+single word.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Scorer ``facts``: long answers to questions that list the facts of a good answer.
 
-The value is the share of a question's required facts that the answer contains: a fact is contained where one of its
-accepted wordings occurs as whole words, whatever the case, spacing and hyphens. It is a cheap, repeatable figure, not
-a judgement: a wording inside a negation counts, and a paraphrase that nobody listed does not. It is never averaged
-with the accuracy of multiple choice.
+The value is the share of a question's required facts that the answer contains. A fact is contained if one of its
+accepted wordings occurs as whole words, whatever the case, spacing and hyphens. It is a cheap, repeatable figure, not a
+judgement: a wording inside a negation counts, and an unlisted paraphrase does not. It is never averaged with the
+accuracy of multiple choice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
 
 
 class FactScorer(ScorerRecord, frozen=True, kw_only=True):
-    """Scores a long answer by the facts in it, 0.0 to 1.0; no value where the question lists no facts."""
+    """Scorer of a long answer by the facts in it, 0.0 to 1.0; it gives no value if the question lists no facts."""
 
     name: str = "facts"
     summary: str = "share of the required facts that the answer holds"
@@ -30,28 +30,33 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
     shares: bool = True
 
     def default(self, question: Question) -> bool:
-        """Long answers whose facts are wordings: statements for a judge (K-QA) are sentences, and no answer holds them
-        word for word."""
+        """Return True for long answers whose facts are wordings.
+
+        Statements for a judge (K-QA) are sentences, and no answer contains them word for word.
+        """
         return not for_a_judge(question) and ScorerRecord.default(self, question)
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
-        """The prediction is ``found/all``; the reason names the facts that are missing, by their first wording."""
+        """Score an answer.
+
+        The prediction is ``contained/all``; the reason names the missing facts by their first wording.
+        """
         facts = () if for_a_judge(question) else gold.facts
-        found = [contains(attempt.text, wordings) for wordings in facts]
-        missing = [wordings[0] for wordings, there in zip(facts, found, strict=True) if not there]
+        contained = [contains(attempt.text, wordings) for wordings in facts]
+        missing = [wordings[0] for wordings, is_contained in zip(facts, contained, strict=True) if not is_contained]
         # An answer without any required fact is still an answer, unless it refuses or abstains.
-        read = no_text(attempt) or (AnswerRead("answered") if any(found) else read_long(attempt))
-        if not found:
-            return self.scored(attempt, None, read, reason="the question lists no facts as wordings")
-        reason = read.reason or (f"missing: {'; '.join(missing)}" if missing else "")
-        value = None if attempt.status == "not_run" else sum(found) / len(found)
-        return self.scored(attempt, value, read, f"{sum(found)}/{len(found)}", reason)
+        reading = no_text(attempt) or (AnswerRead("answered") if any(contained) else read_long(attempt))
+        if not contained:
+            return self.scored(attempt, None, reading, reason="the question lists no facts as wordings")
+        reason = reading.reason or (f"missing: {'; '.join(missing)}" if missing else "")
+        value = None if attempt.status == "not_run" else sum(contained) / len(contained)
+        return self.scored(attempt, value, reading, f"{sum(contained)}/{len(contained)}", reason)
 
 
 def contains(text: str, wordings: tuple[str, ...]) -> bool:
-    """Whether one of the wordings occurs in the text as whole words."""
-    plain = _folded(text)
-    return any(re.search(_whole(_folded(wording)), plain) for wording in wordings if wording.strip())
+    """Return True if one of the wordings occurs in the text as whole words."""
+    folded = _folded(text)
+    return any(re.search(_whole(_folded(wording)), folded) for wording in wordings if wording.strip())
 
 
 def _folded(text: str) -> str:
@@ -59,13 +64,14 @@ def _folded(text: str) -> str:
 
 
 def _whole(wording: str) -> str:
-    """The wording with word boundaries where its edges are letters of a script that has them; Chinese has none."""
-    before = r"(?<![^\W_])" if _spaced(wording[:1]) else ""
-    after = r"(?![^\W_])" if _spaced(wording[-1:]) else ""
+    """Return the wording with word boundaries if its edges are letters of a script with word boundaries; Chinese has
+    none."""
+    before = r"(?<![^\W_])" if _is_spaced_script(wording[:1]) else ""
+    after = r"(?![^\W_])" if _is_spaced_script(wording[-1:]) else ""
     return f"{before}{re.escape(wording)}{after}"
 
 
-def _spaced(letter: str) -> bool:
+def _is_spaced_script(letter: str) -> bool:
     return letter.isalnum() and not "\u3040" <= letter <= "\u9fff"
 
 

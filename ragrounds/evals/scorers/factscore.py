@@ -1,6 +1,7 @@
-"""Scorer ``supported-claims``: the share of an answer's claims that the passages support, as FActScore (Min et al.
-2023) without its penalty for short answers. An answer that claims nothing has no value, as there; RAGChecker's
-``faithfulness`` gives it 0. Its scores hold the record of claims.
+"""Scorer ``supported-claims``: the share of an answer's claims that the passages support.
+
+It is FActScore (Min et al. 2023) without its penalty for short answers. An answer without claims has no value, as in
+FActScore; RAGChecker's ``faithfulness`` gives it 0. Its scores hold the record of claims.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from ragrounds.evals.scorers.claim_record import ClaimRecord, ClaimScorer, share
 
 
 class SupportedClaims(ClaimScorer, frozen=True, kw_only=True):
-    """FActScore's precision."""
+    """Scorer of FActScore's precision."""
 
     name: str = "supported-claims"
     summary: str = "share of the answer's claims that a passage supports, by the judge"
@@ -17,7 +18,7 @@ class SupportedClaims(ClaimScorer, frozen=True, kw_only=True):
     passages: bool = True
 
     def figure(self, record: ClaimRecord) -> float | None:
-        """The share; ``None`` without a claim, or where it hangs on a missing verdict."""
+        """Return the share; ``None`` without a claim, or if it depends on a missing verdict."""
         return share(supported(record.by_passages)) if record.claims else None
 
 

@@ -1,8 +1,8 @@
 """Scorer ``mirage``: an option letter as the MIRAGE authors read it (their evaluation; MIRAGE, Section 3.2).
 
-What none of their patterns matches counts as "A", an empty reply of a completed attempt too. It is the headline of
-MIRAGE's own benchmarks alone, and scores others where their card names it or they have no card: "else A" belongs to
-MIRAGE and to what is set beside it.
+Text that none of their patterns matches counts as "A", and so does an empty reply of a completed attempt. It is the
+headline of MIRAGE's own benchmarks alone. It scores other benchmarks if their card names it or they have no card: "else
+A" belongs to MIRAGE and to results that are compared with it.
 """
 
 from __future__ import annotations
@@ -28,36 +28,41 @@ _TEMPLATES = (
     r'^\s*(X)"',
     r"^\s*(X):",
 )
-"""In the order of trial; X stands for any option letter."""
+"""Patterns in the order of trial; X is a placeholder for any option letter."""
 _LETTERS = "ABCD"
-"""The published patterns know these four, however many options a question has."""
+"""Letters that the published patterns know, however many options a question has."""
 
 
 def stated(text: str) -> str:
-    """What stands after the last answer mark, stripped; the whole text where there is no mark."""
+    """Return the text after the last answer mark, stripped; the whole text without a mark."""
     return text.rpartition(_MARK)[2].strip()
 
 
 def read_published(text: str, question: Question) -> AnswerRead:
-    """The letter by the published patterns; what they do not match has its status by its wording."""
+    """Read the letter by the published patterns. A text that they do not match has its status by its wording."""
     return matched(stated(text), _TEMPLATES, text, question)
 
 
 def matched(candidate: str, templates: tuple[str, ...], text: str, question: Question) -> AnswerRead:
-    """The letter that the first of the templates finds in `candidate`, the part of `text` that states the answer."""
-    found = first_letter(candidate, templates, tuple(question.options))
-    if found:
-        return AnswerRead("answered", found)
+    """Read the letter that the first matching template finds in `candidate`, the part of `text` that states the
+    answer."""
+    letter = first_letter(candidate, templates, tuple(question.options))
+    if letter:
+        return AnswerRead("answered", letter)
     if by_text(candidate, question):
         return AnswerRead("unreadable", reason="the option's text in place of its letter")
     return without_answer(text, candidate)
 
 
 def first_letter(candidate: str, templates: tuple[str, ...], labels: tuple[str, ...] = ()) -> str:
-    """The letter of the first template that matches, or an empty string. Letters beyond D among `labels` are read too,
-    so that a question with more options can be scored at all."""
-    more = "".join(label for label in labels if len(label) == 1 and label.isalpha() and label not in _LETTERS)
-    for pattern in _patterns(templates, _LETTERS + more):
+    """Return the letter of the first template that matches, or an empty string.
+
+    Letters beyond D among `labels` are read too, so that a question with more options can be scored.
+    """
+    further_letters = "".join(
+        label for label in labels if len(label) == 1 and label.isalpha() and label not in _LETTERS
+    )
+    for pattern in _patterns(templates, _LETTERS + further_letters):
         match = pattern.search(candidate)
         if match:
             return str(match.group(1))
@@ -66,8 +71,8 @@ def first_letter(candidate: str, templates: tuple[str, ...], labels: tuple[str, 
 
 @lru_cache(maxsize=64)
 def _patterns(templates: tuple[str, ...], letters: str) -> tuple[re.Pattern[str], ...]:
-    one = f"[{re.escape(letters)}]"
-    return tuple(re.compile(template.replace("X", one)) for template in templates)
+    letter_class = f"[{re.escape(letters)}]"
+    return tuple(re.compile(template.replace("X", letter_class)) for template in templates)
 
 
 MIRAGE = ChoiceScorer(

@@ -1,5 +1,8 @@
 """Scorer ``mirage-pmc-llama``: the patterns published with MIRAGE for PMC-LLaMA, which completes a text and writes no
-JSON. What they do not match counts as "A"."""
+JSON.
+
+A text that they do not match counts as "A".
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,19 @@ from ragrounds.evals.scorers.mirage import matched, stated
 
 _MARK = "Answer:"
 _TEMPLATES = (r"[Oo]ption (X)", r"OPTION (X)", r'^\s*(X)"', r"^\s*(X):")
-"""In the order of trial; X stands for any option letter."""
+"""Patterns in the order of trial; X is a placeholder for any option letter."""
 
 
 def completion(text: str) -> str:
-    """What stands after the last "Answer:" of a completion; the whole text where there is none. As their evaluation
-    does, a text that states its choice as JSON is cut down to that first."""
+    """Return the text after the last "Answer:" of a completion; the whole text without one.
+
+    As in the published evaluation, a text that states its choice as JSON is first reduced to that choice.
+    """
     return stated(text).rpartition(_MARK)[2]
 
 
 def read_completion(text: str, question: Question) -> AnswerRead:
-    """The letter by the patterns for PMC-LLaMA; what they do not match has its status by its wording."""
+    """Read the letter by the patterns for PMC-LLaMA. A text that they do not match has its status by its wording."""
     return matched(completion(text), _TEMPLATES, text, question)
 
 

@@ -1,7 +1,7 @@
-"""Where a text names an option: each mention becomes one private character, so that one grammar reads labels and texts.
+"""Mentions of options in a text: each becomes one private character, so that one grammar reads labels and texts.
 
-A label is a mention only beside what may stand there: "B cells", "A patient", "vitamin C" and "C. difficile" name no
-option. The characters of three ranges say which option it is and how it was named.
+A label counts as a mention only if the surrounding text allows it: "B cells", "A patient", "vitamin C" and "C.
+difficile" name no option. Characters of three ranges encode which option is mentioned and how.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from ragrounds.base.records import Question
 from ragrounds.base.text import normalized
 
 LABEL, SMALL, TEXT = 0xE000, 0xE400, 0xE800
-"""Where the marks begin of labels, of labels in lower case, and of options' texts."""
+"""First characters of the ranges for labels, for labels in lower case, and for options' texts."""
 _MOST = 0x400
 REJECTED = "\uf000"
-"""Stands for a mention that the text denies."""
+"""Mark of a mention that the text denies."""
 MOST_OPTIONS = 40
-"""Questions with more options are read by their labels and whole texts alone."""
+"""Largest number of options for which sentences are analysed. Questions with more are read by their labels and whole
+texts alone."""
 
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MARKUP = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathsf|rm|bf)\s{0,3}\{([^{}]{0,300})\}")
@@ -45,7 +46,7 @@ _EDGE = (
     "\\s?[\ue000-\uebff]"
 )
 _NO_WORD = r"(?<![^\W\u3400-\u9fff])"
-"""Labels stand beside Chinese characters, and inside no word."""
+"""Start of a label: not inside a word, but directly after Chinese characters."""
 _CJK = "|\\s?[项选正是对错不因和或及与都均也更最符为可并但而]"
 _ENDS_A = re.compile(rf"(?={_EDGE}{_CJK}|\s+(?:{_AFTER_A})\b)", re.IGNORECASE)
 _ENDS = re.compile(rf"(?={_EDGE}{_CJK}|\s+(?:{_AFTER})\b)", re.IGNORECASE)
@@ -65,7 +66,7 @@ _PLAIN = frozenset(
     "yes no maybe none both all true false possibly probably likely unlikely unknown not neither either unclear never "
     "always correct incorrect right wrong increase decrease increased decreased it this that other yes. no.".split()
 )
-"""Texts of options that stand in any sentence: they are a mention only where they begin a statement or end one."""
+"""Options' texts that occur in any sentence. They are a mention only if they begin or end a statement."""
 _BEFORE_PLAIN = re.compile(
     r"(?:^|\n|[\"(:,/]\s?|\b(?:is|be|say|answer|think|answers|guess|choose|pick|or|and|likely|probably|definitely|"
     r"clearly|certainly|simply|with|it's)\s|[.!?]\s)$",
@@ -80,13 +81,13 @@ _CJK_WORD = re.compile("[\u3400-\u9fff]")
 
 
 class Mentions(NamedTuple):
-    """A text with its mentions as marks, and what they stand for."""
+    """Text with its mentions as marks, and the labels of the options."""
 
     text: str
     labels: tuple[str, ...]
 
     def label(self, mark: str) -> str:
-        """The label that a mark stands for."""
+        """Return the label that a mark encodes."""
         return self.labels[(ord(mark) - LABEL) % _MOST]
 
 
@@ -97,7 +98,7 @@ class _Labels(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """A text without markup, with one width of characters, straight quotes and single blanks."""
+    """Return a text without markup, with one character width, straight quotes and single blanks."""
     text = _PRIVATE.sub(" ", normalized("NFKC", text)).translate(_QUOTES)
     text = _TAGS.sub(" ", _MARKUP.sub(r"\1", text)).replace(" vs. ", " versus ")
     return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", text))).strip()
@@ -107,72 +108,80 @@ def mentions(text: str, question: Question) -> Mentions:
     """Mark every mention of an option in a plain text."""
     labels = tuple(question.options)
     marked = _mark_texts(text, question)
-    found = _label_patterns(labels)
+    patterns = _label_patterns(labels)
 
     def upper(match: re.Match[str]) -> str:
-        place = found.places[match.group()]
-        return chr(LABEL + place) if _is_label(match, place) else match.group()
+        option = patterns.places[match.group()]
+        return chr(LABEL + option) if _is_label(match, option) else match.group()
 
     def small(match: re.Match[str]) -> str:
-        ended = _ENDS_SMALL.match(match.string, match.end())
-        kind = _KINDS_OF.search(match.string, max(0, match.start() - 20), match.start())
-        return chr(SMALL + found.places[match.group().upper()]) if ended and not kind else match.group()
+        has_end = _ENDS_SMALL.match(match.string, match.end())
+        is_kind = _KINDS_OF.search(match.string, max(0, match.start() - 20), match.start())
+        return chr(SMALL + patterns.places[match.group().upper()]) if has_end and not is_kind else match.group()
 
-    marked = found.upper.sub(upper, marked)
-    return Mentions(found.small.sub(small, marked) if found.small else marked, labels)
+    marked = patterns.upper.sub(upper, marked)
+    return Mentions(patterns.small.sub(small, marked) if patterns.small else marked, labels)
 
 
-def _is_label(match: re.Match[str], place: int) -> bool:
+def _is_label(match: re.Match[str], option: int) -> bool:
     text, end = match.string, match.end()
     ends = _ENDS_A if match.group() in ("A", "I") else _ENDS
     if not ends.match(text, end) or _KINDS_OF.search(text, max(0, match.start() - 20), match.start()):
         return False
-    if match.group() == "A" and (article := _BEFORE_TEXT.match(text, end)) and article.group(1) != chr(TEXT + place):
+    if match.group() == "A" and (article := _BEFORE_TEXT.match(text, end)) and article.group(1) != chr(TEXT + option):
         return False
     return not _ABBREVIATION.match(text, end)  # "C. difficile"
 
 
 @lru_cache(maxsize=256)
 def _label_patterns(labels: tuple[str, ...]) -> _Labels:
-    one = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
+    any_label = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
     letters = "".join(label.lower() for label in labels if len(label) == 1 and label.isupper() and label != "I")
     small = re.compile(rf"{_NO_WORD}(?<!['.@&+/-])[{letters}](?![\w'@&+])") if letters else None
-    places = {label: place for place, label in enumerate(labels)}
-    return _Labels(re.compile(rf"{_NO_WORD}(?<!['@&+-])(?:{one})(?![^\W\u3400-\u9fff]|['@&+]|-\w)"), places, small)
+    index_by_label = {label: index for index, label in enumerate(labels)}
+    return _Labels(
+        re.compile(rf"{_NO_WORD}(?<!['@&+-])(?:{any_label})(?![^\W\u3400-\u9fff]|['@&+]|-\w)"), index_by_label, small
+    )
 
 
 @lru_cache(maxsize=512)
 def _texts(options: tuple[str, ...], labels: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """The options' texts as they are looked for, longest first, with their places. Texts that two options share, or
-    that are a label, are none."""
-    made = [" ".join(plain(text).lower().split()).strip(" .,;:!?。") for text in options]
-    known = {label.lower() for label in labels}
-    kept = [(text, place) for place, text in enumerate(made) if text and text not in known and made.count(text) == 1]
-    return tuple(sorted(kept, key=lambda one: -len(one[0])))
+    """Return the options' texts as they are searched, longest first, with their indices.
+
+    Texts that two options share, or that are a label, are left out.
+    """
+    plain_texts = [" ".join(plain(text).lower().split()).strip(" .,;:!?。") for text in options]
+    lowered_labels = {label.lower() for label in labels}
+    unique = [
+        (text, index)
+        for index, text in enumerate(plain_texts)
+        if text and text not in lowered_labels and plain_texts.count(text) == 1
+    ]
+    return tuple(sorted(unique, key=lambda text_and_index: -len(text_and_index[0])))
 
 
 def _mark_texts(text: str, question: Question) -> str:
-    for said, place in _texts(tuple(question.options.values()), tuple(question.options)):
+    for option_text, option in _texts(tuple(question.options.values()), tuple(question.options)):
         lowered = text.lower()
         if len(lowered) != len(text):
             return text
-        start, parts, done = lowered.find(said), list[str](), 0
+        start, parts, done = lowered.find(option_text), list[str](), 0
         while start >= 0:
-            end = start + len(said)
-            if _is_text(text, start, end, said):
-                parts += [text[done:start], chr(TEXT + place)]
+            end = start + len(option_text)
+            if _is_text(text, start, end, option_text):
+                parts += [text[done:start], chr(TEXT + option)]
                 done = end
-            start = lowered.find(said, end)
+            start = lowered.find(option_text, end)
         if parts:
             text = "".join((*parts, text[done:]))
     return text
 
 
-def _is_text(text: str, start: int, end: int, said: str) -> bool:
-    """Whether an option's text stands there as words of its own."""
-    wordy = not _CJK_WORD.match(said[0]) and _WORD.match(said[0])
+def _is_text(text: str, start: int, end: int, option_text: str) -> bool:
+    """Return True if an option's text occurs there as whole words."""
+    wordy = not _CJK_WORD.match(option_text[0]) and _WORD.match(option_text[0])
     if wordy and start and (_WORD.match(text[start - 1]) or text[start - 1] in "-'"):
         return False
-    if said in _PLAIN:
+    if option_text in _PLAIN:
         return bool(_BEFORE_PLAIN.search(text, max(0, start - 20), start) and _AFTER_PLAIN.match(text, end))
     return bool(_AFTER_TEXT.match(text, end))

@@ -11,26 +11,27 @@ _PUNCTUATION = " \t\r\n\"'`*_.,;:!?()[]{}<>。，；：！？、-"
 
 
 def folded(text: str) -> str:
-    """A text as it is compared."""
-    plain = normalized("NFKC", text)
-    return " ".join(plain.split()).casefold().strip(_PUNCTUATION)
+    """Return a text in the form in which it is compared."""
+    normal = normalized("NFKC", text)
+    return " ".join(normal.split()).casefold().strip(_PUNCTUATION)
 
 
 def same_text(candidate: str, question: Question) -> str:
-    """The label of the one option whose text the stated answer is."""
-    said = folded(candidate)
-    same = [label for label, text in question.options.items() if said and folded(text) == said]
-    return same[0] if len(same) == 1 else ""
+    """Return the label of the only option whose text equals the stated answer."""
+    stated = folded(candidate)
+    matches = [label for label, text in question.options.items() if stated and folded(text) == stated]
+    return matches[0] if len(matches) == 1 else ""
 
 
 def by_text(candidate: str, question: Question) -> str:
-    """As :func:`same_text`, or the option whose text the answer begins with before a punctuation mark."""
-    said = folded(candidate)
-    if not said:
+    """Return the label as :func:`same_text`, or of the option whose text the answer begins with before a punctuation
+    mark."""
+    stated = folded(candidate)
+    if not stated:
         return ""
     options = {label: folded(text) for label, text in question.options.items()}
-    same = [label for label, text in options.items() if text == said]
-    if not same:
+    matches = [label for label, text in options.items() if text == stated]
+    if not matches:
         head = folded(re.split(r"[.,;:!?\n。，；：！？]", candidate, maxsplit=1)[0])
-        same = [label for label, text in options.items() if text == head and head]
-    return same[0] if len(same) == 1 else ""
+        matches = [label for label, text in options.items() if text == head and head]
+    return matches[0] if len(matches) == 1 else ""

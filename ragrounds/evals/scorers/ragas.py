@@ -7,7 +7,7 @@
 * ``ragas_context_recall``: share of the reference answer's statements that the passages hold;
 * ``ragas_factual_correctness``: F1 of the answer's claims and the reference's.
 
-How a judge is asked for them stands in :mod:`ragrounds.evals.judges.ragas`.
+:mod:`ragrounds.evals.judges.ragas` asks the judge for them.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
 
 
 class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
-    """One of ragas' metrics, and what it cannot be computed without."""
+    """Scorer of one of ragas' metrics, with the inputs that it requires."""
 
     takes: tuple[str, ...]
-    """What it scores, by the names of ragas' arguments; it cannot be computed without any of them."""
+    """Names of ragas' arguments that it scores; it cannot be computed without any of them."""
     silent: float | None = None
-    """The value of an attempt without a text; ``None``: it has none, there is nothing to break into statements."""
+    """Value of an attempt without a text; ``None`` if it has none because nothing can be split into statements."""
 
     @property
     def metric(self) -> str:
-        """ragas' own name of it."""
+        """Name of the metric in ragas."""
         return self.name.removeprefix("ragas_")
 
     @property
     def ragas_class(self) -> str:
-        """The name of ragas' class for it."""
+        """Name of ragas' class for the metric."""
         return "".join(part.title() for part in self.metric.split("_"))
 
 
@@ -75,22 +75,22 @@ FACTUAL_CORRECTNESS = RagasScorer(
     silent=0.0,
 )
 RAGAS = (FAITHFULNESS, ANSWER_RELEVANCY, CONTEXT_PRECISION, CONTEXT_RECALL, FACTUAL_CORRECTNESS)
-"""All of them, in the order that they are asked for."""
+"""All of ragas' metrics, in the order in which they are requested."""
 
 
 class RagasMethod(JudgeMethod, frozen=True, kw_only=True):
-    """A way of judging by ragas' metrics: all of them, or one."""
+    """Judge method by ragas' metrics: all of them, or one."""
 
     needs: str = "a long answer"
     asked_by: str = "ragrounds.evals.judges.ragas:open_judge"
 
     @property
     def metrics(self) -> tuple[RagasScorer, ...]:
-        """The scorers, as ragas' metrics."""
+        """Scorers of ragas' metrics."""
         return tuple(scorer for scorer in self.scorers if isinstance(scorer, RagasScorer))
 
     def fits(self, question: Question, gold: Gold) -> bool:
-        """Long answers, whatever else a metric needs."""
+        """Return True for long answers, whatever else a metric needs."""
         return question.kind == "long"
 
 

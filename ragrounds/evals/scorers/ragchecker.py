@@ -1,6 +1,7 @@
-"""RAGChecker's eleven metrics of a long answer (Ru et al. 2024; amazon-science/RAGChecker, computation.py), with the
-authors' values also where there is nothing to count: no claims or no passages give 0. A passage is relevant where it
-entails a claim of the reference. How claims and verdicts are got stands in :mod:`ragrounds.evals.judges.claims`.
+"""RAGChecker's eleven metrics of a long answer (Ru et al. 2024; amazon-science/RAGChecker, computation.py).
+
+If there is nothing to count, the authors' values are used: no claims or no passages give 0. A passage is relevant if it
+entails a claim of the reference. :mod:`ragrounds.evals.judges.claims` gets the claims and verdicts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ragrounds.evals.scorers.claim_record import ClaimRecord, ClaimScorer, Verif
 from ragrounds.evals.scorers.factscore import SUPPORTED_CLAIMS
 
 
+# Docstrings of the metrics are data: `_scorer` builds the text in tables and reports from them.
 def precision(record: ClaimRecord) -> float | None:
     """Share of the answer's claims that the reference entails."""
     return share(levels(record.by_gold))
@@ -25,10 +27,14 @@ def recall(record: ClaimRecord) -> float | None:
 
 def f1(record: ClaimRecord) -> float | None:
     """F1 of the answer's claims and the reference's."""
-    one, other = precision(record), recall(record)
-    if one is None or other is None:
+    precision_value, recall_value = precision(record), recall(record)
+    if precision_value is None or recall_value is None:
         return None
-    return 2 * one * other / (one + other) if one > 0 and other > 0 else 0.0
+    return (
+        2 * precision_value * recall_value / (precision_value + recall_value)
+        if precision_value > 0 and recall_value > 0
+        else 0.0
+    )
 
 
 def claim_recall(record: ClaimRecord) -> float | None:
@@ -43,8 +49,8 @@ def context_precision(record: ClaimRecord) -> float | None:
 
 def context_utilization(record: ClaimRecord) -> float | None:
     """Share of the reference's claims in the passages that the answer has."""
-    found, used = supported(record.gold_by_passages), levels(record.by_answer)
-    return None if share(found) is None else share(used[found == 1])
+    supported_claims, answered = supported(record.gold_by_passages), levels(record.by_answer)
+    return None if share(supported_claims) is None else share(answered[supported_claims == 1])
 
 
 def noise_sensitivity_in_relevant(record: ClaimRecord) -> float | None:
@@ -73,47 +79,49 @@ def faithfulness(record: ClaimRecord) -> float | None:
 
 
 def _relevant(record: ClaimRecord) -> np.ndarray:
-    found = levels(record.gold_by_passages)
-    return found.max(axis=0) if found.size else np.zeros(0)
+    entailments = levels(record.gold_by_passages)
+    return entailments.max(axis=0) if entailments.size else np.zeros(0)
 
 
 def _noise(record: ClaimRecord, *, relevant: bool) -> float | None:
-    kinds, found = _relevant(record), levels(record.by_passages)
-    if not record.by_gold or not kinds.size:
+    relevance, entailments = _relevant(record), levels(record.by_passages)
+    if not record.by_gold or not relevance.size:
         return 0.0
-    within = np.minimum(found, kinds).max(axis=1)
-    others = np.minimum(found, 1 - kinds).max(axis=1)
-    noise = np.minimum(1 - levels(record.by_gold), within if relevant else np.minimum(others, 1 - within))
+    from_relevant = np.minimum(entailments, relevance).max(axis=1)
+    from_irrelevant = np.minimum(entailments, 1 - relevance).max(axis=1)
+    noise = np.minimum(
+        1 - levels(record.by_gold), from_relevant if relevant else np.minimum(from_irrelevant, 1 - from_relevant)
+    )
     return None if None in record.by_gold else share(noise)
 
 
 def _unsupported(record: ClaimRecord, *, right: bool) -> float | None:
     if not record.by_gold or not levels(record.by_passages).size:
         return 0.0
-    stated = levels(record.by_gold)
-    alone = np.minimum(stated if right else 1 - stated, 1 - supported(record.by_passages))
+    correctness = levels(record.by_gold)
+    alone = np.minimum(correctness if right else 1 - correctness, 1 - supported(record.by_passages))
     return None if None in record.by_gold else share(alone)
 
 
 class RagChecker(ClaimScorer, frozen=True, kw_only=True):
-    """One of the metrics."""
+    """Scorer of one of the metrics."""
 
     metric: Callable[[ClaimRecord], float | None]
 
     def figure(self, record: ClaimRecord) -> float | None:
-        """The metric of one answer."""
+        """Return the metric of one answer."""
         return self.metric(record)
 
 
 def _scorer(
     name: str, metric: Callable[[ClaimRecord], float | None], *, overall: bool = False, lower: bool = False
 ) -> RagChecker:
-    what = str(metric.__doc__).rstrip(".").replace("Share", "share")
+    description = str(metric.__doc__).rstrip(".").replace("Share", "share")
     return RagChecker(
         name=name,
         metric=metric,
-        summary=f"{what}, by the judge{'; lower is better' if lower else ''}",
-        method=f"RAGChecker's {metric.__name__.replace('_', ' ')} ({what}), by a judge",
+        summary=f"{description}, by the judge{'; lower is better' if lower else ''}",
+        method=f"RAGChecker's {metric.__name__.replace('_', ' ')} ({description}), by a judge",
         direction="lower" if lower else "higher",
         reference=metric is not faithfulness,
         passages=not overall,
@@ -135,7 +143,7 @@ FAITHFULNESS = _scorer("faithfulness", faithfulness)
 
 
 class ClaimMethod(VerifiedMethod, frozen=True, kw_only=True):
-    """Judges an answer claim by claim. The scores of the last of its scorers hold the record of claims."""
+    """Judge method that judges an answer claim by claim. The scores of its last scorer hold the record of claims."""
 
     name: str = "claims"
     scorers: tuple[ClaimScorer, ...] = (

@@ -1,4 +1,4 @@
-"""Scorer ``reported``: the score that stands in a file of another tool, as `ragrounds import` found it."""
+"""Scorer ``reported``: the score in a file of another tool, as `ragrounds import` read it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ragrounds.evals.scorers.base import ScorerRecord
 
 
 class ReportedScorer(ScorerRecord, frozen=True, kw_only=True):
-    """A scorer whose scores were made elsewhere; nothing here makes them again."""
+    """Scorer whose scores were made by another tool; they cannot be made again here."""
 
     kinds: tuple[Kind, ...] = ("choice", "long", "extraction")
 
     def command(self, runs: Sequence[str]) -> str:
-        """They come with the file alone."""
+        """Return the import command, because the scores come only with the file."""
         return "ragrounds import"
 
 

@@ -1,8 +1,8 @@
 """Scorer ``robust``: an option read as a careful person would read it.
 
-A JSON field, a box or a tag is looked for first; then what the prose commits itself to
-(:mod:`ragrounds.evals.scorers.stated_choice`), by an option's label or its text. Where two options fit, or none,
-nothing is guessed: a wrong letter is worse than an answer that is shown as unreadable.
+A JSON field, a box or a tag is searched first, then the option that the prose commits itself to
+(:mod:`ragrounds.evals.scorers.stated_choice`), by its label or its text. If two options fit, or none, nothing is
+guessed: a wrong letter is worse than an answer that is shown as unreadable.
 """
 
 from __future__ import annotations
@@ -30,81 +30,90 @@ _BOX = re.compile(r"\\boxed\s{0,3}\{\s{0,9}(?:\\(?:text|mathrm|textbf|mathbf)\s{
 _TOGETHER = re.compile(r"[$\s,/)(\\]{0,9}(?:(?:and|or|or also|和|或)[$\s(\\]{1,9})?")
 _TAG = re.compile(r"<(?:final_)?answer>(.*?)(?:</(?:final_)?answer>|\Z)", re.DOTALL | re.IGNORECASE)
 _LONGEST = 200_000
-"""Characters of a text: of a longer one the middle is not read."""
+"""Largest number of characters of a text that are read; of a longer text the middle is skipped."""
 _HEAD, _TAIL = 2_000, 6_000
-"""Characters of a text without a field, box or tag that are read: its beginning and its end."""
+"""Numbers of characters that are read at the beginning and the end of a text without a field, box or tag."""
 _LAST = 400
-"""Characters at the end of a text without a stated answer that are taken as its answer."""
+"""Number of characters at the end of a text without a stated answer that count as its answer."""
 _LONGEST_STATED = 2_000
 
 
 def read_robustly(text: str, question: Question) -> AnswerRead:
-    """Read the label of one option, or tell why none can be read."""
+    """Read the label of one option, or return the reason why none can be read."""
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 4]} {text[-_LONGEST // 4 * 3 :]}"
-    said = normalized("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
-    if not said:
+    reply = normalized("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
+    if not reply:
         return (
             AnswerRead("unreadable", reason="reasoning without an answer") if not blank(text) else AnswerRead("empty")
         )
-    explicit = _explicit(said)
+    explicit = _explicit(reply)
     if explicit is not None:
-        return _of_field(explicit, said, question)
-    failed = failure(said)
-    if failed:
-        return failed
-    return _of_prose(said, question)
+        return _read_field(explicit, reply, question)
+    failure_read = failure(reply)
+    if failure_read:
+        return failure_read
+    return _read_prose(reply, question)
 
 
 def _explicit(text: str) -> str | None:
-    """What the last JSON field states as the answer, or else the last box or boxes, or the last tag."""
+    """Return the text in the last JSON field that states the answer, or else in the last box or boxes, or the last
+    tag."""
     for pattern in (_FIELD, _BOX, _TAG):
-        found = deque(pattern.finditer(text), maxlen=2)
-        if found and pattern is _BOX and len(found) > 1 and _TOGETHER.fullmatch(text, found[0].end(), found[1].start()):
-            return f"{found[0].group(1)} or {found[1].group(1)}"
-        if found:
-            return next((group for group in reversed(found[-1].groups()) if group is not None), "").strip()
+        matches = deque(pattern.finditer(text), maxlen=2)
+        if (
+            matches
+            and pattern is _BOX
+            and len(matches) > 1
+            and _TOGETHER.fullmatch(text, matches[0].end(), matches[1].start())
+        ):
+            return f"{matches[0].group(1)} or {matches[1].group(1)}"
+        if matches:
+            return next((group for group in reversed(matches[-1].groups()) if group is not None), "").strip()
     return None
 
 
-def _of_field(stated: str, said: str, question: Question) -> AnswerRead:
-    """What a field, a box or a tag states: a label, an option's text, or a sentence."""
+def _read_field(stated: str, reply: str, question: Question) -> AnswerRead:
+    """Read a field, a box or a tag that states a label, an option's text, or a sentence."""
     stated = stated[:_LONGEST_STATED]
-    found = Committed(alone(stated, tuple(question.options)) or same_text(stated, question))
-    for words in (stated, f"The answer is: {stated}"):
-        found = found if found.label or found.several else _committed(words, question)
-    label = found.label or ("" if found.several else by_text(stated, question))
-    return AnswerRead("answered", label) if label else _unread(found, said, stated)
+    commitment = Committed(alone(stated, tuple(question.options)) or same_text(stated, question))
+    for candidate in (stated, f"The answer is: {stated}"):
+        commitment = commitment if commitment.label or commitment.several else _committed(candidate, question)
+    label = commitment.label or ("" if commitment.several else by_text(stated, question))
+    return AnswerRead("answered", label) if label else _unread(commitment, reply, stated)
 
 
-def _of_prose(said: str, question: Question) -> AnswerRead:
-    found = Committed(alone(said, tuple(question.options)) if len(said) < _LAST else "")
-    if not found.label:
-        ends = said[:_HEAD].rpartition(" ")[0], said[-_TAIL:].partition(" ")[2]
-        found = _committed(said if len(said) <= _HEAD + _TAIL else "\n".join(ends), question)
-    if found.label:
-        # The label of one option may be the text of another: then two fit.
-        both = sorted({found.label, same_text(found.label, question) or found.label})
+def _read_prose(reply: str, question: Question) -> AnswerRead:
+    commitment = Committed(alone(reply, tuple(question.options)) if len(reply) < _LAST else "")
+    if not commitment.label:
+        ends = reply[:_HEAD].rpartition(" ")[0], reply[-_TAIL:].partition(" ")[2]
+        commitment = _committed(reply if len(reply) <= _HEAD + _TAIL else "\n".join(ends), question)
+    if commitment.label:
+        # The label of one option may be the text of another. Then two options fit.
+        candidates = sorted({commitment.label, same_text(commitment.label, question) or commitment.label})
         return (
-            AnswerRead("answered", both[0]) if len(both) == 1 else _unread(Committed(several=tuple(both)), said, said)
+            AnswerRead("answered", candidates[0])
+            if len(candidates) == 1
+            else _unread(Committed(several=tuple(candidates)), reply, reply)
         )
-    if not found.several and (label := by_text(said[:_LONGEST_STATED], question)):
+    if not commitment.several and (label := by_text(reply[:_LONGEST_STATED], question)):
         return AnswerRead("answered", label)
-    return _unread(found, said, said)
+    return _unread(commitment, reply, reply)
 
 
 def _committed(text: str, question: Question) -> Committed:
     return Committed() if len(question.options) > MOST_OPTIONS else committed(mentions(plain(text), question))
 
 
-def _unread(found: Committed, said: str, stated: str) -> AnswerRead:
-    if found.several and not abstains(stated[-_LAST:]):
-        return AnswerRead("unreadable", reason=f"names several options: {', '.join(found.several)}")
-    return without_answer(said, stated)
+def _unread(commitment: Committed, reply: str, stated: str) -> AnswerRead:
+    if commitment.several and not abstains(stated[-_LAST:]):
+        return AnswerRead("unreadable", reason=f"names several options: {', '.join(commitment.several)}")
+    return without_answer(reply, stated)
 
 
 def alone(candidate: str, labels: tuple[str, ...]) -> str:
-    """The label that a stated answer is, with nothing but marks and "option", "the answer is" around it."""
+    """Return the label if a stated answer is only a label with marks or words such as "option" or "the answer is"
+    around it."""
     match = _alone(labels).fullmatch(candidate)
     if match is None:
         return ""
@@ -114,12 +123,12 @@ def alone(candidate: str, labels: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=256)
 def _alone(labels: tuple[str, ...]) -> re.Pattern[str]:
-    one = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
+    any_label = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
     mark = r"[\s\"'`*_(\[{<]{0,9}"
     end = r"[\s\"'`*_)\]}>.,;:!?。，；：！？、]{0,20}"
     word = r"(?:the )?(?:(?:final|correct|best) )?(?:option|choice|answer|选项|答案)? ?(?:is|:|是|为)?"
     letters = all(len(label) == 1 for label in labels)
-    return re.compile(f"{mark}{word}{mark}({one}){end}", re.IGNORECASE if letters else 0)
+    return re.compile(f"{mark}{word}{mark}({any_label}){end}", re.IGNORECASE if letters else 0)
 
 
 ROBUST = ChoiceScorer(

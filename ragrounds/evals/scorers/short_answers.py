@@ -1,10 +1,10 @@
 """Scorers ``exact-match``, ``answer-within`` and ``word-f1``: a short answer against a reference, word by word.
 
-They are those of the search agents' papers: Search-R1's reward (exact match, and whether the reference stands in the
-answer; verl/utils/reward_score/qa_em.py) and Search-o1's evaluation (these two and the F1 of words;
-scripts/evaluate.py). Both normalise in the same way: lower case, no ASCII punctuation, no articles, plain spaces. Where
-a question lists one fact, its wordings are references too, and the best of them counts. They measure wording: on long
-answers they say little.
+They are the measures of the search agents' papers: Search-R1's reward (exact match, and whether the answer contains the
+reference; verl/utils/reward_score/qa_em.py) and Search-o1's evaluation (these two and the F1 of words;
+scripts/evaluate.py). Both normalise in the same way: lower case, no ASCII punctuation, no articles, plain spaces. If a
+question lists one fact, its wordings are references too, and the best of them counts. The scorers measure wording: on
+long answers they say little.
 """
 
 from __future__ import annotations
@@ -24,54 +24,57 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class ShortAnswer(ScorerRecord, frozen=True, kw_only=True):
-    """Scores a short answer by its words; no value where there is no reference."""
+    """Scorer of a short answer by its words; it gives no value without a reference."""
 
     measure: Callable[[str, str], float]
-    """Answer and reference, both normalised → 0.0 to 1.0."""
+    """Function from answer and reference, both normalised, to 0.0 to 1.0."""
     kinds: tuple[Kind, ...] = ("long",)
     beside: bool = False
     on_request: bool = True
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
-        """The best over all references; an attempt without text is 0.0."""
-        read = read_long(attempt)
+        """Return the best value over all references; 0.0 for an attempt without text."""
+        reading = read_long(attempt)
         wordings = gold.facts[0] if len(gold.facts) == 1 else ()
         references = [text for text in (gold.answer, *wordings) if text.strip()]
         if not references:
-            return self.scored(attempt, None, read, reason="the question has no reference answer")
-        given = last_answer(attempt.text)
-        answer = normalised(attempt.text if given is None else given)
+            return self.scored(attempt, None, reading, reason="the question has no reference answer")
+        tagged = last_answer(attempt.text)
+        answer = normalised(attempt.text if tagged is None else tagged)
         value = max(self.measure(answer, normalised(reference)) for reference in references) if answer else 0.0
-        return self.scored(attempt, None if attempt.status == "not_run" else value, read, answer[:200])
+        return self.scored(attempt, None if attempt.status == "not_run" else value, reading, answer[:200])
 
 
 def normalised(text: str) -> str:
-    """Lower case, without ASCII punctuation (words on both sides join) and articles, with plain spaces."""
+    """Return the text in lower case, without ASCII punctuation (words on both sides join) and articles, with plain
+    spaces."""
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def last_answer(text: str, least: int = 1) -> str | None:
-    """What stands in the last answer tag, stripped; ``None`` where there are fewer than `least`. Search-R1 asks for
-    two: its prompt, which is in the text that it scores, holds one."""
-    found = between_marks(text, "<answer>", "</answer>")
-    return found[-1].strip() if len(found) >= least else None
+    """Return the text in the last answer tag, stripped; ``None`` if there are fewer than `least` tags.
+
+    Search-R1 requires two tags, because its prompt, which is part of the text that it scores, contains one.
+    """
+    tagged = between_marks(text, "<answer>", "</answer>")
+    return tagged[-1].strip() if len(tagged) >= least else None
 
 
 def exact(answer: str, reference: str) -> float:
-    """1.0 where both are the same."""
+    """Return 1.0 if both are the same."""
     return float(answer == reference)
 
 
 def within(answer: str, reference: str) -> float:
-    """1.0 where the reference stands in the answer, inside a word too. An empty one stands in every answer."""
+    """Return 1.0 if the answer contains the reference, also inside a word. Every answer contains an empty reference."""
     return float(reference in answer)
 
 
 def word_f1(answer: str, reference: str) -> float:
-    """F1 of the words of both, each as often as it occurs; 0.0 where they share none."""
-    given, wanted = answer.split(), reference.split()
-    same = (Counter(given) & Counter(wanted)).total()
-    return 2 * same / (len(given) + len(wanted)) if same else 0.0
+    """Return F1 of the words of both, each as often as it occurs; 0.0 if they share none."""
+    answer_words, reference_words = answer.split(), reference.split()
+    shared = (Counter(answer_words) & Counter(reference_words)).total()
+    return 2 * shared / (len(answer_words) + len(reference_words)) if shared else 0.0
 
 
 EXACT_MATCH = ShortAnswer(

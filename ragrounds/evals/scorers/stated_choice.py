@@ -1,10 +1,11 @@
-"""Which option a text commits itself to, sentence by sentence.
+"""Option that a text commits itself to, sentence by sentence.
 
-It reads marks (:mod:`ragrounds.evals.scorers.option_marks`). What a sentence denies, asks, supposes or reports of
-others is no commitment. A commitment has a weight: a statement of *the answer* stands above "C is correct", that above
-"I think it is C", that above "it could be C". Of statements of the answer the last one counts, as of somebody who
-corrects himself; of all others every one must name the same option, or none is read. A text that reasons at length
-goes through the options: there a stated answer counts anywhere, and everything else at the end alone.
+This module reads marks (:mod:`ragrounds.evals.scorers.option_marks`). A sentence that denies, asks, supposes or reports
+others' opinions is not a commitment. A commitment has a weight: a statement of *the answer* outweighs "C is correct",
+which outweighs "I think it is C", which outweighs "it could be C". Of several statements of the answer the last one
+counts, as a correction. Of all other commitments every one must name the same option, otherwise none is read. A text
+that reasons at length goes through the options: in it a stated answer counts anywhere, and everything else only at the
+end.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LIST = (
     r"maybe|perhaps|else)\s)?"
     rf"{_OPEN}{_OPTION}{_ANY}{_CLOSE})){{0,30}}+"
 )
-"""Further options that are named in one breath."""
+"""Further options that are named together with the first."""
 _MANY = f"(?P<first>{_ANY}){_CLOSE}(?P<more>{_LIST})"
 
 _IS = (
@@ -239,14 +240,14 @@ _TURNED_DOWN = re.compile(
     r"evidence)\b)",
     re.IGNORECASE,
 )
-"""After the option that a sentence begins with: "Option C, which needs surgery, is not indicated"."""
+"""Words after the option that a sentence begins with: "Option C, which needs surgery, is not indicated"."""
 _LEADS = re.compile(r"^\W{0,4}(?:(?:option|(?:answer )?choice)\s)?[\"'(]?([\ue000-\ue3ff])", re.IGNORECASE)
 _BRIEF = 3
-"""Sentences of a text whose first one may say the answer by an option's text."""
+"""Largest number of sentences of a text whose first sentence may give the answer by an option's text."""
 _LABELLED = re.compile(r"\(?[A-Z]\)?\s")
-"""Between "option" and "is": the option's label. "Option B says that it is …" is what a list says of it."""
+"""Option's label between "option" and "is". "Option B says that it is …" is a list's description of it."""
 _TAKEN_BACK = re.compile(r"\b(?:it|this|that)\b.{0,30}(?:\b(?:not|less|unlikely)\b|n't)", re.IGNORECASE)
-"""After "but": what stood before it is no choice."""
+"""Words after "but" that take back the choice before it."""
 _NO_ANSWER = re.compile(
     r"\b(?:answer|option|choice)s?\b.{0,40}?\b(?:is|are|be|was)\b.{0,20}?\b(?:unclear|unknown|uncertain|"
     r"not (?:among|given|provided|listed|clear|"
@@ -258,16 +259,18 @@ _NO_ANSWER = re.compile(
 _POSSIBLY = re.compile(r"\b(?:might|could|may)\b", re.IGNORECASE)
 _EITHER = re.compile(r"\b(?:either|both)\s", re.IGNORECASE)
 _ANOTHER = -1
-"""In place of an option: another that is named, and cannot be made out."""
+"""Index in place of an option that is named but cannot be identified."""
 _FEW = 3
-"""Sentences that begin with so many labels go through the options one by one."""
+"""Number of different labels at the beginnings of sentences from which a text counts as going through the options one
+by one."""
 _UNSAID = re.compile(
     r"^(?:(?!\b(?:that|which)\b).){0,45}(?:\b(?:not|no|if|when|were|follows|determined|depends)\b|n't)", re.IGNORECASE
 )
-"""Between "the answer" and "is": it is denied. "The option that is not seen is C" is no denial."""
+"""Words between "the answer" and "is" that deny it. "The option that is not seen is C" is not a denial."""
 
 _LONG = 700
-"""Characters of a text that reasons: there only its beginning and its end commit it to anything but a stated answer."""
+"""Largest number of characters of a text that does not reason. In a longer text only the beginning and the end commit
+it to anything but a stated answer."""
 _PAIR = re.compile(
     r"(?P<label>[\ue000-\ue7ff])[\"')\]]{0,2}(?:[.:,)=–-]|\s(?:=|-|–|is|"
     r"being)(?=\s))?\s?[\"'(]?(?P<text>[\ue800-\uebff])[\"')]{0,2}"
@@ -275,7 +278,7 @@ _PAIR = re.compile(
     r"answer(?: choice)?) )?(?P<named>[\ue000-\ue3ff])[)\]]?",
     re.IGNORECASE,
 )
-"""A label with a text: "C. Rickets", "rickets (option C)"."""
+"""Label with a text: "C. Rickets", "rickets (option C)"."""
 _ITSELF = re.compile(
     r"^\W{0,4}(?:(?:option|choice|answer|letter)\s?:?\s?)?[\ue000-\ue3ff\ue800-\uebff]\W{0,4}$", re.IGNORECASE
 )
@@ -283,84 +286,93 @@ _ITSELF = re.compile(
 
 class _Commitment(NamedTuple):
     weight: int
-    """3: the answer is stated; 2: an option is called right; 1: it is thought to be; 0: it could be."""
+    """Weight. 3: the answer is stated; 2: an option is called right; 1: it is thought to be right; 0: it could be
+    right."""
     sentence: int
     options: frozenset[int]
     concludes: bool
 
 
-class _Place(NamedTuple):
-    """Where a sentence stands."""
+class _Position(NamedTuple):
+    """Position of a sentence in its text."""
 
     sentence: int
     sentences: int
     first: bool
     last: bool
     reasons: bool
-    """Whether the text is a long one."""
+    """True if the text is long."""
     lists: bool
-    """Whether the text goes through the options one by one."""
+    """True if the text goes through the options one by one."""
     listed: bool
-    """Whether such a list ends the text."""
+    """True if such a list ends the text."""
 
 
 class Committed(NamedTuple):
-    """What a text commits itself to."""
+    """Commitment of a text."""
 
     label: str = ""
-    """Empty: to nothing, or to several options."""
+    """Label of the option; empty if the text commits itself to none, or to several."""
     several: tuple[str, ...] = ()
-    """The options that are named where one was to be."""
+    """Labels of the options that are named instead of a single one."""
 
 
 def committed(found: Mentions) -> Committed:
-    """The option that a marked text commits itself to."""
+    """Return the option that a marked text commits itself to."""
     if not _MARKS.search(found.text):
         return Committed()
-    text = _PAIR.sub(_paired, found.text)
+    text = _PAIR.sub(_merge_pair, found.text)
     parts = _sentences(text)
     reasons = len(text) > _LONG
-    made: list[_Commitment] = []
+    commitments: list[_Commitment] = []
     leads = [match.group(1) if (match := _LEADS.match(part)) else "" for part in parts]
     lists = len({*leads} - {""}) >= _FEW
     listed = lists and leads.count(leads[-1]) == 1
-    for place, part in enumerate(parts):
-        where = _Place(place, len(parts), place == 0, place == len(parts) - 1, reasons, lists, listed)
-        made += _commitments(part, where)
-    if _given_up(parts, made):
+    for index, part in enumerate(parts):
+        position = _Position(index, len(parts), index == 0, index == len(parts) - 1, reasons, lists, listed)
+        commitments += _commitments(part, position)
+    if _denies_answer(parts, commitments):
         return Committed()
-    chosen = _chosen(made, text)
-    labels = tuple(found.labels[option] for option in sorted(chosen - {_ANOTHER}))
-    return Committed(several=labels) if len(chosen) > 1 else Committed("".join(labels))
+    options = _committed_options(commitments, text)
+    labels = tuple(found.labels[option] for option in sorted(options - {_ANOTHER}))
+    return Committed(several=labels) if len(options) > 1 else Committed("".join(labels))
 
 
-def _given_up(parts: list[str], made: list[_Commitment]) -> bool:
-    """Whether a sentence that names no option says that there is no answer, and no statement of one follows."""
-    last = max((one.sentence for one in made if one.weight == 3), default=-1)
+def _denies_answer(parts: list[str], commitments: list[_Commitment]) -> bool:
+    """Return True if a sentence that names no option says that there is no answer, and no statement of one follows."""
+    last = max((commitment.sentence for commitment in commitments if commitment.weight == 3), default=-1)
     return any(_NO_ANSWER.search(part) for part in parts[last + 1 :] if not _MARKS.search(part))
 
 
-def _paired(match: re.Match[str]) -> str:
-    """One mark for a label with its own text; both where that is another option's."""
+def _merge_pair(match: re.Match[str]) -> str:
+    """Return one mark for a label with its own text, and both marks if the text belongs to a different option."""
     label, text = match.group("label") or match.group("named"), match.group("text") or match.group("said")
     return label if _option(label) == _option(text) else match.group()
 
 
-def _chosen(made: list[_Commitment], text: str) -> frozenset[int]:
-    """The options that the weightiest commitments name: one, none, or several that do not agree."""
-    by_weight = {weight: [one for one in made if one.weight == weight] for weight in range(4)}
+def _committed_options(commitments: list[_Commitment], text: str) -> frozenset[int]:
+    """Return the options that the weightiest commitments name: one, none, or several that do not agree."""
+    by_weight = {
+        weight: [commitment for commitment in commitments if commitment.weight == weight] for weight in range(4)
+    }
     if stated := by_weight[3]:
         last = stated[-1]
-        later = [one for one in by_weight[2] + by_weight[1] if one.sentence > last.sentence]
-        turned = [one for one in later if one.weight == 2 or one.concludes]
-        return last.options.union(*(one.options for one in turned))
+        later = [commitment for commitment in by_weight[2] + by_weight[1] if commitment.sentence > last.sentence]
+        revisions = [commitment for commitment in later if commitment.weight == 2 or commitment.concludes]
+        return last.options.union(*(commitment.options for commitment in revisions))
     for weight in (2, 1):
-        if agreed := by_weight[weight]:
-            options = frozenset[int]().union(*(one.options for one in agreed))
-            if len(options) > 1 and agreed[-1].concludes:
-                return agreed[-1].options
+        if candidates := by_weight[weight]:
+            options = frozenset[int]().union(*(commitment.options for commitment in candidates))
+            if len(options) > 1 and candidates[-1].concludes:
+                return candidates[-1].options
             if weight == 2:  # "C is correct. It is B."
-                options = options.union(*(one.options for one in by_weight[1] if one.sentence > agreed[-1].sentence))
+                options = options.union(
+                    *(
+                        commitment.options
+                        for commitment in by_weight[1]
+                        if commitment.sentence > candidates[-1].sentence
+                    )
+                )
             return options
     if by_weight[0]:
         return frozenset(_option(mark) for mark in _MARKS.findall(text))
@@ -368,7 +380,8 @@ def _chosen(made: list[_Commitment], text: str) -> frozenset[int]:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a marked text. "C. Rickets" is one, and so is "Answer:" with the line that follows."""
+    """Return the sentences of a marked text. "C. Rickets" is one sentence, and so is "Answer:" with the following
+    line."""
     parts, start = list[str](), 0
     for match in _ENDS.finditer(text):
         before, after = text[start : match.start()], text[match.end() : match.end() + 1]
@@ -387,11 +400,13 @@ def _sentences(text: str) -> list[str]:
     return parts
 
 
-def _commitments(sentence: str, where: _Place) -> list[_Commitment]:
+def _commitments(sentence: str, position: _Position) -> list[_Commitment]:
     if not _MARKS.search(sentence):
         return []
-    asks = sentence.endswith(("?", '?"')) and not (where.first and where.last and not _QUESTION.search(sentence))
-    if asks or "吗" in sentence or (_SUPPOSED.search(sentence) and not _FORCED.search(sentence)):
+    is_question = sentence.endswith(("?", '?"')) and not (
+        position.first and position.last and not _QUESTION.search(sentence)
+    )
+    if is_question or "吗" in sentence or (_SUPPOSED.search(sentence) and not _FORCED.search(sentence)):
         return []
     text = _RETURN.sub("actually", _ABBREVIATED.sub("", sentence))
     text = _CONCEDED.sub("", text)
@@ -399,13 +414,13 @@ def _commitments(sentence: str, where: _Place) -> list[_Commitment]:
     concludes = bool(_CONCLUDES.search(sentence))
     turns = [match.end() for match in _TURN.finditer(text)]
     pieces = [text[turns[-1] :], text[: turns[-1]]] if turns else [text]
-    for turned, piece in zip((bool(turns), False), pieces, strict=False):
-        found = _found(piece, where)
-        if found is not None:
-            weight, options = found
-            if turns and not turned and weight < 3 and _TAKEN_BACK.search(pieces[0]):
+    for is_turn, piece in zip((bool(turns), False), pieces, strict=False):
+        commitment = _piece_commitment(piece, position)
+        if commitment is not None:
+            weight, options = commitment
+            if turns and not is_turn and weight < 3 and _TAKEN_BACK.search(pieces[0]):
                 return []
-            return [_Commitment(weight, where.sentence, options, concludes or turned)]
+            return [_Commitment(weight, position.sentence, options, concludes or is_turn)]
     return []
 
 
@@ -413,37 +428,40 @@ def _option(mark: str) -> int:
     return (ord(mark) - LABEL) % (SMALL - LABEL)
 
 
-def _found(piece: str, where: _Place) -> tuple[int, frozenset[int]] | None:
-    """The weight of what a piece of a sentence commits itself to, and to which options; ``None``: to nothing. A text
-    that reasons goes through the options: there the end alone says what it comes to."""
+def _piece_commitment(piece: str, position: _Position) -> tuple[int, frozenset[int]] | None:
+    """Return the weight and the options of the commitment of a piece of a sentence; ``None`` if it has none.
+
+    A text that reasons goes through the options, so only its end counts.
+    """
     if not _MARKS.search(piece):
         return None
-    short = not where.reasons
-    ends = short or where.last
-    label, itself = LABEL <= ord(_MARKS.findall(piece)[0]) < TEXT, _ITSELF.match(piece) is not None
-    begins = where.last and itself and not where.listed
-    if not begins and not where.lists and (short or where.first):
-        begins = where.first or (label and (where.last or not itself))
-        begins = begins and (short or label)
-    thinks = ends and (label or where.last or (where.first and where.sentences <= _BRIEF))
-    for weight, pattern, wanted in (
-        (3, _ANSWER, True), (3, _CHOSEN, ends), (2, _RIGHT, ends), (1, _INSTEAD, ends), (1, _THOUGHT, thinks),
-        (1, _BEGUN, thinks), (1, _DIAGNOSED, thinks), (1, _COMES_TO, where.last), (0, _MIGHT, short),
-        (1, _FIRST, begins),
+    is_short = not position.reasons
+    may_conclude = is_short or position.last
+    is_label, is_option_alone = LABEL <= ord(_MARKS.findall(piece)[0]) < TEXT, _ITSELF.match(piece) is not None
+    may_begin = position.last and is_option_alone and not position.listed
+    if not may_begin and not position.lists and (is_short or position.first):
+        may_begin = position.first or (is_label and (position.last or not is_option_alone))
+        may_begin = may_begin and (is_short or is_label)
+    may_think = may_conclude and (is_label or position.last or (position.first and position.sentences <= _BRIEF))
+    for weight, pattern, applies in (
+        (3, _ANSWER, True), (3, _CHOSEN, may_conclude), (2, _RIGHT, may_conclude), (1, _INSTEAD, may_conclude),
+        (1, _THOUGHT, may_think), (1, _BEGUN, may_think), (1, _DIAGNOSED, may_think),
+        (1, _COMES_TO, position.last), (0, _MIGHT, is_short),
+        (1, _FIRST, may_begin),
     ):  # fmt: skip
-        if not wanted:
+        if not applies:
             continue
-        named: frozenset[int] = frozenset()
+        options: frozenset[int] = frozenset()
         for match in pattern.finditer(piece):
-            if not _OTHERS.search(piece, 0, match.start("first")) and _stands(pattern, piece, match):
-                named |= _options(piece, match, weight)
-        if named:
-            return weight, named
-    small = _SMALL_FIRST.match(piece) if begins else None
-    return (1, frozenset([_option(small.group("a") or small.group("b"))])) if small else None
+            if not _OTHERS.search(piece, 0, match.start("first")) and _is_valid(pattern, piece, match):
+                options |= _options(piece, match, weight)
+        if options:
+            return weight, options
+    small_label = _SMALL_FIRST.match(piece) if may_begin else None
+    return (1, frozenset([_option(small_label.group("a") or small_label.group("b"))])) if small_label else None
 
 
-def _stands(pattern: re.Pattern[str], piece: str, match: re.Match[str]) -> bool:
+def _is_valid(pattern: re.Pattern[str], piece: str, match: re.Match[str]) -> bool:
     if pattern is _DIAGNOSED:
         return not _FAMILY.search(piece)
     if pattern is _COMES_TO and _POSSIBLY.search(piece, 0, match.start("first")):
@@ -459,22 +477,24 @@ def _stands(pattern: re.Pattern[str], piece: str, match: re.Match[str]) -> bool:
 
 
 def _options(piece: str, match: re.Match[str], weight: int) -> frozenset[int]:
-    """The options that a commitment names: its own and those in one breath with it; where it is only a thought, every
-    other that the piece does not deny, too."""
-    named = match.group("first") + "".join(_MARKS.findall(match.group("more")))
+    """Return the options that a commitment names: its own and those named together with it.
+
+    If it is only a thought, every other option that the piece does not deny is included.
+    """
+    marks = match.group("first") + "".join(_MARKS.findall(match.group("more")))
     after = re.match(r"\s?[.):,=(–-]{0,2}\s?[\"'(]?([\ue800-\uebff])", piece[match.end() : match.end() + 8])
     if after:  # "C. Rickets": a label with another option's text names two
-        named += after.group(1)
+        marks += after.group(1)
     before = re.search(
         rf"({_ANY}){_CLOSE}\s?(?:or|and|/|,|或|和|、)\s?(?:the |option |it is ){{0,2}}$",
         piece[: match.start("first")][-40:],
     )
     if before:
-        named += before.group(1)
+        marks += before.group(1)
     if re.search(r"\balso\s", match.group(), re.IGNORECASE):
-        return frozenset([*map(_option, named), _ANOTHER])
-    if _EITHER.search(match.group()) and len(set(map(_option, named))) == 1:
-        return frozenset([_option(named[0]), _ANOTHER])
+        return frozenset([*map(_option, marks), _ANOTHER])
+    if _EITHER.search(match.group()) and len(set(map(_option, marks))) == 1:
+        return frozenset([_option(marks[0]), _ANOTHER])
     if weight < 2:
-        named += "".join(re.findall(_NAMED if match.group("first") < chr(TEXT) else _LEAD, piece))
-    return frozenset(map(_option, named))
+        marks += "".join(re.findall(_NAMED if match.group("first") < chr(TEXT) else _LEAD, piece))
+    return frozenset(map(_option, marks))

@@ -1,11 +1,12 @@
-"""Scorers ``comprehensiveness``, ``hallucination-rate`` and ``contradiction``: K-QA's judge (Manes et al. 2024). What
-does the answer say of each of the physicians' statements?
+"""Scorers ``comprehensiveness``, ``hallucination-rate`` and ``contradiction``: K-QA's judge (Manes et al. 2024), which
+compares the answer with each of the physicians' statements.
 
-``comprehensiveness`` is the share of must-have statements that the answer entails, higher is better. How much of them
-it contradicts is counted in two ways, **lower is better** for both. ``hallucination-rate`` is the paper's figure: the
+``comprehensiveness`` is the share of must-have statements that the answer entails, higher is better. Contradicted
+statements are counted in two ways, **lower is better** for both. ``hallucination-rate`` is the paper's figure: the
 number of statements that an answer contradicts, averaged over the questions (``Hall`` of the authors' program, whose
-denominator is every question, an unanswered one with 0). ``contradiction`` is our own: the share of the statements, so
-that a question with many of them weighs no more than another; its prediction holds the verdict on each statement.
+denominator is every question; an unanswered one counts 0). ``contradiction`` is this package's own figure: the share of
+the statements, so that a question with many statements weighs no more than another. Its prediction holds the verdict on
+each statement.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ CONTRADICTION = JudgedScorer(
 
 
 class Statements(LabelMethod, frozen=True, kw_only=True):
-    """Judges an answer statement by statement; a figure is missing where the verdict on one of its statements is."""
+    """Judge method that judges an answer statement by statement; a figure is missing if one of its verdicts is."""
 
     name: str = "statements"
     scorers: tuple[JudgedScorer, ...] = (COMPREHENSIVENESS, HALLUCINATION_RATE, CONTRADICTION)
@@ -54,19 +55,19 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
     prompts: tuple[str, ...] = ("judge/entails",)
 
     def fits(self, question: Question, gold: Gold) -> bool:
-        """Questions whose facts are statements for a judge."""
+        """Return True for questions whose facts are statements for a judge."""
         return question.metadata.get("facts") == STATEMENTS and bool(must_have(gold))
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
-        """An attempt without a text entails and contradicts nothing, and costs nothing."""
-        read = read_long(attempt)
+        """Return the scores of an attempt without a text, which entails and contradicts nothing, and costs nothing."""
+        reading = read_long(attempt)
         if attempt.status == "not_run" or not must_have(gold):
-            reason = read.reason or "the question has no statements"
-            return tuple(scorer.scored(attempt, None, read, reason=reason) for scorer in self.scorers)
-        return () if not blank(attempt.text) else tuple(scorer.scored(attempt, 0.0, read) for scorer in self.scorers)
+            reason = reading.reason or "the question has no statements"
+            return tuple(scorer.scored(attempt, None, reading, reason=reason) for scorer in self.scorers)
+        return () if not blank(attempt.text) else tuple(scorer.scored(attempt, 0.0, reading) for scorer in self.scorers)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
-        """A statement in each, as in the paper, the must-have ones first."""
+        """Return one question for each statement, as in the paper, the must-have ones first."""
         form, texts = VerdictForm(("s1",), self.labels), {"question": question.text, "answer": attempt.text}
         fences = {name: fenced(text) for name, text in texts.items()}
         return tuple(
@@ -80,25 +81,26 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
         )
 
     def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
-        """The shares and the number, each missing where a verdict of its own statements is."""
+        """Return the shares and the number, each missing if a verdict on one of its own statements is."""
         labels = [label for label, _ in said]
         contradicted = _share(CONTRADICTION, attempt, labels, CONTRADICTED)
-        number = None if contradicted.value is None else float(labels.count(CONTRADICTED))
-        read, reason = read_long(attempt), contradicted.reason
+        count = None if contradicted.value is None else float(labels.count(CONTRADICTED))
+        reading, reason = read_long(attempt), contradicted.reason
         return (
             _share(COMPREHENSIVENESS, attempt, labels[: len(must_have(gold))], ENTAILED),
-            HALLUCINATION_RATE.scored(attempt, number, read, contradicted.prediction.partition(":")[0], reason),
+            HALLUCINATION_RATE.scored(attempt, count, reading, contradicted.prediction.partition(":")[0], reason),
             contradicted,
         )
 
     def items(self, gold: Gold) -> dict[str, str]:
-        """The question with ``#1``, ``#2``, … → the statements, in the benchmark's order, the must-have ones first."""
+        """Return the question's id with ``#1``, ``#2``, … → statement, in the benchmark's order, the must-have ones
+        first."""
         return {f"{gold.question_id}#{number}": text for number, text in enumerate(_statements(gold), 1)}
 
     def verdicts(self, score: Score) -> dict[str, str | None]:
-        """The verdict on each statement; nothing where nothing was asked."""
-        listed = score.prediction.partition(": ")[2]
-        labels = [None if label == _MISSING else label for label in listed.split(", ")] if listed else []
+        """Return the verdict on each statement; empty if the judge was not asked."""
+        label_list = score.prediction.partition(": ")[2]
+        labels = [None if label == _MISSING else label for label in label_list.split(", ")] if label_list else []
         return {f"{score.question_id}#{number}": label for number, label in enumerate(labels, 1)}
 
 
@@ -108,11 +110,11 @@ def _statements(gold: Gold) -> tuple[str, ...]:
 
 def _share(scorer: JudgedScorer, attempt: Attempt, labels: list[str], counted: str) -> Score:
     missing, count = labels.count(""), labels.count(counted)
-    said = f"{count}/{len(labels)}: {', '.join(label or _MISSING for label in labels)}"
+    prediction = f"{count}/{len(labels)}: {', '.join(label or _MISSING for label in labels)}"
     if missing:
         reason = f"judge: no verdict on {missing} of {len(labels)} statements"
-        return scorer.scored(attempt, None, read_long(attempt), said, reason)
-    return scorer.scored(attempt, count / len(labels), read_long(attempt), said)
+        return scorer.scored(attempt, None, read_long(attempt), prediction, reason)
+    return scorer.scored(attempt, count / len(labels), read_long(attempt), prediction)
 
 
 STATEMENT_METHOD = Statements()

@@ -1,4 +1,4 @@
-"""Scorer ``strict``: the patterns published with MIRAGE without their default, so that what none of them matches is
+"""Scorer ``strict``: the patterns published with MIRAGE without their default, so that a text that none matches is
 wrong."""
 
 from __future__ import annotations

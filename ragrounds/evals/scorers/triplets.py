@@ -1,11 +1,11 @@
 """Scorer ``triplets``: extraction, by strict instance-level micro-F1 as in MRAG (Section 3).
 
-A predicted triplet is right only where all three parts are. Each answer's triplets are a set: repeats count once.
-Letters' case and spacing are no difference; where relations have no direction, neither is the order of the entities.
+A predicted triplet is right only if all three parts are. Each answer's triplets are a set: repeats count once. Case and
+spacing are ignored; if relations have no direction, so is the order of the entities.
 
-The figure of a run is the micro-F1 of the corpus, 2 TP / (2 TP + FP + FN) with the counts of all answers added up; it
-is not the mean of the answers' own F1, which favours texts with little or nothing to find. A score's value is its
-answer's own F1, for traces; its prediction holds the counts that the figure is made of.
+The figure of a run is the micro-F1 of the corpus, 2 TP / (2 TP + FP + FN) with the counts of all answers added up. It
+is not the mean of the answers' own F1, which favours texts with little or nothing to find. A score's value is the F1 of
+its answer, for traces; its prediction holds the counts that the figure is computed from.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ragrounds.evals.scorers.base import ScorerRecord
 Triplet = tuple[str, str, str]
 
 _MOST_TRIES = 200
-"""Opening brackets at which a JSON value is looked for, from the end and from the beginning: the one that a list of
-many triplets begins with is far from its end."""
+"""Number of opening brackets, counted from the end and from the beginning, at which a JSON value is tried. The first
+bracket of a list of many triplets is far from its end."""
 MOST_TRIPLETS = 5_000
-"""Triplets (or lines) that are read of one answer; an answer of more says so in its score."""
+"""Largest number of triplets (or lines) that are read from one answer; a longer answer is marked in its score."""
 _KEYS = (
     ("head", "subject", "entity1", "first", "first_entity", "h", "主体", "头实体"),
     ("relation", "predicate", "type", "relation_type", "r", "关系"),
@@ -37,7 +37,8 @@ _IN_BRACKETS = re.compile(
     r"[(<（【［]([^,，;；()（）\[\]<【［]{1,300})[,，;；]([^,，;；]{1,200})[,，;；]([^,，;；()（）\[\]]{1,300})[)>）】］]"
 )
 _BETWEEN = re.compile(r"[\s\-*•\d.,，;；、。]*")
-"""What may stand before, between and behind triplets in brackets: a sentence with two commas in brackets is none."""
+"""Characters allowed before, between and after triplets in brackets. Any other text, such as a sentence with two commas
+in brackets, is not a triplet."""
 _IN_BARS = re.compile(r"^[\s\-*•\d.]{0,9}\|?([^|]{1,300})\|([^|]{1,200})\|([^|]{1,300})\|?\s{0,9}$")
 _LONGEST_LINE = 100_000
 _TRIPLET_BEGINS = re.compile(r'[\[{]\s{0,20}"')
@@ -46,7 +47,7 @@ _HALF_WIDTH = str.maketrans("［］【】｛｝“”＂，：", '[][]{}""",:')
 
 
 class TripletCounts(Struct, frozen=True):
-    """Right, wrong and missed triplets."""
+    """Numbers of right, wrong and missed triplets."""
 
     true_positive: int = 0
     false_positive: int = 0
@@ -54,13 +55,13 @@ class TripletCounts(Struct, frozen=True):
 
     @property
     def f1(self) -> float:
-        """2 TP / (2 TP + FP + FN); 1.0 where there is nothing to find and nothing was given."""
-        all_ = 2 * self.true_positive + self.false_positive + self.false_negative
-        return 2 * self.true_positive / all_ if all_ else 1.0
+        """Value of 2 TP / (2 TP + FP + FN); 1.0 if there is nothing to find and nothing was given."""
+        denominator = 2 * self.true_positive + self.false_positive + self.false_negative
+        return 2 * self.true_positive / denominator if denominator else 1.0
 
 
 class TripletScorer(ScorerRecord, frozen=True, kw_only=True):
-    """Scores an answer that should be a JSON list of triplets."""
+    """Scorer of an answer that should be a JSON list of triplets."""
 
     name: str = "triplets"
     summary: str = "strict micro-F1 of the triplets, all answers together"
@@ -70,93 +71,94 @@ class TripletScorer(ScorerRecord, frozen=True, kw_only=True):
     ratio: bool = True
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
-        """The value is this answer's F1; the prediction is ``TP/FP/FN``, which :func:`counts` reads."""
-        read, found = read_triplets(attempt)
+        """Return a score whose value is this answer's F1 and whose prediction is ``TP/FP/FN``, which :func:`counts`
+        reads."""
+        reading, triplets = read_triplets(attempt)
         symmetric = is_symmetric(question)
-        made = compare(found or [], parse(gold.answer) or [], symmetric=symmetric)
-        # An answer that cannot be read finds nothing; it does not get the full mark where nothing was to be found.
-        value = made.f1 if found is not None else 0.0
-        prediction = f"{made.true_positive}/{made.false_positive}/{made.false_negative}"
-        return self.scored(attempt, None if attempt.status == "not_run" else value, read, prediction)
+        answer_counts = compare(triplets or [], parse(gold.answer) or [], symmetric=symmetric)
+        # An unreadable answer contains no triplet. It must not get full marks if there is nothing to find.
+        value = answer_counts.f1 if triplets is not None else 0.0
+        prediction = f"{answer_counts.true_positive}/{answer_counts.false_positive}/{answer_counts.false_negative}"
+        return self.scored(attempt, None if attempt.status == "not_run" else value, reading, prediction)
 
     def parts(self, score: Score) -> tuple[float, float]:
-        """2 TP, and 2 TP + FP + FN: added up over the answers of a dataset they make its micro-F1.
+        """Return 2 TP, and 2 TP + FP + FN: added up over the answers of a dataset they yield its micro-F1.
 
         Raises:
             ValueError: the score has no counts.
         """
-        made = counts(score)
-        above = 2.0 * made.true_positive
-        return above, above + made.false_positive + made.false_negative
+        answer_counts = counts(score)
+        numerator = 2.0 * answer_counts.true_positive
+        return numerator, numerator + answer_counts.false_positive + answer_counts.false_negative
 
 
 def read_triplets(attempt: Attempt) -> tuple[AnswerRead, list[Triplet] | None]:
-    """How an answer was read, and its triplets; ``None``: it has none to read."""
-    read = no_text(attempt)
-    if read is not None:
-        return read, None
-    found = parse(attempt.text)
-    if found is None:
+    """Return how an answer was read, and its triplets; ``None`` if it has none to read."""
+    reading = no_text(attempt)
+    if reading is not None:
+        return reading, None
+    triplets = parse(attempt.text)
+    if triplets is None:
         return without_answer(attempt.text, attempt.text), None
-    if len(found) >= MOST_TRIPLETS:
-        return AnswerRead("answered", reason=f"only the first {MOST_TRIPLETS:,} triplets were read"), found
-    return AnswerRead("answered"), found
+    if len(triplets) >= MOST_TRIPLETS:
+        return AnswerRead("answered", reason=f"only the first {MOST_TRIPLETS:,} triplets were read"), triplets
+    return AnswerRead("answered"), triplets
 
 
 def is_symmetric(question: Question) -> bool:
-    """Whether the question's relations have no direction."""
+    """Return True if the question's relations have no direction."""
     return question.metadata.get("symmetric") == "true"
 
 
 def parse(text: str) -> list[Triplet] | None:
-    """The last JSON list of triplets in a text, or one triplet a line; ``None`` where there is neither.
+    """Return the last JSON list of triplets in a text, or one triplet a line; ``None`` if it has neither.
 
-    A triplet is a list of three texts, or an object with head, relation and tail under one of their usual names. Of a
-    list that was cut off every whole triplet counts, and so do triplets one after the other without a list around them.
-    JSON with full-width punctuation is read as JSON.
+    A triplet is a list of three texts, or an object with head, relation and tail under one of their usual names. In a
+    list that was cut off every complete triplet counts. So do consecutive triplets without a list around them. JSON
+    with full-width punctuation is read as JSON.
     """
-    found = _json(text)
-    if found is None and _FULL_WIDTH.search(text):
-        found = _json(text.translate(_HALF_WIDTH))
-    if found is not None:
-        return found
-    lines = [triplet for line in text.splitlines()[:MOST_TRIPLETS] for triplet in _in_line(line)]
+    triplets = _read_json(text)
+    if triplets is None and _FULL_WIDTH.search(text):
+        triplets = _read_json(text.translate(_HALF_WIDTH))
+    if triplets is not None:
+        return triplets
+    lines = [triplet for line in text.splitlines()[:MOST_TRIPLETS] for triplet in _line_triplets(line)]
     return lines[:MOST_TRIPLETS] or None
 
 
-def _json(text: str) -> list[Triplet] | None:
+def _read_json(text: str) -> list[Triplet] | None:
     starts = [match.start() for match in re.finditer(r"\[", text)]
     decoder = json.JSONDecoder()
     best: tuple[int, object] | None = None
-    tried = starts if len(starts) < 2 * _MOST_TRIES else starts[:_MOST_TRIES] + starts[-_MOST_TRIES:]
-    for start in reversed(tried):
+    tried_starts = starts if len(starts) < 2 * _MOST_TRIES else starts[:_MOST_TRIES] + starts[-_MOST_TRIES:]
+    for start in reversed(tried_starts):
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        # The outermost list that ends where the last one does.
-        if _list(value) is not None and (best is None or end >= best[0]):
+        # Keep the outermost list that ends at the same position as the last list.
+        if _list_triplets(value) is not None and (best is None or end >= best[0]):
             best = end, value
     if best is not None and _triplet(best[1]) is None:
-        return _list(best[1])
-    return _in_a_row(text, decoder)
+        return _list_triplets(best[1])
+    return _consecutive_triplets(text, decoder)
 
 
-def _in_a_row(text: str, decoder: json.JSONDecoder) -> list[Triplet] | None:
-    """The last triplets that stand one after the other, with nothing but commas and space between them."""
+def _consecutive_triplets(text: str, decoder: json.JSONDecoder) -> list[Triplet] | None:
+    """Return the last run of consecutive triplets, with nothing but commas and space between them."""
     rows: list[list[Triplet]] = []
-    end = failed = 0
+    end = failures = 0
     for match in _TRIPLET_BEGINS.finditer(text):
         if match.start() < end:
             continue
         try:
-            value, stop = decoder.raw_decode(text, match.start())
+            value, value_end = decoder.raw_decode(text, match.start())
             triplet = _triplet(value)
         except (ValueError, RecursionError):
             triplet = None
         if triplet is None:
-            failed += 1
-            if failed > 2 * _MOST_TRIES:
+            failures += 1
+            if failures > 2 * _MOST_TRIES:
                 break
             continue
         if sum(map(len, rows[-1:])) >= MOST_TRIPLETS:
@@ -165,34 +167,34 @@ def _in_a_row(text: str, decoder: json.JSONDecoder) -> list[Triplet] | None:
             rows[-1].append(triplet)
         else:
             rows.append([triplet])
-        end = stop
+        end = value_end
     return rows[-1][:MOST_TRIPLETS] if rows else None
 
 
-def _in_line(line: str) -> list[Triplet]:
-    """The triplets of a line that holds nothing else: several in brackets, or one between bars."""
-    rest, found = "", []
+def _line_triplets(line: str) -> list[Triplet]:
+    """Return the triplets of a line that holds nothing else: several in brackets, or one between bars."""
+    rest, groups = "", []
     if len(line) <= _LONGEST_LINE:
         rest = _IN_BRACKETS.sub("", line)
-        found = [match.groups() for match in _IN_BRACKETS.finditer(line)]
-    if not found or _BETWEEN.fullmatch(rest) is None:
+        groups = [match.groups() for match in _IN_BRACKETS.finditer(line)]
+    if not groups or _BETWEEN.fullmatch(rest) is None:
         bars = _IN_BARS.match(line)
-        found = [bars.groups()] if bars else []
-    return [(one.strip(), relation.strip(), other.strip()) for one, relation, other in found]
+        groups = [bars.groups()] if bars else []
+    return [(head.strip(), relation.strip(), tail.strip()) for head, relation, tail in groups]
 
 
 def compare(found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False) -> TripletCounts:
     """Count predicted triplets against the gold ones, as sets."""
-    given = {folded(triplet, symmetric) for triplet in found}
-    right = {folded(triplet, symmetric) for triplet in wanted}
-    return TripletCounts(len(given & right), len(given - right), len(right - given))
+    predicted = {folded(triplet, symmetric) for triplet in found}
+    gold = {folded(triplet, symmetric) for triplet in wanted}
+    return TripletCounts(len(predicted & gold), len(predicted - gold), len(gold - predicted))
 
 
 def counts(score: Score) -> TripletCounts:
-    """The counts behind a score of this scorer.
+    """Return the counts behind a score of this scorer.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the score has no counts.
     """
     numbers = score.prediction.split("/")
     if len(numbers) != 3:
@@ -200,15 +202,15 @@ def counts(score: Score) -> TripletCounts:
     return TripletCounts(*(int(number) for number in numbers))
 
 
-def _list(value: object) -> list[Triplet] | None:
+def _list_triplets(value: object) -> list[Triplet] | None:
     if not isinstance(value, list):
         return None
     if len(value) == 3 and all(isinstance(part, str) for part in value):
         return [(value[0], value[1], value[2])]
-    made = [_triplet(entry) for entry in value[:MOST_TRIPLETS]]
-    # Entries that are no triplets are wrong predictions only where the list holds triplets at all.
-    kept = [triplet for triplet in made if triplet is not None]
-    return kept if kept or not value else None
+    entries = [_triplet(entry) for entry in value[:MOST_TRIPLETS]]
+    # Entries that are not triplets are ignored; a list without any triplet is not a list of triplets.
+    triplets = [triplet for triplet in entries if triplet is not None]
+    return triplets if triplets or not value else None
 
 
 def _triplet(value: object) -> Triplet | None:
@@ -222,9 +224,10 @@ def _triplet(value: object) -> Triplet | None:
 
 
 def folded(triplet: Triplet, symmetric: bool) -> Triplet:
-    """A triplet as it is compared: widths, case and spacing apart; without a direction where it has none."""
-    one, relation, other = (" ".join(normalized("NFKC", part).casefold().split()) for part in triplet)
-    return (min(one, other), relation, max(one, other)) if symmetric else (one, relation, other)
+    """Return a triplet in the form in which it is compared: without widths, case and spacing, and without a direction
+    if it has none."""
+    head, relation, tail = (" ".join(normalized("NFKC", part).casefold().split()) for part in triplet)
+    return (min(head, tail), relation, max(head, tail)) if symmetric else (head, relation, tail)
 
 
 TRIPLETS = TripletScorer()

@@ -1,8 +1,8 @@
-"""The words of scorers from outside, kept beside their scores.
+"""Wording of scorers from outside, stored next to their scores.
 
-A scorer that an installed package adds, or that a user named by an import path, may not be there when its scores are
-compared again; and no code is imported because a store names it. So its name, unit, direction and words are written
-into the store as data, and tables show them.
+A scorer that an installed package adds, or that a user named by an import path, may not be installed when its scores
+are compared again, and no code is imported because a store names it. So its name, unit, direction and wording are
+written into the store as data, and tables show them.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.store import Store
 
 _KEY = "scorer:"
-"""How the keys in the table ``meta`` begin."""
+"""Prefix of the keys in the table ``meta``."""
 
 
 _TEXTS = ("summary", "method", "unit")
 
 
 def keep_words(store: Store, names: Iterable[str]) -> None:
-    """Write the words of scorers that did not come with ragrounds into the store, beside their scores."""
+    """Write the wording of scorers that did not come with ragrounds into the store, next to their scores."""
     shipped = SCORERS.shipped()
     rows = []
-    for each in map(described, names):
-        if each.name.partition("[")[0] not in shipped and each.unit != NO_UNIT:
-            words = {name: getattr(each, name) for name in StoredScorer.__struct_fields__}
-            kept = replace(msgspec.convert(words, StoredScorer), usual=False, by_card=False, on_request=True)
-            rows.append(_row(kept))
+    for scorer in map(described, names):
+        if scorer.name.partition("[")[0] not in shipped and scorer.unit != NO_UNIT:
+            words = {name: getattr(scorer, name) for name in StoredScorer.__struct_fields__}
+            stored = replace(msgspec.convert(words, StoredScorer), usual=False, by_card=False, on_request=True)
+            rows.append(_row(stored))
     if rows:
         with store.engine.begin() as connection:
             connection.execute(upsert(store.engine, schema.meta), rows)
 
 
 def recall_words(store: Store) -> None:
-    """Make the words that a store keeps known to :func:`ragrounds.evals.scorers.described`."""
-    for found in _kept(store.engine):
-        tell(found)
+    """Register the wording in a store with :func:`ragrounds.evals.scorers.described`."""
+    for scorer in _kept(store.engine):
+        tell(scorer)
 
 
 def copy_words(source: sa.Engine, target: sa.Engine) -> None:
-    """Copy the words that a store of any origin keeps into another one, which keeps those that it has."""
-    rows = [_row(found) for found in _kept(source)]
+    """Copy the wording in a store of any origin into another store, which keeps its existing entries."""
+    rows = [_row(scorer) for scorer in _kept(source)]
     if rows:
         with target.begin() as connection:
             connection.execute(insert_new(target, schema.meta), rows)
@@ -60,24 +60,24 @@ def _row(scorer: StoredScorer) -> dict[str, str]:
 
 
 def _kept(engine: sa.Engine) -> list[StoredScorer]:
-    """What a store keeps, safe to show. Words that cannot be read are as good as none."""
-    wanted = sa.select(schema.meta.c.key, schema.meta.c.value).where(schema.meta.c.key.startswith(_KEY))
+    """Return the scorers whose wording a store holds, safe to show. Unreadable entries are ignored."""
+    query = sa.select(schema.meta.c.key, schema.meta.c.value).where(schema.meta.c.key.startswith(_KEY))
     with engine.connect() as connection:
-        rows = connection.execute(wanted).all()
-    found = []
+        rows = connection.execute(query).all()
+    scorers = []
     for key, value in rows:
         try:
-            read = msgspec.json.decode(str(value), type=StoredScorer)
+            scorer = msgspec.json.decode(str(value), type=StoredScorer)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             continue
-        if read.name == str(key).removeprefix(_KEY):
-            texts = {name: safe(" ".join(getattr(read, name).split()), 200) for name in _TEXTS}
-            found.append(replace(read, **texts, needs=""))
-    return found
+        if scorer.name == str(key).removeprefix(_KEY):
+            texts = {name: safe(" ".join(getattr(scorer, name).split()), 200) for name in _TEXTS}
+            scorers.append(replace(scorer, **texts, needs=""))
+    return scorers
 
 
 def unknown_words(names: Iterable[str]) -> list[str]:
-    """A remark on each of these scorers of which nothing is known but the name."""
+    """Return a remark on each of these scorers of which only the name is known."""
     return [
         f"The scorer {name!r} is not installed, and its unit is unknown: values are shown as they are, higher as "
         "better. Install its package, or give --scorer package.module:NAME."

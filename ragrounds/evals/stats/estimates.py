@@ -1,12 +1,13 @@
-"""Every interval of a score: means over datasets, differences of two agents, ratios. One function decides how.
+"""Intervals of scores: means over datasets, differences of two agents, ratios. One function chooses the method.
 
 The headline of a benchmark with several datasets is the unweighted mean of the datasets' means. A stratum is a dataset;
 a cluster is a set of questions that are not independent (duplicates).
 
-Right-or-wrong scores, and their means over epochs, have an adjusted Wald interval by strata, which holds from the first
-question on (:mod:`ragrounds.evals.stats.intervals`). Other scores have a stratified bootstrap of clusters from where on
-that holds (:mod:`ragrounds.evals.stats.bootstrap`), and below it no interval at all. A figure of a whole corpus that is
-no mean (a micro-F1) is a ratio of sums in each stratum: :func:`combined_ratio`, with the same bootstrap.
+Right-or-wrong scores, and their means over epochs, have an adjusted Wald interval by strata, which is valid from the
+first question on (:mod:`ragrounds.evals.stats.intervals`). Other scores have a stratified bootstrap of clusters if
+there are enough clusters (:mod:`ragrounds.evals.stats.bootstrap`), and otherwise no interval. A figure of a whole
+corpus that is not a mean (a micro-F1) is a ratio of sums in each stratum: :func:`combined_ratio`, with the same
+bootstrap.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 _CLOSE = 1e-9
 _OF_SHARES, _OF_DIFFERENCES = 1.0, 0.5
-"""Pseudo-observations in all, as multiples of z²."""
+"""Total number of pseudo-observations as multiples of z², for shares and for differences."""
 
 
 class MeanOptions(TypedDict, total=False):
-    """What :func:`combined_mean` takes by name."""
+    """Keyword options of :func:`combined_mean`."""
 
     attempts: int
     bounded: bool
@@ -59,49 +60,55 @@ def combined_mean(
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """A constant plus the unweighted mean over strata of the mean of Σ factor × column in each, with its interval.
+    """Return a constant plus the unweighted mean over strata of the mean of Σ factor × column, with its interval.
 
     One column with the factor 1 is a run's score; two with 1 and -1 are a difference on the same questions.
 
     Args:
-        columns: each with one value a question, in the same order; missing scores are left out by the caller.
-        factors: one a column.
-        strata: the dataset of each question. One name throughout gives a plain mean.
-        clusters: questions of one stratum with the same name are not independent; empty names stand alone.
-        constant: added.
-        attempts: epochs that each value is a mean over.
-        bounded: whether values lie between 0 and 1 by nature, so that 0 and 1 are wrong and right; costs do not.
-        weights: of the strata in the order of their first questions, in place of one by their number each.
-        resamples: of the bootstrap, where there is one.
+        columns: columns of values, one for each question in the same order; the caller leaves missing scores out.
+        factors: factor of each column.
+        strata: dataset of each question. The same name throughout gives a plain mean.
+        clusters: cluster name of each question. Questions of one stratum with the same name are not independent; a
+            question with an empty name is its own cluster.
+        constant: constant to add.
+        attempts: number of epochs that each value is a mean over.
+        bounded: True if values are between 0 (wrong) and 1 (right) by nature; costs are not.
+        weights: weights of the strata in the order of their first questions; by default 1 / number of strata.
+        resamples: number of resamples, if the bootstrap is used.
         level: coverage of the interval.
         seed: equal seeds give equal intervals.
 
     Raises:
-        ValueError: no values, lengths that differ, or a value that is not finite.
+        ValueError: there are no values; lengths differ; a value is not finite.
     """
-    table = _checked(columns, strata, clusters)
-    stratum, cluster = _places(strata, clusters)
+    table = _checked_table(columns, strata, clusters)
+    stratum, cluster = _group_indices(strata, clusters)
     numbers, scaled = table @ np.asarray(factors, dtype=np.float64), np.asarray(factors, dtype=np.float64)
     count = int(stratum.max()) + 1
-    share = np.full(count, 1 / count) if weights is None else np.asarray(weights, dtype=np.float64)
+    stratum_weights = np.full(count, 1 / count) if weights is None else np.asarray(weights, dtype=np.float64)
     sizes = np.bincount(stratum, minlength=count)
-    value = constant + float(share @ (np.bincount(stratum, numbers, count) / sizes))
+    value = constant + float(stratum_weights @ (np.bincount(stratum, numbers, count) / sizes))
     if bounded and _right_or_wrong(table, attempts):
-        outcomes, least, most, scale = _outcomes(table, scaled)
-        squares = _squares(outcomes, least, most, attempts)
+        outcomes, lowest, highest, scale = _outcomes(table, scaled)
+        squares = _squares(outcomes, lowest, highest, attempts)
         tallies = _tallies(outcomes * attempts, np.full(len(outcomes), float(attempts)), squares, stratum, cluster)
-        pseudo = _OF_SHARES if least >= 0 or most <= 0 else _OF_DIFFERENCES
-        ends = [float(end) * scale + constant for end in adjusted_interval(tallies, least, most, share, pseudo, level)]
-        low, high = min(*ends, value), max(*ends, value)
+        pseudo = _OF_SHARES if lowest >= 0 or highest <= 0 else _OF_DIFFERENCES
+        bounds = [
+            float(end) * scale + constant
+            for end in adjusted_interval(tallies, lowest, highest, stratum_weights, pseudo, level)
+        ]
+        low, high = min(*bounds, value), max(*bounds, value)
         return Estimate(value=value, n=len(numbers), low=low, high=high, level=level, method="adjusted Wald")
     sums = _by_stratum(numbers, np.ones(len(numbers)), stratum, cluster)
     if not bootstrap_holds(sums):
         return Estimate(value=value, n=len(numbers), low=None, high=None, level=level, method="too few")
-    made = resampled(sums, share, resamples, seed)
-    worth = sum(effective_clusters(clusters[:, 1]) for clusters in sums)
-    below, above = studentised_interval(value - constant, made.error, made.draws, made.errors, level, worth, count)
-    least, most = _bounds(scaled, float(table.min()), 1.0 if bounded and table.max() <= 1 else math.inf)
-    low, high = min(max(below, least) + constant, value), max(min(above, most) + constant, value)
+    replicates = resampled(sums, stratum_weights, resamples, seed)
+    effective = sum(effective_clusters(clusters[:, 1]) for clusters in sums)
+    below, above = studentised_interval(
+        value - constant, replicates.error, replicates.draws, replicates.errors, level, effective, count
+    )
+    lowest, highest = _bounds(scaled, float(table.min()), 1.0 if bounded and table.max() <= 1 else math.inf)
+    low, high = min(max(below, lowest) + constant, value), max(min(above, highest) + constant, value)
     return Estimate(value=value, n=len(numbers), low=low, high=high, level=level, method="bootstrap")
 
 
@@ -111,8 +118,10 @@ def stratified_mean(
     clusters: Sequence[str] | None = None,
     **options: Unpack[MeanOptions],
 ) -> Estimate:
-    """The unweighted mean over strata (datasets; by default one) of the mean value in each. See
-    :func:`combined_mean`."""
+    """Return the unweighted mean over strata (datasets; by default a single one) of the mean value in each.
+
+    See :func:`combined_mean`.
+    """
     names = [""] * len(values) if strata is None else strata
     return combined_mean([values], [1.0], names, clusters, **options)
 
@@ -124,10 +133,10 @@ def paired_difference(
     clusters: Sequence[str] | None = None,
     **options: Unpack[MeanOptions],
 ) -> Estimate:
-    """`second` minus `first` on the same questions in the same order. See :func:`combined_mean`.
+    """Return the difference `second` minus `first` on the same questions in the same order. See :func:`combined_mean`.
 
     Raises:
-        ValueError: sides of different length, or as :func:`combined_mean`.
+        ValueError: the sides have different lengths; or as :func:`combined_mean`.
     """
     if len(first) != len(second):
         raise ValueError(
@@ -146,8 +155,10 @@ def group_difference(
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """The mean of `second` minus that of `first`, two sets of different questions (right or wrong: Agresti and Caffo
-    2000). See :func:`combined_mean`."""
+    """Return the mean of `second` minus that of `first`, for two sets of different questions.
+
+    Right-or-wrong values: Agresti and Caffo 2000. See :func:`combined_mean`.
+    """
     clusters = [*(first_clusters or [""] * len(first)), *(second_clusters or [""] * len(second))]
     strata = ["first"] * len(first) + ["second"] * len(second)
     if not len(first) or not len(second):
@@ -168,77 +179,93 @@ def combined_ratio(
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate | None:
-    """A constant plus the mean over strata of Σ factor × (Σ numerators / Σ denominators), with its interval.
+    """Return a constant plus the mean over strata of Σ factor × (Σ numerators / Σ denominators), with its interval.
 
-    A micro-F1 is Σ 2 TP / Σ (2 TP + FP + FN): one column with the factor 1. Its mean over epochs has a column an epoch,
-    each with the factor 1/epochs; a difference of two runs has those of both, on the same questions. A mean is the
-    ratio whose denominators are 1. Strata without anything to count (all denominators of a column are 0) are left out.
+    A micro-F1 is Σ 2 TP / Σ (2 TP + FP + FN): one column with the factor 1. Its mean over epochs has a column for each
+    epoch, with the factor 1/epochs. A difference of two runs has the columns of both, on the same questions. A mean is
+    the ratio whose denominators are 1. Strata in which all denominators of a column are 0 are left out.
 
     Args:
-        numerators: one column a ratio, each with one value a question, in the same order.
-        denominators: of the same columns.
-        factors: one a column.
-        strata: the dataset of each question.
-        clusters: questions of one stratum with the same name are drawn together; empty names stand alone.
-        constant: added.
-        weights: of the strata in the order of their first questions; by default all weigh the same.
-        resamples, level, seed: as of :func:`combined_mean`; of 0 resamples there is no interval.
+        numerators: column of each ratio, with one value for each question in the same order.
+        denominators: denominators of the same columns.
+        factors: factor of each column.
+        strata: dataset of each question.
+        clusters: cluster name of each question. Questions of one stratum with the same name are sampled together; a
+            question with an empty name is its own cluster.
+        constant: constant to add.
+        weights: weights of the strata in the order of their first questions; by default equal.
+        resamples, level, seed: see :func:`combined_mean`; with 0 resamples there is no interval.
 
     Returns:
-        The estimate: without an interval (``too few``) below 50 clusters, below 10 of a stratum, or where fewer than 10
-        clusters move the figure. ``None``: there is nothing to count in any stratum.
+        The estimate. It has no interval (``too few``) below 50 clusters, below 10 in a stratum, or if fewer than 10
+        clusters influence the figure. ``None`` if there is nothing to count in any stratum.
 
     Raises:
         ValueError: as :func:`combined_mean`.
     """
-    above, below = _checked(numerators, strata, clusters), _checked(denominators, strata, clusters)
-    if above.shape != below.shape or above.shape[1] != len(factors):
+    numerator_table, denominator_table = (
+        _checked_table(numerators, strata, clusters),
+        _checked_table(denominators, strata, clusters),
+    )
+    if numerator_table.shape != denominator_table.shape or numerator_table.shape[1] != len(factors):
         raise ValueError("numerators, denominators and factors must be of the same columns")
-    stratum, cluster = _places(strata, clusters)
+    stratum, cluster = _group_indices(strata, clusters)
     scale, count = np.asarray(factors, dtype=np.float64), int(stratum.max()) + 1
     share = [1.0] * count if weights is None else list(weights)
-    values, tables, moves, numbers, shares = [], [], [], [], []
-    for place in range(count):
-        inside = stratum == place
-        _, own = np.unique(cluster[inside], return_inverse=True)
-        size = int(own.max()) + 1
-        sums = np.column_stack([_added(own, column, size) for column in (*above[inside].T, *below[inside].T)])
+    values, tables, influences, numbers, shares = [], [], [], [], []
+    for stratum_index in range(count):
+        in_stratum = stratum == stratum_index
+        _, cluster_index = np.unique(cluster[in_stratum], return_inverse=True)
+        size = int(cluster_index.max()) + 1
+        sums = np.column_stack(
+            [
+                _sum_by_index(cluster_index, column, size)
+                for column in (*numerator_table[in_stratum].T, *denominator_table[in_stratum].T)
+            ]
+        )
         top, bottom = np.split(sums.sum(axis=0), 2)
         if not bottom.all():
             continue
         values.append(float(scale @ (top / bottom)))
         tables.append(sums)
-        shares.append(share[place])
-        numbers.append(_added(own, np.ones(len(own)), size))
-        # How far each cluster moves the figure of its stratum, to first order.
-        moves.append((sums[:, : len(scale)] - sums[:, len(scale) :] * (top / bottom)) / bottom @ scale)
+        shares.append(share[stratum_index])
+        numbers.append(_sum_by_index(cluster_index, np.ones(len(cluster_index)), size))
+        # First-order influence of each cluster on the figure of its stratum.
+        influences.append((sums[:, : len(scale)] - sums[:, len(scale) :] * (top / bottom)) / bottom @ scale)
     if not values or not sum(shares):
         return None
-    parts = [one / sum(shares) for one in shares]
-    value, n = constant + sum(part * one for part, one in zip(parts, values, strict=True)), len(strata)
-    if not resamples or not bootstrap_holds([np.column_stack(each) for each in zip(moves, numbers, strict=True)]):
+    stratum_weights = [stratum_weight / sum(shares) for stratum_weight in shares]
+    value, n = (
+        constant + sum(weight * stratum_value for weight, stratum_value in zip(stratum_weights, values, strict=True)),
+        len(strata),
+    )
+    if not resamples or not bootstrap_holds(
+        [np.column_stack(columns) for columns in zip(influences, numbers, strict=True)]
+    ):
         return Estimate(value=value, n=n, low=None, high=None, level=level, method="too few")
     generator = np.random.default_rng(seed)
     draws, spread, error = np.full(resamples, constant), np.zeros(resamples), 0.0
-    for part, sums, moved in zip(parts, tables, moves, strict=True):
-        found = resampled_sums(np.column_stack([sums, moved, moved**2]), resamples, generator)
-        top, bottom = np.split(found[:, :-2], 2, axis=1)
+    for weight, sums, influence in zip(stratum_weights, tables, influences, strict=True):
+        replicates = resampled_sums(np.column_stack([sums, influence, influence**2]), resamples, generator)
+        top, bottom = np.split(replicates[:, :-2], 2, axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            draws += part * ((top / bottom) @ scale)
-        spread += part**2 * np.maximum(found[:, -1] - found[:, -2] ** 2 / len(sums), 0.0)
-        error += float(part**2 * (moved**2).sum())
-    kept = np.isfinite(draws)
-    worth = sum(map(effective_clusters, numbers))
+            draws += weight * ((top / bottom) @ scale)
+        spread += weight**2 * np.maximum(replicates[:, -1] - replicates[:, -2] ** 2 / len(sums), 0.0)
+        error += float(weight**2 * (influence**2).sum())
+    is_defined = np.isfinite(draws)
+    effective = sum(map(effective_clusters, numbers))
     low, high = studentised_interval(
-        value, math.sqrt(error), draws[kept], np.sqrt(spread[kept]), level, worth, len(tables)
+        value, math.sqrt(error), draws[is_defined], np.sqrt(spread[is_defined]), level, effective, len(tables)
     )
-    least, most = _bounds(scale, float(above.min()), 1.0 if (above <= below).all() else math.inf)
-    low, high = max(low, least + constant), min(high, most + constant)
+    lowest, highest = _bounds(
+        scale, float(numerator_table.min()), 1.0 if (numerator_table <= denominator_table).all() else math.inf
+    )
+    low, high = max(low, lowest + constant), min(high, highest + constant)
     return Estimate(value=value, n=n, low=min(low, value), high=max(high, value), level=level, method="bootstrap")
 
 
-def _checked(columns: Sequence[Sequence[float]], strata: Sequence[str], clusters: Sequence[str] | None) -> Floats:
-    """The columns side by side, (questions, columns)."""
+def _checked_table(columns: Sequence[Sequence[float]], strata: Sequence[str], clusters: Sequence[str] | None) -> Floats:
+    """Return the columns as a table, (questions, columns)."""
     lengths = {len(strata), *map(len, columns), *([len(clusters)] if clusters is not None else [])}
     if len(lengths) != 1 or lengths == {0} or not columns:
         raise ValueError("values, strata and clusters must have one entry a value, and one value or more")
@@ -248,33 +275,35 @@ def _checked(columns: Sequence[Sequence[float]], strata: Sequence[str], clusters
     return table
 
 
-def _places(strata: Sequence[str], clusters: Sequence[str] | None) -> tuple[Places, Places]:
-    """The number of each value's stratum and of its cluster, both by their first values. A cluster is of one
-    stratum."""
+def _group_indices(strata: Sequence[str], clusters: Sequence[str] | None) -> tuple[Places, Places]:
+    """Return the index of each value's stratum and cluster, numbered by their first values.
+
+    A cluster belongs to one stratum.
+    """
     names = clusters if clusters is not None else [""] * len(strata)
-    known: dict[str, int] = {}
-    found: dict[tuple[int, str | int], int] = {}
-    stratum = [known.setdefault(name, len(known)) for name in strata]
+    stratum_indices: dict[str, int] = {}
+    cluster_indices: dict[tuple[int, str | int], int] = {}
+    stratum = [stratum_indices.setdefault(name, len(stratum_indices)) for name in strata]
     cluster = (
         range(len(names))
         if not any(names)
         else [
-            found.setdefault((place, name or index), len(found))
-            for index, (place, name) in enumerate(zip(stratum, names, strict=True))
+            cluster_indices.setdefault((stratum_index, name or index), len(cluster_indices))
+            for index, (stratum_index, name) in enumerate(zip(stratum, names, strict=True))
         ]
     )
     return np.array(stratum, dtype=np.intp), np.array(cluster, dtype=np.intp)
 
 
 def _right_or_wrong(table: Floats, attempts: int) -> bool:
-    """Whether every value is a mean of so many outcomes that are right or wrong."""
+    """Return True if every value is a mean of this number of right-or-wrong outcomes."""
     counts = table * attempts
-    whole = np.abs(counts - np.round(counts)) < _CLOSE * attempts
-    return bool(whole.all() and (table > -_CLOSE).all() and (table < 1 + _CLOSE).all())
+    is_whole = np.abs(counts - np.round(counts)) < _CLOSE * attempts
+    return bool(is_whole.all() and (table > -_CLOSE).all() and (table < 1 + _CLOSE).all())
 
 
 def _outcomes(table: Floats, factors: Floats) -> tuple[Floats, float, float, float]:
-    """Combined outcomes with the least and the most there can be, and what they are to be multiplied by."""
+    """Return combined outcomes, their lowest and highest possible values, and the scale that they are multiplied by."""
     if table.shape[1] == 1:
         return table[:, 0], 0.0, 1.0, float(factors[0])
     if table.shape[1] == 2 and factors[0] == -factors[1]:
@@ -282,55 +311,59 @@ def _outcomes(table: Floats, factors: Floats) -> tuple[Floats, float, float, flo
     return table @ factors, float(np.minimum(factors, 0.0).sum()), float(np.maximum(factors, 0.0).sum()), 1.0
 
 
-def _bounds(factors: Floats, least: float, most: float) -> tuple[float, float]:
-    """Between what values Σ factor × mean lies: no cost is below 0, no share above 1.
+def _bounds(factors: Floats, lowest: float, highest: float) -> tuple[float, float]:
+    """Return the bounds of Σ factor × mean: no cost is below 0, no share above 1.
 
     Args:
-        factors: one a column.
-        least: of all columns; below 0: they have no bounds that are known.
-        most: that a column can reach.
+        factors: factor of each column.
+        lowest: lowest value of all columns; if it is below 0, the bounds are unknown.
+        highest: highest value that a column can reach.
     """
-    known = [float(factor) for factor in factors if factor]
-    if least < 0:
+    nonzero = [float(factor) for factor in factors if factor]
+    if lowest < 0:
         return -math.inf, math.inf
-    return sum(one * most for one in known if one < 0), sum(one * most for one in known if one > 0)
+    return sum(factor * highest for factor in nonzero if factor < 0), sum(
+        factor * highest for factor in nonzero if factor > 0
+    )
 
 
-def _squares(outcomes: Floats, least: float, most: float, attempts: int) -> Floats:
-    """The sum of an outcome's squares over its attempts: exact for one attempt and for right or wrong, else the least
-    that it can be."""
-    if (least, most) in ((0.0, 1.0), (-1.0, 1.0)):
+def _squares(outcomes: Floats, lowest: float, highest: float, attempts: int) -> Floats:
+    """Return the sum of an outcome's squares over its attempts.
+
+    It is exact for one attempt and for right or wrong, otherwise the lowest possible sum.
+    """
+    if (lowest, highest) in ((0.0, 1.0), (-1.0, 1.0)):
         return np.abs(outcomes) * attempts
-    made: Floats = outcomes**2 * attempts
-    return made
+    squares: Floats = outcomes**2 * attempts
+    return squares
 
 
 def _tallies(sums: Floats, sizes: Floats, squares: Floats, stratum: Places, cluster: Places) -> Tallies:
     count = int(cluster.max()) + 1
     strata = int(stratum.max()) + 1
-    home = np.zeros(count, dtype=np.intp)
-    home[cluster] = stratum
-    total, size = _added(cluster, sums, count), _added(cluster, sizes, count)
-    n, whole = _added(home, size, strata), _added(home, total, strata)
+    stratum_of_cluster = np.zeros(count, dtype=np.intp)
+    stratum_of_cluster[cluster] = stratum
+    total, size = _sum_by_index(cluster, sums, count), _sum_by_index(cluster, sizes, count)
+    n, stratum_total = _sum_by_index(stratum_of_cluster, size, strata), _sum_by_index(stratum_of_cluster, total, strata)
     return Tallies(
         observations=n,
-        total=whole,
-        squares=_added(stratum, squares, strata),
-        within=_added(stratum, squares, strata) - _added(home, total**2 / size, strata),
-        pairs=_added(home, np.maximum(size * (size - 1), 0.0), strata),
-        clusters=_added(home, np.ones(count), strata),
+        total=stratum_total,
+        squares=_sum_by_index(stratum, squares, strata),
+        within=_sum_by_index(stratum, squares, strata) - _sum_by_index(stratum_of_cluster, total**2 / size, strata),
+        pairs=_sum_by_index(stratum_of_cluster, np.maximum(size * (size - 1), 0.0), strata),
+        clusters=_sum_by_index(stratum_of_cluster, np.ones(count), strata),
     )
 
 
-def _added(places: Places, numbers: Floats, count: int) -> Floats:
-    """The sum of the numbers at each place."""
-    return np.bincount(places, numbers, count).astype(np.float64)
+def _sum_by_index(indices: Places, numbers: Floats, count: int) -> Floats:
+    """Return the sum of the numbers for each index."""
+    return np.bincount(indices, numbers, count).astype(np.float64)
 
 
 def _by_stratum(numbers: Floats, sizes: Floats, stratum: Places, cluster: Places) -> list[Floats]:
-    """For every stratum an array of (sum of values, number of values), one row a cluster."""
+    """Return for every stratum an array of (sum of values, number of values), one row for each cluster."""
     count = int(cluster.max()) + 1
-    home = np.zeros(count, dtype=np.intp)
-    home[cluster] = stratum
-    rows = np.column_stack([_added(cluster, numbers, count), _added(cluster, sizes, count)])
-    return [rows[home == place] for place in range(int(stratum.max()) + 1)]
+    stratum_of_cluster = np.zeros(count, dtype=np.intp)
+    stratum_of_cluster[cluster] = stratum
+    rows = np.column_stack([_sum_by_index(cluster, numbers, count), _sum_by_index(cluster, sizes, count)])
+    return [rows[stratum_of_cluster == stratum_index] for stratum_index in range(int(stratum.max()) + 1)]

@@ -1,9 +1,8 @@
-"""Whether a mean of bounded values lies above a limit, tested after every value: one side of
-:mod:`ragrounds.evals.stats.sequential`.
+"""One-sided test of whether a mean of bounded values is above a limit, valid after every value.
 
-The capital of bets on values above the limit is, where the mean is at the limit or below it, a supermartingale from 1.
-So it ever reaches 1 / a with a chance of at most a (Ville 1939), however often one looks. Values are in [0, 1]; the
-other direction is the same with 1 - value and 1 - limit.
+It is one side of :mod:`ragrounds.evals.stats.sequential`. If the mean is at the limit or below, the capital of bets on
+values above the limit is a supermartingale from 1. So the chance that it ever reaches 1 / a is at most a (Ville 1939),
+however often one looks. Values are in [0, 1]; the other direction is the same with 1 - value and 1 - limit.
 """
 
 from __future__ import annotations
@@ -21,32 +20,32 @@ _HALVINGS = 50
 
 
 def bets_on(values: Floats | float, limit: float) -> Floats:
-    """What each bet makes of the logarithm of its capital by each value, (…, bets)."""
-    made: Floats = np.log1p(np.multiply.outer(np.asarray(values) / max(limit, _EDGE) - 1, BETS))
-    return made
+    """Return the change of each bet's log capital by each value, (…, bets)."""
+    log_factors: Floats = np.log1p(np.multiply.outer(np.asarray(values) / max(limit, _EDGE) - 1, BETS))
+    return log_factors
 
 
 def log_mean_exp(grown: Floats) -> Floats:
-    """The logarithm of the mean capital of all bets, from that of each."""
-    most = grown.max(axis=-1, keepdims=True)
-    total: Floats = most[..., 0] + np.log(np.exp(grown - most).mean(axis=-1))
+    """Return the logarithm of the mean capital of all bets from the log capital of each."""
+    largest = grown.max(axis=-1, keepdims=True)
+    total: Floats = largest[..., 0] + np.log(np.exp(grown - largest).mean(axis=-1))
     return total
 
 
 def lower_end(values: Floats, limit: float) -> float:
-    """The smallest mean that the capital has not reached `limit` (a logarithm) against."""
+    """Return the smallest mean against which the capital has not reached `limit` (a logarithm)."""
     low, high = 0.0, float(values.mean())
     distinct, counts = np.unique(values.round(12), return_counts=True)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        out = float(log_mean_exp(counts @ bets_on(distinct, middle))) >= limit
-        low, high = (middle, high) if out else (low, middle)
+        is_excluded = float(log_mean_exp(counts @ bets_on(distinct, middle))) >= limit
+        low, high = (middle, high) if is_excluded else (low, middle)
     return low
 
 
 def questions_to(values: Floats, limit: float, reach: float, most: int) -> int | None:
-    """How many values like these take the capital against `limit` to `reach`, if they go on alike; ``None``: not
-    `most` of them do."""
+    """Return the number of values like these with which the capital against `limit` reaches `reach`; ``None`` if more
+    than `most`."""
     distinct, counts = np.unique(values.round(12), return_counts=True)
     share = counts / counts.sum() @ bets_on(distinct, limit)
     if float(log_mean_exp(most * share)) < reach:
@@ -59,17 +58,17 @@ def questions_to(values: Floats, limit: float, reach: float, most: int) -> int |
 
 
 class OneSided:
-    """The capital against a mean at or below `limit`, one value after the other."""
+    """Capital against a mean at or below `limit`, one value after the other."""
 
     def __init__(self, limit: float) -> None:
-        self._limit, self._grown = limit, np.zeros(len(BETS))
+        self._limit, self._log_capitals = limit, np.zeros(len(BETS))
 
     def add(self, value: float) -> float:
-        """Bet on the next value; gives the logarithm of the capital."""
-        self._grown += bets_on(value, self._limit)
-        return float(log_mean_exp(self._grown))
+        """Bet on the next value and return the logarithm of the capital."""
+        self._log_capitals += bets_on(value, self._limit)
+        return float(log_mean_exp(self._log_capitals))
 
 
 def reach(error: float) -> float:
-    """The logarithm of the capital at which a claim is shown with this chance of being wrong."""
+    """Return the logarithm of the capital at which a claim is shown with this chance of being wrong."""
     return -math.log(error)

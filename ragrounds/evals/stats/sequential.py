@@ -1,12 +1,13 @@
 """Means of bounded values under continuous monitoring: intervals and p values that stay valid however often one looks.
 
-To doubt that the mean is m, bet against it: stake a share c of the capital on values above m, which are paid x / m, and
-keep the rest; after each value the capital is multiplied by (1 - c) + c x / m. If m is the mean, the capital is a
-martingale from 1 for every c, and so is its average over a fixed spread of c, and so is half of that plus half of the
-same bets on values below m. By Ville's inequality (1939) it ever reaches 1 / a with a chance of at most a. All m that
-the capital has not reached 1 / a against are a confidence sequence: it holds the mean at all times at once with
-probability 1 - a, so one may stop by looking at it. Of the values only this is assumed: they lie between known bounds,
-and each has the same mean given those before it (an order drawn beforehand does that for questions sampled alike).
+To test whether the mean is m, bet against it: stake a share c of the capital on values above m, which are paid x / m,
+and keep the rest. After each value the capital is multiplied by (1 - c) + c x / m. If m is the mean, the capital is a
+martingale from 1 for every c. So is its average over fixed values of c, and so is half of that plus half of the same
+bets on values below m. By Ville's inequality (1939) the chance that it ever reaches 1 / a is at most a. All m against
+which the capital has not reached 1 / a are a confidence sequence: it contains the mean at all times at once with
+probability 1 - a, so one may stop by looking at it. The only assumptions are that the values lie between known bounds,
+and that each has the same mean given those before it (for questions sampled alike, an order chosen beforehand does
+that).
 
 Source: Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by betting", Journal of the Royal
 Statistical Society B 86(1): bets in both directions shared half and half (hedged capital), a mixture over fixed bets
@@ -14,11 +15,11 @@ Statistical Society B 86(1): bets in both directions shared half and half (hedge
 universal portfolio", IEEE Transactions on Information Theory 70(1), take the same mixture over all c. Each factor is
 convex in m even in its logarithm, so the average capital is, too, and the set is an interval.
 
-The spread: four fifths on c = 2p - 1, where p has a Beta(5, 5) distribution cut to (1/2, 1), at 24 quantiles, and a
-fifth on six bold bets. Against "no difference" the bet that grows fastest stakes about (difference) / (mean square of
-the values): 0.1 to 0.5 for right-or-wrong answers of agents that are near each other, more where a value is a mean
-already (epochs, a question of every dataset) and varies less. Which bets are in the mixture decides how soon something
-is found, not whether it is so: any fixed mixture is exact.
+The mixture is four fifths on c = 2p - 1, where p has a Beta(5, 5) distribution cut to (1/2, 1), at 24 quantiles, and
+one fifth on six bold bets. Against "no difference" the bet that grows fastest stakes about (difference) / (mean square
+of the values): 0.1 to 0.5 for right-or-wrong answers of similar agents, and more if a value is already a mean (epochs,
+a question of every dataset) and varies less. The choice of bets determines how soon a difference is found, not the
+validity: any fixed mixture is exact.
 """
 
 from __future__ import annotations
@@ -42,36 +43,36 @@ _COMMON = (
 _BOLD = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 BETS = np.array([*_COMMON, *_BOLD])
 _EDGE = 1e-12
-"""How near m comes to the bounds, in shares of their distance: at a bound itself a bet may pay infinitely."""
+"""Smallest distance of m from the bounds, as a share of their distance. At a bound itself a bet may pay infinitely."""
 _HALVINGS = 50
 
 
 class SequentialInterval(Struct, frozen=True, kw_only=True):
-    """A confidence sequence after the values so far."""
+    """Interval of a confidence sequence after the values so far."""
 
     n: int
-    """Values so far."""
+    """Number of values so far."""
     mean: float
     low: float
-    """The interval: all looks so far together (their intersection, which holds as surely as each)."""
+    """Lower end of the intersection of all intervals so far, which is as valid as each of them."""
     high: float
     level: float
     p: float | None
-    """Smallest error level at which the `null` value would have been left out by now; valid at any stopping time.
-    ``None``: no null value is tested."""
+    """Smallest error level at which the `null` value would be excluded by now, valid at any stopping time; ``None`` if
+    no null value is tested."""
 
 
 class ConfidenceSequence:
-    """A confidence sequence of the mean of values between `least` and `most`, given one at a time.
+    """Confidence sequence of the mean of values between `least` and `most`, given one at a time.
 
     Args:
-        least: smallest value there can be.
-        most: largest value there can be, above `least`.
-        level: chance that every interval holds the mean.
-        null: a mean to test, for `p`.
+        least: smallest possible value.
+        most: largest possible value, above `least`.
+        level: probability that every interval contains the mean.
+        null: mean to test, for `p`.
 
     Raises:
-        ValueError: bounds that hold nothing, or a level outside (0, 1).
+        ValueError: `least` is not below `most`, or the level is not in (0, 1).
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class ConfidenceSequence:
     ) -> None:
         if not least < most or not 0 < level < 1:
             raise ValueError(f"expected least < most and a level in (0, 1), got {least}, {most} and {level}")
-        self._least, self._span, self._level = least, most - least, level
+        self._lowest, self._span, self._level = least, most - least, level
         self._limit = -math.log1p(-level)
         self._counts: dict[float, int] = {}
         self._n, self._sum = 0, 0.0
@@ -88,12 +89,12 @@ class ConfidenceSequence:
         self._most_capital = 0.0
 
     def add(self, value: float) -> None:
-        """Take the next value into account.
+        """Add the next value.
 
         Raises:
-            ValueError: it is not finite, or outside the bounds.
+            ValueError: the value is not finite, or outside the bounds.
         """
-        share = (value - self._least) / self._span
+        share = (value - self._lowest) / self._span
         if not -1e-9 <= share <= 1 + 1e-9:
             raise ValueError(f"the value {value} is outside the bounds")
         share = min(1.0, max(0.0, round(share, 12)))
@@ -104,71 +105,73 @@ class ConfidenceSequence:
         counts = np.array(list(self._counts.values()), dtype=np.float64)
         self._narrow(values, counts)
         if self._null is not None:
-            self._most_capital = max(self._most_capital, self._against(self._null, values, counts))
+            self._most_capital = max(self._most_capital, self._log_capital_against(self._null, values, counts))
 
     @property
     def interval(self) -> SequentialInterval | None:
-        """The interval after the values so far; ``None`` before the first."""
+        """Interval after the values so far; ``None`` before the first value."""
         if not self._n:
             return None
         return SequentialInterval(
             n=self._n,
-            mean=self._back(self._sum / self._n),
-            low=self._back(self._low),
-            high=self._back(self._high),
+            mean=self._unscale(self._sum / self._n),
+            low=self._unscale(self._low),
+            high=self._unscale(self._high),
             level=self._level,
             p=None if self._null is None else math.exp(-self._most_capital),
         )
 
-    def _back(self, share: float) -> float:
-        return self._least + self._span * share
+    def _unscale(self, share: float) -> float:
+        return self._lowest + self._span * share
 
-    def _against(self, null: float, values: Floats, counts: Floats) -> float:
-        """Logarithm of the capital against a mean, which may lie outside the bounds."""
+    def _log_capital_against(self, null: float, values: Floats, counts: Floats) -> float:
+        """Return the log capital against a mean, which may lie outside the bounds."""
         if not 0 <= null <= 1:
             return math.inf
         return float(log_capital(values, counts, null))
 
     def _narrow(self, values: Floats, counts: Floats) -> None:
-        """Leave out what the capital has now reached the limit against. Against the mean of what was seen it is never
-        above 1, so each end is looked for between the end so far and that mean."""
+        """Exclude the means against which the capital has now reached the limit.
+
+        Against the observed mean the capital is never above 1, so each end lies between the previous end and that mean.
+        """
         mean = self._sum / self._n
         low, high = self._low, self._high
         if self._left_out(low, values, counts):
             self._low = self._edge(low, mean, values, counts) if mean > low else low
         if self._left_out(high, values, counts):
             self._high = self._edge(high, mean, values, counts) if mean < high else high
-        if self._low > self._high:  # the mean is outside: it happens with a chance of at most 1 - level
+        if self._low > self._high:  # the mean is outside, which has a chance of at most 1 - level
             self._low, self._high = (low, low) if self._low == low else (high, high)
 
     def _left_out(self, mean: float, values: Floats, counts: Floats) -> bool:
         return float(log_capital(values, counts, mean)) >= self._limit
 
-    def _edge(self, out: float, within: float, values: Floats, counts: Floats) -> float:
+    def _edge(self, excluded: float, included: float, values: Floats, counts: Floats) -> float:
         for _ in range(_HALVINGS):
-            middle = (out + within) / 2
+            middle = (excluded + included) / 2
             if self._left_out(middle, values, counts):
-                out = middle
+                excluded = middle
             else:
-                within = middle
-        return out
+                included = middle
+        return excluded
 
 
 def log_capital(values: Floats, counts: Floats, mean: float) -> Floats:
-    """Logarithm of the capital against `mean`, of values in [0, 1].
+    """Return the log capital against `mean` for values in [0, 1].
 
     Args:
-        values: the distinct values, (V,).
-        counts: how often each was seen, (…, V); the order of the values does not matter.
-        mean: the mean that is doubted, 0 to 1.
+        values: distinct values, (V,).
+        counts: number of times that each value occurred, (…, V); the order of the values does not matter.
+        mean: tested mean, 0 to 1.
 
     Returns:
-        (…): at -log(a) or above, `mean` is left out at level 1 - a.
+        Log capital, (…). At -log(a) or above, `mean` is excluded at level 1 - a.
     """
     m = min(1 - _EDGE, max(_EDGE, mean))
     above = np.log1p(np.multiply.outer(values / m - 1, BETS))
     below = np.log1p(np.multiply.outer((1 - values) / (1 - m) - 1, BETS))
-    grown = counts @ np.concatenate([above, below], axis=1)
-    most = grown.max(axis=-1, keepdims=True)
-    total: Floats = most[..., 0] + np.log(np.exp(grown - most).mean(axis=-1))
+    log_capitals = counts @ np.concatenate([above, below], axis=1)
+    largest = log_capitals.max(axis=-1, keepdims=True)
+    total: Floats = largest[..., 0] + np.log(np.exp(log_capitals - largest).mean(axis=-1))
     return total
