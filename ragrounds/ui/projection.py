@@ -1,4 +1,4 @@
-"""What is about to be made, and what it may cost."""
+"""The projected cost and time of a run as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ragrounds.ui.text import dollars, duration, one_line, tokens
 
 
 def projection_text(found: Projection) -> str:
-    """A projection in a few lines: every agent, and all together."""
+    """Return a projection in a few lines: every agent, and the total."""
     seen = min(agent.seen for agent in found.agents)
     lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
     for agent in found.agents:
@@ -26,25 +26,25 @@ def projection_text(found: Projection) -> str:
 
 
 def dollars_span(cost: ProjectedSum) -> str:
-    """Dollars with their interval."""
+    """Return dollars with their interval."""
     return _span(cost, dollars)
 
 
 def duration_span(seconds: ProjectedSum) -> str:
-    """Time with its interval."""
+    """Return a duration with its interval."""
     return _span(seconds, duration)
 
 
-def _took(found: AgentProjection | Projection) -> str:
-    said = [f"{found.model_calls.value:,.0f} model calls"]
-    said += [f"{found.searches.value:,.0f} searches"] if found.searches.value else []
-    said.append("tokens not known" if found.tokens is None else f"{_span(found.tokens, tokens)} tokens")
-    said.append("cost not known" if found.cost is None else _span(found.cost, dollars))
-    return ", ".join(said)
+def _took(projection: AgentProjection | Projection) -> str:
+    parts = [f"{projection.model_calls.value:,.0f} model calls"]
+    parts += [f"{projection.searches.value:,.0f} searches"] if projection.searches.value else []
+    parts.append("tokens not known" if projection.tokens is None else f"{_span(projection.tokens, tokens)} tokens")
+    parts.append("cost not known" if projection.cost is None else _span(projection.cost, dollars))
+    return ", ".join(parts)
 
 
-def _span(found: ProjectedSum, written: Callable[[float], str]) -> str:
-    if found.low is None or found.high is None:
-        return written(found.value)
-    low, value, high = written(found.low), written(found.value), written(found.high)
+def _span(projected: ProjectedSum, write: Callable[[float], str]) -> str:
+    if projected.low is None or projected.high is None:
+        return write(projected.value)
+    low, value, high = write(projected.low), write(projected.value), write(projected.high)
     return value if low == high else f"{value} ({low} to {high})"
