@@ -1,4 +1,4 @@
-"""A comparison as one tidy CSV table: a figure a row, at full precision, empty where nothing is known."""
+"""A comparison as one tidy CSV table: one row per figure, at full precision, empty if not known."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
     *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "pooled", "name"),
 )
-"""`figure` says what a row is: ``score``, ``difference`` (run minus against), ``total``. `part` is the dataset, the
-group (``subject=Cardiology``), or empty for the whole."""
+"""Columns of the table. `figure` is the kind of a row: ``score``, ``difference`` (run minus against), ``total``. `part`
+is
+the dataset, the group (``subject=Cardiology``), or empty for the whole.
+"""
 Row = dict[str, object]
 
 
 def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
-    """Scores, differences and totals, under the scorers named or all; ``--json`` has the frontier too."""
+    """Return scores, differences and totals as CSV, by the given scorers or by all. The frontier is in
+    ``--json`` only.
+    """
     rows: list[Row] = []
     agents = {row.run: row.agent for row in comparison.rows}
     names = {row.run: row.name or row.agent for row in comparison.rows}
@@ -39,8 +43,7 @@ def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV. ``None`` is empty; a text that a spreadsheet would take for a formula gets an apostrophe before
-    it."""
+    """Return rows as CSV. ``None`` is empty. A text that a spreadsheet would take for a formula gets an apostrophe."""
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows(map(_cell, row) for row in rows)
     return out.getvalue()
@@ -81,6 +84,12 @@ def _difference(run: str, against: str, part: str, tests: PairedFigure, p_holm: 
 
 def _totals(comparison: Comparison) -> Iterator[Row]:
     for row in comparison.rows:
-        for one in TOTALS:
-            if one.csv and (not one.where or getattr(row, one.where)):
-                yield {"figure": "total", "run": row.run, "agent": row.agent, "measure": one.csv, "value": one.of(row)}
+        for column in TOTALS:
+            if column.csv and (not column.where or getattr(row, column.where)):
+                yield {
+                    "figure": "total",
+                    "run": row.run,
+                    "agent": row.agent,
+                    "measure": column.csv,
+                    "value": column.of(row),
+                }
