@@ -96,7 +96,8 @@ def limitation_sentences(
             counts = "; ".join(f"{names[run]} {count:,}" for run, count in unread.items())
             attempts = comparison.questions * comparison.epochs
             yield (
-                f"From some answers {scorer} can read no choice; {consequence}. Of {attempts:,} attempts each: {counts}."
+                f"From some answers {scorer} can read no choice; {consequence}. Of {attempts:,} attempts each: "
+                f"{counts}."
             )
         if described(table.scorer).needs_judge:
             yield (
