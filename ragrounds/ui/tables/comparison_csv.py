@@ -18,9 +18,10 @@ COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
     *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "pooled", "name"),
 )
-"""Columns of the table. `figure` is the kind of a row: ``score``, ``difference`` (run minus against), ``total``. `part`
-is
-the dataset, the group (``subject=Cardiology``), or empty for the whole.
+"""Columns of the table.
+
+`figure` is the kind of a row: ``score``, ``difference`` (run minus against), ``total``. `part` is the dataset, the group
+(``subject=Cardiology``), or empty for the whole.
 """
 Row = dict[str, object]
 

@@ -28,9 +28,10 @@ from ragrounds.ui.text import TOO_FEW, UNKNOWN, difference_text, ends, in_scale,
 
 
 def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
-    """Return the tables of a comparison: scores by each headline, outcomes and cost, paired differences, groups, and
-    the
-    frontier if there are several runs. With `scorers`, only the tables of these are returned.
+    """Return the tables of a comparison.
+
+    These are the scores by each headline, outcomes and cost, paired differences, groups, and the frontier if there are
+    several runs. With `scorers`, only the tables of these are returned.
     """
     names, tables = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
     tables_of_text = [score_table(table, names, beside) for table, beside in comparison.shown(scorers)]

@@ -35,8 +35,8 @@ _LONGEST = 60
 
 def short_judges(specs: Iterable[str]) -> dict[str, str]:
     """Return a short name for each judge: its model without server and parameters, unless another judge has the same.
-    The
-    names are safe to show.
+
+    The names are safe to show.
     """
     distinct = list(dict.fromkeys(specs))
     heads = Counter(spec.partition("[")[0] for spec in distinct)

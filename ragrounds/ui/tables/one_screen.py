@@ -323,9 +323,9 @@ def run_costs(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str,
 
 
 def _trade(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield the cost of the best run compared with a cheaper one: a run that is not significantly different, else the
-    next
-    run on the frontier.
+    """Yield the cost of the best run compared with a cheaper one.
+
+    The cheaper run is one that is not significantly different, else the next run on the frontier.
     """
     for table in tables:
         frontier, scorer_finding = table.frontier, finding(table)

@@ -118,9 +118,8 @@ def _by_category(agreement: PeopleAgreement) -> TextTable:
 
 
 def _print_corrections(corrections: Corrections, console: Console) -> None:
-    """Print a scorer's figures by the judge alone and corrected, the differences from the first run, and how many
-    labels
-    are missing.
+    """Print a scorer's figures by the judge alone and corrected, the differences from the first run, and the labels
+    that are missing.
     """
     scorer, figures = corrections.figures[0].scorer, corrections.figures
     unit = described(scorer).unit

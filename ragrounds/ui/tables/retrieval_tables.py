@@ -1,6 +1,6 @@
-"""The tables of `ragrounds retrieve`: measures, paired differences, queries that differ; for one set, for several, and
-for
-graded pairs.
+"""The tables of `ragrounds retrieve`: measures, paired differences, queries that differ.
+
+They are for one set of queries, for several sets, and for graded pairs.
 """
 
 from __future__ import annotations
