@@ -1,5 +1,4 @@
-"""The frames that results give to pandas: their columns. The page of frames in the built site is made from this
-file."""
+"""The frames that results give to pandas, with their columns. The site's page of frames is generated from this file."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ Part = list[Row]
 
 
 class Frame(Struct, frozen=True):
-    """A kind of frame: its name, what a row is, and its columns in their order."""
+    """Kind of frame: its name, the meaning of a row, and its columns in their order."""
 
     name: str
     row: str
@@ -27,13 +26,14 @@ class Frame(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns' names."""
+        """Return the columns' names."""
         return tuple(column.name for column in self.columns)
 
     def cells(self, *records: Any, **own: object) -> tuple[object, ...]:
-        """A row: each cell is the one given by its column's name, else what the column reads from the first of these
-        records that has it, else null."""
-        return tuple(own[one.name] if one.name in own else _read(one, records) for one in self.columns)
+        """Return a row: each cell is given by its column's name, else read from the first record that has it, else
+        null.
+        """
+        return tuple(own[column.name] if column.name in own else _read(column, records) for column in self.columns)
 
 
 def _read(column: Column, records: Sequence[Any]) -> object:
@@ -47,7 +47,7 @@ def _text(name: str, words: str, value: str = "") -> Column:
 
 
 def _maybe(name: str, words: str, value: str = "") -> Column:
-    """A column of texts of which an empty one is null."""
+    """Return a column of texts in which empty texts are null."""
     return Column(name, value, type="text", words=words, null=True)
 
 
@@ -67,7 +67,7 @@ def _time(name: str, words: str) -> Column:
     return Column(name, type="time", words=words, null=True)
 
 
-_TOTALS = {one.name: one for one in TOTALS if one.type}
+_TOTALS = {column.name: column for column in TOTALS if column.type}
 _RUN = _text("run", "The run's id.")
 _AGENT = _text("agent", "The agent's canonical text.")
 _NAME = _text("name", "What it is called in tables: its own name, else the agent's text.")
@@ -197,7 +197,7 @@ JUDGEMENTS = Frame(
     ),
 )
 _FIRST = ("model_calls", "input_tokens", "output_tokens", "cost_paid", "cost_uncached", "seconds")
-"""Totals that stand before the others."""
+"""Totals that come before the others."""
 FIGURES = Frame(
     "figures",
     "a run under one scorer: those that tables show come first, then the others that `pairs` has too",
@@ -213,10 +213,10 @@ FIGURES = Frame(
         _real("best", "The value if every open attempt (failed, capped, not run) had the best score.", "as value"),
         _whole("n", "Questions with a score."),
         _whole("missing", "Questions whose score is missing."),
-        *(one for name, one in _TOTALS.items() if name in _FIRST),
+        *(column for name, column in _TOTALS.items() if name in _FIRST),
         _real("pooled", "The mean over all questions alike, whatever dataset they are of.", "as value"),
         _NAME,
-        *(one for name, one in _TOTALS.items() if name not in _FIRST),
+        *(column for name, column in _TOTALS.items() if name not in _FIRST),
     ),
 )
 PAIRS = Frame(
@@ -364,20 +364,20 @@ FRAMES: tuple[Frame, ...] = (
 )  # fmt: skip
 """All frames, those of stored runs first."""
 OF_RUNS: tuple[Frame, ...] = (ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, RUNS)
-"""What every result that stands for stored runs gives."""
+"""Frames of every result that represents stored runs."""
 
 
 def question_metadata(question: Question) -> str | None:
-    """A question's metadata as a frame has it: a JSON object; ``None``: it has none."""
+    """Return a question's metadata as a JSON object; ``None`` if it has none."""
     return msgspec.json.encode(question.metadata).decode() if question.metadata else None
 
 
 def columns_table(frames: Sequence[Frame] = FRAMES) -> str:
-    """The frames and their columns as Markdown."""
+    """Return the frames and their columns as Markdown."""
     parts = []
     for frame in frames:
         lines = [f"### `{frame.name}`", "", f"A row is {frame.row}.", ""]
         lines += ["| column | type | unit | |", "|---|---|---|---|"]
-        lines += [f"| `{one.name}` | {one.type} | {one.unit} | {one.words} |" for one in frame.columns]
+        lines += [f"| `{column.name}` | {column.type} | {column.unit} | {column.words} |" for column in frame.columns]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"

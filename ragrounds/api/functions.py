@@ -26,14 +26,14 @@ def _lacks(value: object) -> str:
 
 
 FUNCTIONS: ExtensionPoint[object] = ExtensionPoint(hooks.FUNCTION, object, _lacks, public_modules)
-"""What ships, by the names of modules, and what installed packages add."""
+"""Public functions: built-in ones, by the names of modules, and those of installed packages."""
 
 
 def added_function(name: str) -> object:
     """Import a public function of an extension or of an installed package.
 
     Raises:
-        AttributeError: there is none of this name.
+        AttributeError: the name is unknown.
         UserError: the package that adds it cannot be used.
     """
     if module := hooks.extension_functions().get(name):

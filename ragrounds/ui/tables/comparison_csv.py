@@ -20,8 +20,8 @@ COLUMNS = (
 )
 """Columns of the table.
 
-`figure` is the kind of a row: ``score``, ``difference`` (run minus against), ``total``. `part` is the dataset, the group
-(``subject=Cardiology``), or empty for the whole.
+`figure` is the kind of a row: ``score``, ``difference`` (run minus against), ``total``. `part` is the dataset, the
+group (``subject=Cardiology``), or empty for the whole.
 """
 Row = dict[str, object]
 
