@@ -127,8 +127,9 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
 def _inspect_agents(
     texts: Iterable[str], find: Callable[[str], T], missing_agents: dict[str, NotReplayed]
 ) -> dict[str, T]:
-    """Apply `find` to every agent and return the results by text. Agents that cannot be replayed are added to
-    `missing_agents`.
+    """Apply `find` to every agent and return the results by text.
+
+    Agents that cannot be replayed are added to `missing_agents`.
 
     Raises:
         NotReplayed: none of the agents can be replayed.

@@ -107,8 +107,9 @@ def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None 
 
 
 def with_agents(runs: Sequence[Run], names: Mapping[str, str]) -> dict[str, str]:
-    """Return names by run id, and by the text of every agent that only one run has. Names that two runs share are left
-    out.
+    """Return names by run id, and by the text of every agent that only one run has.
+
+    Names that two runs share are left out.
     """
     agents, called = Counter(run.agent for run in runs), Counter(names.values())
     distinct = {run.id: names[run.id] for run in runs if run.id in names and called[names[run.id]] == 1}

@@ -171,8 +171,9 @@ def check(given: Struct) -> None:
 
 
 def takes(record: Callable[P, A]) -> Callable[[Callable[[A], R]], Callable[P, R]]:
-    """Turn a function of a record into a function of the record's fields. Unknown keywords are refused with the
-    nearest.
+    """Turn a function of a record into a function of the record's fields.
+
+    Unknown keywords are refused with the nearest.
 
         @takes(RunArguments)
         def run(given: RunArguments) -> RunResult: ...

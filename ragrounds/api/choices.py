@@ -35,8 +35,9 @@ class ScorerDetails(Struct, frozen=True, kw_only=True):
     method: str
     """Description for the methods paragraph of a report."""
     unit: str
-    """Unit of the values. ``percent`` is for shares from 0 to 1, shown times 100. Values in any other unit are shown
-    unchanged.
+    """Unit of the values.
+
+    ``percent`` is for shares from 0 to 1, shown times 100. Values in any other unit are shown unchanged.
     """
     direction: str
     """Direction of better values: ``higher`` or ``lower``."""

@@ -106,8 +106,9 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     contents: StoreCheck | None = None
     """Check of the store; ``None`` if the store was not checked."""
     saved: SavedStore | None = None
-    """Parts that were saved of a damaged store; `store` and `contents` are the new store's. ``None`` if nothing was to
-    be saved.
+    """Parts that were saved of a damaged store; `store` and `contents` are the new store's.
+
+    ``None`` if nothing was to be saved.
     """
 
     @property

@@ -255,8 +255,9 @@ class EvaluationFixture:
             )
 
     def told(self, written: JournalFile | None) -> dict[str, object]:
-        """Return a summary of runs and claims as plain values; empty if nothing was run. `written` is the result of
-        :meth:`close`.
+        """Return a summary of runs and claims as plain values; empty if nothing was run.
+
+        `written` is the result of :meth:`close`.
         """
         if not self._results:
             return {}

@@ -60,8 +60,10 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _close(runner: asyncio.Runner) -> None:
-    """Close a loop at the end of the process. Python 3.12 starts no thread then, and asyncio would need one to wait for
-    its executor's threads. The loop is closed all the same.
+    """Close a loop at the end of the process.
+
+    Python 3.12 starts no thread then, and asyncio would need one to wait for its executor's threads. The loop is closed
+    all the same.
     """
     with contextlib.suppress(RuntimeError):
         runner.close()

@@ -16,8 +16,9 @@ from ragrounds.evals.engine.plan import Recipe, needs_servers
 
 
 async def _replay_here(*positional: Any, **keywords: Any) -> str:
-    """Call the scheduler's :func:`replay`. It is imported only if there is something to replay: with LangGraph the
-    import takes a second.
+    """Call the scheduler's :func:`replay`.
+
+    It is imported only if there is something to replay: with LangGraph the import takes a second.
     """
     from ragrounds.evals.engine.scheduler import replay
 

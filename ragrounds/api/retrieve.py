@@ -581,8 +581,9 @@ class _SetSearch:
 
 
 def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
-    """Return the bill of embedders on servers for the searches. These calls are not recorded, so all of them
-    were paid.
+    """Return the bill of embedders on servers for the searches.
+
+    These calls are not recorded, so all of them were paid.
     """
     prices = user_prices(settings)
     costs = [used_price(call, prices) for call in used]

@@ -61,9 +61,8 @@ class AttemptTrace(Trace, frozen=True):
     """Trace of one answer with every step; ``print`` and notebooks show it, notebooks with prose as Markdown."""
 
     def _draw(self, console: Console) -> None:
-        pkgutil.resolve_name("ragrounds.ui.trace.headless:print_attempt")(
-            self, console
-        )  # found by its name, as no other module imports it
+        # Found by its name, as no other module imports it.
+        pkgutil.resolve_name("ragrounds.ui.trace.headless:print_attempt")(self, console)
 
     def __str__(self) -> str:
         return text_of(self._draw)

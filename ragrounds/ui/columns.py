@@ -15,6 +15,7 @@ from ragrounds.ui.text import UNKNOWN, safe
 
 ColumnType = Literal["", "text", "whole", "real", "truth", "time"]
 """Column type in pandas: ``string``, ``Int64``, ``float64`` (NaN if not known), ``boolean``, ``datetime64[us, UTC]``.
+
 Empty if the column is in no frame.
 """
 FOLDED = 16

@@ -1,5 +1,6 @@
-"""The console that everything is printed on, and a progress counter. No text of a model, a file or a server can move
-the cursor.
+"""The console that everything is printed on, and a progress counter.
+
+No text of a model, a file or a server can move the cursor.
 """
 
 from __future__ import annotations

@@ -113,8 +113,9 @@ def text_width(text: str) -> float:
 
 
 def shortened(text: str, width: float) -> str:
-    """Return the text on one safe line of this width. A text that is too long loses its middle, since names differ at
-    their ends.
+    """Return the text on one safe line of this width.
+
+    A text that is too long loses its middle, since names differ at their ends.
     """
     flat = safe(" ".join(text.split()))
     length = len(flat)

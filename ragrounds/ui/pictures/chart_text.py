@@ -225,8 +225,9 @@ def _dotted(grid: list[list[Cell]], corners: Sequence[Spot]) -> None:
 
 
 def _write(line: list[Cell], position: int, words: str, style: str) -> None:
-    """Write words over a line's letters. A wide letter takes two cells; a letter without a width joins the previous
-    one.
+    """Write words over a line's letters.
+
+    A wide letter takes two cells; a letter without a width joins the previous one.
     """
     for letter in words:
         wide = cell_len(letter)

@@ -51,8 +51,9 @@ def score_picture(comparison: Comparison, scorer: str = "") -> Picture:
 
 
 def dataset_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
-    """Return every run's figures by dataset; ``None`` if there is one dataset. Arguments as of
-    :func:`score_picture`.
+    """Return every run's figures by dataset; ``None`` if there is one dataset.
+
+    Arguments as of :func:`score_picture`.
     """
     table, names = shown_table(comparison, scorer), agent_names(comparison)
     datasets = list(dict.fromkeys(name for line in table.lines for name in line.datasets))

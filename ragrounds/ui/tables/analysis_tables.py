@@ -54,9 +54,8 @@ def print_analysis(result: AnalysisResult, console: Console | None = None) -> No
     console = console or results_console()
     print_table(analysis_table(result.table), console)
     if note := safe(result.table.note):
-        console.print(
-            Text(note), soft_wrap="`" in note or not console.is_terminal
-        )  # unwrapped, so that a command can be pasted whole
+        # A command is not wrapped, so that it can be pasted whole.
+        console.print(Text(note), soft_wrap="`" in note or not console.is_terminal)
     console.print()
     console.print(draw(result.picture, width=min(console.width, 100)))
 

@@ -27,8 +27,9 @@ Row = dict[str, object]
 
 
 def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
-    """Return scores, differences and totals as CSV, by the given scorers or by all. The frontier is in
-    ``--json`` only.
+    """Return scores, differences and totals as CSV, by the given scorers or by all.
+
+    The frontier is in ``--json`` only.
     """
     rows: list[Row] = []
     agents = {row.run: row.agent for row in comparison.rows}

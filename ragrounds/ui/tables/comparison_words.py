@@ -378,8 +378,9 @@ def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
 
 
 def missing_commands(abstract: Abstract) -> list[str]:
-    """Return the commands that produce what is missing, without duplicates. Imported answers cannot be produced
-    here.
+    """Return the commands that produce what is missing, without duplicates.
+
+    Imported answers cannot be produced here.
     """
     imported = {system.run for system in abstract.systems if system.imported}
     commands = [

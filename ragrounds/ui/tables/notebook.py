@@ -78,9 +78,8 @@ def page_part(body: str) -> str:
     style = ""
     if "<svg" in body:
         colours = ";".join(f"--{name}:{colour}" for name, colour in notebook_colours().items())
-        from ragrounds.ui.pictures.chart_svg import (
-            picture_style,
-        )  # imported here, since only a notebook renders pictures with it
+        # Imported here, since only a notebook renders pictures with it.
+        from ragrounds.ui.pictures.chart_svg import picture_style
 
         style = f".ragrounds{{{colours}}}{picture_style()}"
     return f'{_STYLE}{style}</style><div class="ragrounds">{body}</div>'

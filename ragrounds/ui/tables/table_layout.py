@@ -57,8 +57,9 @@ def laid_out(table: TextTable, width: int) -> tuple[tuple[Band, ...], list[str]]
 
 
 def stacked(table: TextTable, width: int) -> Iterator[str]:
-    """Yield every row in lines: its first words, then its figures with their names. Lines are broken only between
-    cells.
+    """Yield every row in lines: its first words, then its figures with their names.
+
+    Lines are broken only between cells.
     """
     words = len(_keys(table, range(len(table.columns))))
     for row in table.rows:
