@@ -101,9 +101,9 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
         if text in foreign and request.model is not None and card.model_field:
             new_texts[text] = with_model(new_texts[text], card, request.model)
     cards = _inspect_agents(new_texts, lambda text: open_agent(new_texts[text]).card, missing_agents)
-    asks = _inspect_agents(cards, lambda text: asks_our_models(cards[text]), missing_agents)
-    opened = {new_texts[text]: cards[text] for text in asks}
-    foreign_texts = [new_texts[text] for text, ours in asks.items() if not ours]
+    uses_our_models = _inspect_agents(cards, lambda text: asks_our_models(cards[text]), missing_agents)
+    opened = {new_texts[text]: cards[text] for text in uses_our_models}
+    foreign_texts = [new_texts[text] for text, ours in uses_our_models.items() if not ours]
     set_ = [name for name in _OF_MODELS if getattr(request, name) not in (None, ())]
     without_model_field = [text for text in foreign_texts if not opened[text].model_field]
     option_names = ", ".join(f"--{name.replace('_', '-')}" for name in set_)

@@ -111,8 +111,8 @@ def with_agents(runs: Sequence[Run], names: Mapping[str, str]) -> dict[str, str]
 
     Names that two runs share are left out.
     """
-    agents, called = Counter(run.agent for run in runs), Counter(names.values())
-    distinct = {run.id: names[run.id] for run in runs if run.id in names and called[names[run.id]] == 1}
+    agents, name_counts = Counter(run.agent for run in runs), Counter(names.values())
+    distinct = {run.id: names[run.id] for run in runs if run.id in names and name_counts[names[run.id]] == 1}
     return distinct | {run.agent: distinct[run.id] for run in runs if run.id in distinct and agents[run.agent] == 1}
 
 

@@ -397,8 +397,8 @@ def show_arena(
     """
     used_settings = settings or user_settings()
     with stored_arena(reference, used_settings) as stored:
-        called = names_of(stored.store, stored.runs, names)
-        report = arena_report(stored.kept, stored.arena, stored.lineup, replicates=resamples, names=called)
+        names_by_run = names_of(stored.store, stored.runs, names)
+        report = arena_report(stored.kept, stored.arena, stored.lineup, replicates=resamples, names=names_by_run)
         return ArenaStand(report=report, settings=used_settings)
 
 

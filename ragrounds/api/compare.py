@@ -232,10 +232,10 @@ def compare(given: CompareArguments) -> CompareResult:
         runs, comparison = _compared(store, runs, given)
         checked: list[ClaimVerdict] = []
         if claims := texts(given.claims):  # without claims, the scores need not be read again
-            called = {row.run: row.name for row in comparison.rows}
+            names_by_run = {row.run: row.name for row in comparison.rows}
             first = next(iter(scorers), None)
             checked = check_claims(
-                store, runs, claims, scorer=first, common=given.common, seed=given.seed, names=called
+                store, runs, claims, scorer=first, common=given.common, seed=given.seed, names=names_by_run
             )
         harm = None
         if given.severity:
@@ -376,7 +376,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         seed=given.seed,
     )
     with opened_runs(given.runs, settings) as (store, runs):
-        called = names_of(store, runs, given.names)
+        names_by_run = names_of(store, runs, given.names)
         counts = Counter(run.agent for run in runs)
         agents = {run.id: run.agent for run in runs if counts[run.agent] == 1}
         if given.save:
@@ -385,7 +385,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
             for path, text in analysis.save(store, runs, choices, Path(given.save)).items():
                 with made_beside(path, given.force) as page:
                     page.write_text(text, encoding="utf-8")
-        return AnalysedRuns(result=analysis(store, runs, choices), names={**agents, **with_agents(runs, called)})
+        return AnalysedRuns(result=analysis(store, runs, choices), names={**agents, **with_agents(runs, names_by_run)})
 
 
 class ReportArguments(_Compared, frozen=True):
@@ -462,7 +462,7 @@ def report(given: ReportArguments) -> Path:
                 return file.tell()
 
         if write_page(given.attempts) > MOST_SENT and given.attempts:
-            with made_beside(attempts_path, given.force) as beside:
-                page.replace(beside)
+            with made_beside(attempts_path, given.force) as temporary:
+                page.replace(temporary)
             write_page(False, quote(attempts_path.name))
     return path

@@ -75,8 +75,8 @@ def _figure_rows(comparison: Comparison) -> Iterator[Row]:
     totals = {row.run: row for row in comparison.rows}
     in_tables = [
         (scorer_table, not index)
-        for table, beside in comparison.shown()
-        for index, scorer_table in enumerate((table, *beside))
+        for table, next_to in comparison.shown()
+        for index, scorer_table in enumerate((table, *next_to))
     ]
     seen = set()
     # Scorers that no table shows come last: the pairs have them too.
@@ -93,5 +93,5 @@ def _pair_rows(comparison: Comparison) -> Iterator[Row]:
     names = {row.run: row.name or row.agent for row in comparison.rows}
     for table in comparison.tables:
         for pair in table.pairs:
-            called = {"first_name": names[pair.first], "second_name": names[pair.second]}
-            yield PAIRS.cells(pair, pair.tests, scorer=table.scorer, **called)
+            pair_names = {"first_name": names[pair.first], "second_name": names[pair.second]}
+            yield PAIRS.cells(pair, pair.tests, scorer=table.scorer, **pair_names)

@@ -145,8 +145,8 @@ def is_run(reference: str, *, home: str | Path | None = None, settings: Settings
     if reference in known() or ":" in reference:
         return False
     with open_store(used_settings) as store:
-        called = kept_names(store.engine).values()
-        return reference in called or any(
+        run_names = kept_names(store.engine).values()
+        return reference in run_names or any(
             run.id.startswith(reference) or run.agent == reference for run in store.runs()
         )
 
@@ -173,8 +173,8 @@ def finding_line(finding: RunFinding) -> str:
 
 def _read(question: Question, text: str) -> str:
     """Return the label that the headline's scorer reads in a reply."""
-    read = answered_with(scorers_for(question)[0], question, Gold(question_id=question.id, answer=""), text)
-    return read.prediction if read.answer_status == "answered" else ""
+    value = answered_with(scorers_for(question)[0], question, Gold(question_id=question.id, answer=""), text)
+    return value.prediction if value.answer_status == "answered" else ""
 
 
 def corpus_texts(corpus: str, home: Path) -> Iterator[tuple[str, str, str]]:

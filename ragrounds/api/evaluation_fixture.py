@@ -282,10 +282,10 @@ class EvaluationFixture:
             raise UserError(f"There is no journal file {test.journal} yet.")
         if test.record:
             self._exit_stack.enter_context(_alone(test.journal))
-        read = test.home / "journal-read"
-        if test.journal.is_file() and (test.record or not read.exists()):
+        read_marker = test.home / "journal-read"
+        if test.journal.is_file() and (test.record or not read_marker.exists()):
             read_journal(test.journal, settings=self._settings)
-            read.touch()
+            read_marker.touch()
         for other in sorted(test.journals.rglob("*.jsonl")) if test.record else ():
             with contextlib.suppress(UserError):  # it belongs to another test, which reports the error
                 read_journal(other, settings=self._settings)

@@ -80,10 +80,10 @@ async def _alone(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
     finally:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+        remaining = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in remaining:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*remaining, return_exceptions=True)
 
 
 class _LoopThread:
@@ -171,16 +171,16 @@ class _Job(Generic[T]):
             signals.append(number)
             self._requests.ask()
 
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        if threading.current_thread() is not threading.main_thread() or before[signal.SIGINT] is None:
+        previous_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        if threading.current_thread() is not threading.main_thread() or previous_handlers[signal.SIGINT] is None:
             yield signals
             return
-        if before[signal.SIGTERM] != signal.SIG_DFL:
-            del before[signal.SIGTERM]
-        for number in before:
+        if previous_handlers[signal.SIGTERM] != signal.SIG_DFL:
+            del previous_handlers[signal.SIGTERM]
+        for number in previous_handlers:
             signal.signal(number, ask)
         try:
             yield signals
         finally:
-            for number, handler in before.items():
+            for number, handler in previous_handlers.items():
                 signal.signal(number, handler)

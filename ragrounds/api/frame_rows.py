@@ -31,7 +31,7 @@ _QUESTIONS = 400
 
 def rows_of(frame: frames.Frame, store: Store, runs: Sequence[Run]) -> Iterator[Part]:
     """Yield the rows of one of `frames.OF_RUNS`, run after run."""
-    read: dict[str, Rows] = {
+    readers: dict[str, Rows] = {
         "runs": _run_rows,
         "attempts": _attempt_rows,
         "calls": _call_rows,
@@ -40,7 +40,7 @@ def rows_of(frame: frames.Frame, store: Store, runs: Sequence[Run]) -> Iterator[
         "judgements": _judgement_rows,
     }
     for run in runs:
-        yield from read[frame.name](store, run)
+        yield from readers[frame.name](store, run)
 
 
 def run_attempts(store: Store, run: Run) -> Iterator[list[QuestionAttempt]]:

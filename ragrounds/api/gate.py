@@ -80,8 +80,8 @@ class GateResult(Result, frozen=True, kw_only=True):
         """Yield the verdict, a line for each rule, and the number of questions that would decide it."""
         yield self.why
         for rule in self.rules:
-            where = f" ({rule.dataset})" if rule.dataset else ""
-            yield f"  {rule.claim.decision:12}{rule.tier:11} {one_line(rule.name)}{where}: {_said(rule.claim)}"
+            dataset = f" ({rule.dataset})" if rule.dataset else ""
+            yield f"  {rule.claim.decision:12}{rule.tier:11} {one_line(rule.name)}{dataset}: {_said(rule.claim)}"
             if rule.needs is not None:
                 yield f"{'':26}about {rule.needs:,} questions in all decide it, if the others are like these"
             elif rule.claim.decision == "undecided":

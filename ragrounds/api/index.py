@@ -72,14 +72,14 @@ class VectorFiles(Struct, frozen=True):
                 "--vectors needs the model that made them: one --retriever, such as 'medcpt[store=faiss]', which "
                 f"embeds the queries; {len(asked)} were given."
             )
-        taken = import_vectors(
+        imported_vectors = import_vectors(
             open_named(corpus, home),
             parse(asked[0]),
             self.vectors,
             self.ids,
             progress=lambda done: tell("taking", done),
         )
-        BUILT.report(taken.words())
+        BUILT.report(imported_vectors.words())
 
 
 class IndexArguments(Struct, frozen=True):

@@ -57,8 +57,8 @@ def write_journal(
         changed = True
     if changed:
         make_folder(file.parent)
-        with made_beside(file, force=True) as beside:
-            beside.write_bytes(data)
+        with made_beside(file, force=True) as temporary:
+            temporary.write_bytes(data)
     return JournalFile(path=file, calls=len(text.calls), size=len(data), changed=changed)
 
 

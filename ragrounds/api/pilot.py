@@ -49,9 +49,9 @@ class Pilot:
         # A budget already limits the cost.
         self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
         self._minutes = settings.project_above_minutes if execution.max_time is None else None
-        asks = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
-        first = pilot_questions(store, planned_runs, questions, seed) if asks or cost is not False else None
-        self.asks = asks and first is not None
+        may_ask = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
+        first = pilot_questions(store, planned_runs, questions, seed) if may_ask or cost is not False else None
+        self.asks = may_ask and first is not None
         """True if the user may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
         self.first = first or ()
         self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}

@@ -23,8 +23,8 @@ def is_sample(loaded: Benchmark) -> bool:
 
 def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:
     """Return the recipe from which a request's agents are opened; the settings complete the request."""
-    where = server_defaults(request.base_url, request.alias, settings)
-    url = where["base_url"]
+    server = server_defaults(request.base_url, request.alias, settings)
+    url = server["base_url"]
     sampling = {
         "temperature": request.temperature,
         "top_p": request.top_p,
@@ -44,7 +44,7 @@ def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, c
         corpus=request.corpus or own_corpus(loaded),
         prices=user_prices(settings),
         defaults={
-            **where,
+            **server,
             **sampling,
             "timeout": request.timeout,
             "rpm": request.rpm,

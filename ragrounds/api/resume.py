@@ -31,11 +31,11 @@ Budgets, displays, places of workers and stopping rules are not stored: they bel
 
 def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
     """Return a request without its agents, as options of `ragrounds run`. Texts that look like keys are removed."""
-    where = recipe.defaults
-    urls = str(where["base_url"]).split(",") if where["base_url"] else []
+    server = recipe.defaults
+    urls = str(server["base_url"]).split(",") if server["base_url"] else []
     values = {name: getattr(request, name) for name in _KEPT}
     if any(asks_ours(agent) for agent in recipe.agents):
-        values |= {"model": recipe.model, "base_url": urls, "alias": where["alias"]}
+        values |= {"model": recipe.model, "base_url": urls, "alias": server["alias"]}
     else:
         values |= {"model": None, "base_url": None, "alias": None}
     values |= {"question": request.questions, "concurrency": request.concurrency, "scorer": request.scorers}
@@ -86,10 +86,10 @@ def kept_options(
         if reference_to_code not in (named or ())
     ]:
         resume = f"cd {quote(run.asked.folder)} && ragrounds run {join(run.asked.options)}"
-        again = " ".join(f"--code {quote(reference_to_code)}" for reference_to_code in code)
+        code_options = " ".join(f"--code {quote(reference_to_code)}" for reference_to_code in code)
         raise UserError(
             f"The run {run.id} was started with {', '.join(map(repr, code))}, which is code, and a store never "
-            f"starts code. {f'Resume it with its own command: {resume}' if named is None else f'Add {again}'}"
+            f"starts code. {f'Resume it with its own command: {resume}' if named is None else f'Add {code_options}'}"
         )
     return run, Asked(run.asked.folder, _same_corpus(run.asked.options, str(run.identity.get("corpus") or "")))
 

@@ -243,10 +243,10 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
         yield (list(read(entry)) for entry in self.entries)
 
     def _measures(self, entry: Entry) -> Iterator[Row]:
-        took = ("queries_without_results", "queries_per_second", "p95_seconds")
+        search_figures = ("queries_without_results", "queries_per_second", "p95_seconds")
         for name in self.measures:
             count = entry.get("queries", entry.get("pairs"))
-            yield (entry["retriever"], name, entry.get(name), count, *map(entry.get, took), self._set(entry))
+            yield (entry["retriever"], name, entry.get(name), count, *map(entry.get, search_figures), self._set(entry))
 
     def _queries(self, entry: Entry) -> Iterator[Row]:
         for name in self.measures:
@@ -550,8 +550,11 @@ class _SetSearch:
             )
             model, journal = open_model(opened, prices), StoreJournal(store, self._request.journal)
             parameters = dict(parse(way).parameters)
-            read_with, read = str(parameters.pop("retriever", retriever)), str(parameters.pop("corpus", queries.corpus))
-            searcher = open_searcher(read_with, read, self._settings.home, progress=self._progress)
+            read_retriever, read_corpus = (
+                str(parameters.pop("retriever", retriever)),
+                str(parameters.pop("corpus", queries.corpus)),
+            )
+            searcher = open_searcher(read_retriever, read_corpus, self._settings.home, progress=self._progress)
             folder = parameters.pop("prompts", None)
             generator = QueryGenerator(
                 Spec(parse(way).name, parameters),

@@ -218,7 +218,7 @@ class _Replay:
         # One of these runs may have been judged since; the same command must still give its table.
         comparison = compare(store, runs, scorers=scorers, common=common, shared_scorers=not scorers)
         keep_words(store, [table.scorer for table in comparison.tables])
-        seen = {status for row in comparison.rows for status, count in row.statuses.items() if count}
+        statuses = {status for row in comparison.rows for status, count in row.statuses.items() if count}
         return RunResult(
             settings=self._settings,
             benchmark=self._loaded,
@@ -229,9 +229,9 @@ class _Replay:
             made=self._journal.made,
             reused=self._journal.reused,
             searches=self._journal.searches,
-            failures=(*self.not_replayed, *(_reasons(store, runs, "failed") if "failed" in seen else ())),
-            capped=_reasons(store, runs, "capped") if "capped" in seen else (),
-            paused=_reasons(store, runs, "paused") if "paused" in seen else (),
+            failures=(*self.not_replayed, *(_reasons(store, runs, "failed") if "failed" in statuses else ())),
+            capped=_reasons(store, runs, "capped") if "capped" in statuses else (),
+            paused=_reasons(store, runs, "paused") if "paused" in statuses else (),
             complete=not ended and not self._counts.done and not self._counts.left,
         )
 
@@ -244,7 +244,7 @@ class _Replay:
         opened = recipe_of(self._request, self._loaded, self._settings, closed=request.journal == "replay")
         recipe = self._with_server_facts(opened)
         self._replay = replayer(request, self._in_flight, recipe, self._settings, held, listener.message)
-        before = {run.id for run in store.runs(counterfactuals=True)}
+        earlier_ids = {run.id for run in store.runs(counterfactuals=True)}
         with BUILT.collecting() as built:
             self.planned_runs = plan(
                 store,
@@ -284,11 +284,11 @@ class _Replay:
         self._scorers.score(store, runs)
         try:
             if request.journal == "replay":
-                runs = self._replayable(before)
+                runs = self._replayable(earlier_ids)
             self.until = self._watch(store, runs, questions, request)
         except UserError:
             for run in runs:
-                if run.id not in before:
+                if run.id not in earlier_ids:
                     store.remove(run)
             raise
         self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
@@ -309,22 +309,22 @@ class _Replay:
         Raises:
             UserError: no run can be replayed.
         """
-        left, refused = [], []
+        replayable, refused = [], []
         for planned in self.planned_runs:
             run = planned.run
             try:
                 check_replayable(self._store, run, partial(is_sealed, planned.agent.card))
-                left.append(run)
+                replayable.append(run)
             except UserError as error:
                 refused.append((run, error))
-        if refused and not left:
+        if refused and not replayable:
             raise refused[0][1]
         for run, reason in refused:
             self.leave_out(str(reason), run.count * run.epochs)
             if run.id not in before:
                 self._store.remove(run)
-        self.planned_runs = [planned for planned in self.planned_runs if planned.run in left]
-        return left
+        self.planned_runs = [planned for planned in self.planned_runs if planned.run in replayable]
+        return replayable
 
     def _tell_of_absent_golds(self) -> None:
         """Report each searched corpus that lacks the gold documents of all questions."""
@@ -365,12 +365,12 @@ class _Replay:
         """Report the caps of attempts of agents that ask a model, unless all of them are the agents' own."""
         capped: dict[Limits, list[str]] = {}
         for planned in self.planned_runs:
-            asks = not planned.all_models or any(model.spec != BASELINE for model in planned.all_models)
-            if asks and planned.agent.caps != planned.agent.card.limits:
+            calls_model = not planned.all_models or any(model.spec != BASELINE for model in planned.all_models)
+            if calls_model and planned.agent.caps != planned.agent.card.limits:
                 capped.setdefault(planned.agent.caps, []).append(planned.run.agent)
         for caps, agents in capped.items():
-            whose = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
-            self._listener.message(f"{whose} is capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
+            subject = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
+            self._listener.message(f"{subject} is capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
 
     def _show(self, spent: BudgetStop) -> None:
         """Set the values that a display shows next to the counts."""
@@ -405,10 +405,10 @@ class _Replay:
         self._show(spent)
 
         async def ask(questions: Sequence[Question], first: bool) -> str:
-            with self._listener.progress(self._counts, pilot=first) as heard:
+            with self._listener.progress(self._counts, pilot=first) as count:
 
                 def observe(finished: FinishedAttempt) -> None:
-                    heard(finished)
+                    count(finished)
                     pilot.hear(finished)
 
                 return await self._replay(

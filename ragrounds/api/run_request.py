@@ -23,7 +23,7 @@ Shown = Annotated[bool | None, Arg("False: no display; True: also where there is
 
 
 class RunArguments(Struct, frozen=True):
-    """Arguments of a run. The group `WHAT` is about everything that changes results, or where they come from."""
+    """Arguments of a run: what is run, and how. What is run changes the results, or the servers that give them."""
 
     benchmark: Annotated[
         str,

@@ -55,14 +55,14 @@ class RunScorers:
         for run in runs if self._requested else ():
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}
-            done = {scorer.name: store.scored(run, scorer.name) for scorer in self._requested}
+            scored = {scorer.name: store.scored(run, scorer.name) for scorer in self._requested}
             new_scores = []
             for attempt in store.attempts(run):
                 question = by_id[attempt.question_id]
                 new_scores += [
                     score_by(scorer, attempt, question, golds[question.id])
                     for scorer in self._requested
-                    if scorer.suits(question) and (question.id, attempt.epoch) not in done[scorer.name]
+                    if scorer.suits(question) and (question.id, attempt.epoch) not in scored[scorer.name]
                 ]
             store.add_scores(run, new_scores)
         return tuple(scorer.name for scorer in self._requested if all(store.scored(run, scorer.name) for run in runs))

@@ -53,13 +53,13 @@ class Command(TyperCommand):
         others.
         """
         parameters = self.get_params(ctx)
-        left = [parameter for parameter in parameters if self.long and not ctx.meta[_MORE] and _is_rare(parameter)]
+        rare = [parameter for parameter in parameters if self.long and not ctx.meta[_MORE] and _is_rare(parameter)]
         write_options(
-            ((_group_of(parameter), help_record(parameter, ctx)) for parameter in parameters if parameter not in left),
+            ((_group_of(parameter), help_record(parameter, ctx)) for parameter in parameters if parameter not in rare),
             formatter,
         )
         write_more(
-            "More options", [max(parameter.opts, key=len) for parameter in left], "--more explains them", formatter
+            "More options", [max(parameter.opts, key=len) for parameter in rare], "--more explains them", formatter
         )
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -146,8 +146,8 @@ def ledger_command(
 def _say_unfinished(view: LedgerView) -> None:
     open_ = view.unfinished
     if open_.calls:
-        used = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
+        usage = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
         say(
-            f"Not in these sums: {open_.calls:,} recorded calls ({used}) of interrupted attempts. The same command "
+            f"Not in these sums: {open_.calls:,} recorded calls ({usage}) of interrupted attempts. The same command "
             "resumes them without repeating these calls, and then they count."
         )

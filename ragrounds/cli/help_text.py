@@ -82,15 +82,15 @@ def write_commands(
     """
     about = {name: first_sentence(text) for name, text in known}
     sections = {heading: [name for name in names if name in about] for heading, names in (subjects or {}).items()}
-    left = [name for name in about if not any(name in names for names in sections.values())]
+    other_names = [name for name in about if not any(name in names for names in sections.values())]
     if not subjects:
-        sections["Commands"], left = left, []
+        sections["Commands"], other_names = other_names, []
     size = max(map(len, about), default=0)
     for heading, names in sections.items():
         if names:
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(size), about[name]) for name in names], col_max=34)
-    write_more("More", left, "each explained by its --help", formatter)
+    write_more("More", other_names, "each explained by its --help", formatter)
 
 
 def write_more(heading: str, names: Sequence[str], how: str, formatter: Any) -> None:

@@ -93,8 +93,8 @@ def judge_command(
 def _say_even(judges: int) -> None:
     """Warn before any call that an even number of judges may have no majority."""
     if judges and judges % 2 == 0:
-        many = "Two judges" if judges == 2 else f"{judges} judges"
-        say(f"{many} may have no majority when they differ: such scores are missing. Add one more --judge.")
+        judge_count = "Two judges" if judges == 2 else f"{judges} judges"
+        say(f"{judge_count} may have no majority when they differ: such scores are missing. Add one more --judge.")
 
 
 def _say_end(result: JudgeResult) -> None:
@@ -111,8 +111,8 @@ def _say_end(result: JudgeResult) -> None:
         raise typer.Exit(130)
     if outcome.ended:
         several = len(outcome.runs) > 1 and not outcome.mute
-        alike = "All runs have verdicts on the same questions; the" if several else "The"
-        goes_on = f" {alike} same command resumes." if not outcome.silent else ""
+        all_judged = "All runs have verdicts on the same questions; the" if several else "The"
+        goes_on = f" {all_judged} same command resumes." if not outcome.silent else ""
         say(f"Ended early: {safe(outcome.ended)}.{goes_on}")
     failed = any(graded.failed for graded in outcome.runs)
     if failed:
@@ -135,10 +135,10 @@ def sheet_command(runs: options.Runs, given: SheetArguments, as_json: options.As
     sheet = write_label_sheet(**asdict(given))
     if as_json:
         print_json({"file": str(given.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
-    again = f"{join(runs)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
+    agreement_arguments = f"{join(runs)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
     say(
         f"{given.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
-        f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {again}"
+        f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {agreement_arguments}"
         + (f" --epoch {given.epoch}" if given.epoch else "")
     )
 

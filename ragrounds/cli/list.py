@@ -91,8 +91,8 @@ def _list_agents(as_json: bool) -> None:
             console.print(Text(f"  after {card.source}", style="dim"))
         if packages[name]:
             console.print(Text(f"  from the package {packages[name]}", style="dim"))
-        where = {"retriever": card.retriever} if card.searches else {}
-        console.print(Text(f"  {Spec(name, {**card.parameters, **card.switches, **where})}\n", style="cyan"))
+        retriever = {"retriever": card.retriever} if card.searches else {}
+        console.print(Text(f"  {Spec(name, {**card.parameters, **card.switches, **retriever})}\n", style="cyan"))
 
 
 def _agent(agent: str, profile: str | None, model: str | None, as_json: bool) -> None:

@@ -140,36 +140,36 @@ Alias = Annotated[
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Replace a command by one in which Typer sees an option for each field of every record among its parameters."""
     records: dict[str, Any] = {}
-    seen: list[inspect.Parameter] = []
+    parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         kind = parameter.annotation
         if not isinstance(kind, type) or not issubclass(kind, Struct):
-            seen.append(parameter)
+            parameters.append(parameter)
             continue
         records[parameter.name] = kind
         for field in msgspec.structs.fields(kind):
             default = inspect.Parameter.empty if field.required else None if field.default == () else field.default
             if (hint := _option(kind, field.name)) is not None:
-                seen.append(parameter.replace(name=field.name, default=default, annotation=hint))
+                parameters.append(parameter.replace(name=field.name, default=default, annotation=hint))
     arguments = set(inspect.signature(command).parameters)
-    taken = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in seen]
+    keyword_parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
     def typed(**values: object) -> None:
         for name, record in records.items():
-            many = {field for field, (_, argument) in described(record).items() if argument.many}
+            repeatable = {field for field, (_, argument) in described(record).items() if argument.many}
             record_values = {field: values[field] for field in record.__struct_fields__ if field in values}
             for field in record_values.keys() - arguments:
                 del values[field]
             values[name] = filled = record(
-                **{key: value or () if key in many else value for key, value in record_values.items()}
+                **{key: value or () if key in repeatable else value for key, value in record_values.items()}
             )
             if isinstance(filled, PlotOptions):
                 filled.check()
         command(**values)
 
     typed.__name__, typed.__doc__, typed.__module__ = command.__name__, command.__doc__, command.__module__
-    typed.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
-    typed.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    typed.__annotations__ = {parameter.name: parameter.annotation for parameter in keyword_parameters}
+    typed.__signature__ = inspect.Signature(keyword_parameters)  # type: ignore[attr-defined]
     return typed
 
 
@@ -185,13 +185,13 @@ def _option(record: type[Struct], name: str) -> object:
     kind, argument = described(record)[name]
     if argument.option == "-":
         return None
-    least = argument.least if isinstance(argument.least, int) else None
+    minimum = argument.least if isinstance(argument.least, int) else None
     if argument.option and not argument.option.startswith("-"):
         return Annotated[_typed(kind), typer.Argument(help=argument.help)]
     option = typer.Option(
         *filter(None, (option_name(name, argument), argument.short)),
         help=_WORD.sub(lambda name_match: f"--{name_match[1].replace('_', '-')}", argument.help),
-        min=None if argument.duration or argument.many else least,
+        min=None if argument.duration or argument.many else minimum,
         max=argument.most if isinstance(argument.most, int) else None,
         metavar=argument.metavar or "|".join(words_of(kind)) or ("N" if int in (kind, *get_args(kind)) else None),
         parser=duration if argument.duration else _word_or_number if words_of(kind) and int in get_args(kind) else None,

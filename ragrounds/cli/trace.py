@@ -135,10 +135,10 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
         if format == "json":
             print_json([hop_lines.hop_json(attempt_hops) for attempt_hops in hops], "attempts")
         else:
-            read = list(hops)
-            runs = list({attempt_hops.summary.run.id: attempt_hops.summary.run for attempt_hops in read}.values())
+            attempts = list(hops)
+            runs = list({attempt_hops.summary.run.id: attempt_hops.summary.run for attempt_hops in attempts}.values())
             agents = agent_names(runs) if len(runs) > 1 else {}
-            tell(hop_lines.hop_text(read, SafeConsole().width, agents) or "No attempt fits.")
+            tell(hop_lines.hop_text(attempts, SafeConsole().width, agents) or "No attempt fits.")
 
 
 @app.command("show")
@@ -164,11 +164,11 @@ def show_answer(
         raise UserError(f"Name one question of {run}: `ragrounds show {quote(run)} QUESTION`, or --question.")
     attempt_trace = show_attempt(run, questions[0], epoch)
     if against is not None:
-        other = show_attempt(against, attempt_trace.question.id, epoch)
+        other_trace = show_attempt(against, attempt_trace.question.id, epoch)
         if as_json:
-            print_json([attempt_trace, other], "attempts")
+            print_json([attempt_trace, other_trace], "attempts")
         else:
-            _paged(lambda console: headless.print_pair((attempt_trace, other), console, full))
+            _paged(lambda console: headless.print_pair((attempt_trace, other_trace), console, full))
     elif as_json:
         print_json(attempt_trace)
     else:

@@ -21,12 +21,12 @@ def agent_names(comparison: Comparison) -> dict[str, str]:
     ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; if that is not enough, by their ids. Names are safe to show
     and contain no server's address.
     """
-    alike: dict[str, list[RunTotals]] = {}
+    same_name: dict[str, list[RunTotals]] = {}
     for row in comparison.rows:
-        alike.setdefault(row.name or without_addresses(row.agent), []).append(row)
+        same_name.setdefault(row.name or without_addresses(row.agent), []).append(row)
     return {
-        row.run: safe(f"{called} ({suffix})" if suffix else called)
-        for called, rows in alike.items()
+        row.run: safe(f"{name} ({suffix})" if suffix else name)
+        for name, rows in same_name.items()
         for row, suffix in zip(rows, _distinguishing_facts(rows), strict=True)
     }
 
@@ -40,11 +40,11 @@ def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:
     searched = corpora_apart([row.corpus for row in rows])
     roles = dict.fromkeys(role for row in rows for role in row.models)
     labels = list[list[str]]()
-    for read in (lambda spec: spec.partition("[")[0], str):
-        facts = [[_model(row, role, read) for row in rows] for role in roles]
-        facts += [searched, [read(row.retriever) for row in rows]]
-        differing = [fact for fact in facts if len(set(fact)) > 1]
-        labels.append([", ".join(fact[index] for fact in differing if fact[index]) for index in range(len(rows))])
+    for shorten in (lambda spec: spec.partition("[")[0], str):
+        facts = [[_model(row, role, shorten) for row in rows] for role in roles]
+        facts += [searched, [shorten(row.retriever) for row in rows]]
+        differing = [values for values in facts if len(set(values)) > 1]
+        labels.append([", ".join(values[index] for values in differing if values[index]) for index in range(len(rows))])
         if len(set(labels[-1])) == len(rows):
             return labels[-1]
     return [", ".join(filter(None, (short, row.run))) for short, row in zip(labels[0], rows, strict=True)]

@@ -53,12 +53,12 @@ def probability_of(reply: Reply) -> str:
     """Return the log probability of a reply's text, and of its least likely token; empty if the reply has none."""
     if not reply.logprobs:
         return ""
-    least = min(reply.logprobs, key=lambda token: token.logprob)
-    alternatives = ", ".join(f"{token!r} {number:.2f}" for token, number in least.top if token != least.token)
+    rarest = min(reply.logprobs, key=lambda token: token.logprob)
+    alternatives = ", ".join(f"{token!r} {number:.2f}" for token, number in rarest.top if token != rarest.token)
     total = sum(token.logprob for token in reply.logprobs)
     tokens = f"{len(reply.logprobs):,} token{'' if len(reply.logprobs) == 1 else 's'}"
     suffix = f" (beside {alternatives})" if alternatives else ""
-    return f"log probability of its {tokens}: {total:.2f}; least likely {least.token!r} {least.logprob:.2f}{suffix}"
+    return f"log probability of its {tokens}: {total:.2f}; least likely {rarest.token!r} {rarest.logprob:.2f}{suffix}"
 
 
 FATE_SIGNS: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○", "not known": "?"}
@@ -88,9 +88,9 @@ class HopSigns(Struct, frozen=True, kw_only=True):
         """
         if self.failed:
             return "!"
-        again = "↻" if self.repeats is not None else ""
+        repeat_sign = "↻" if self.repeats is not None else ""
         gold = "·" if self.gold_rank is None else f"★{self.gold_rank}{FATE_SIGNS[self.fate]}"
-        return again + gold
+        return repeat_sign + gold
 
     @property
     def style(self) -> str:

@@ -65,6 +65,6 @@ def counting() -> Iterator[Callable[[str, int], None]]:
 @contextmanager
 def at_work(what: str) -> Iterator[None]:
     """Show the current step on a terminal while the block runs. The block must print nothing."""
-    with counting() as tell:
-        tell(what, 0)
+    with counting() as report:
+        report(what, 0)
         yield

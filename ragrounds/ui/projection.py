@@ -13,8 +13,8 @@ def projection_text(found: Projection) -> str:
     seen = min(agent.seen for agent in found.agents)
     lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
     for agent in found.agents:
-        took = _took(agent)
-        lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
+        expected = _took(agent)
+        lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {expected}")
     if len(found.agents) > 1:
         lines.append(f"  together, if they share no call: {_took(found)}")
     lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")

@@ -200,11 +200,11 @@ def _points(picture: Picture, width: int, height: int) -> Text:
     text.append(f"{'└':>{_MARGIN}}{rule}\n{'':{_MARGIN}}{words}", style="dim")
     if below := _below(picture) if height >= _BARS_FROM else safe(picture.note):
         key[below] = "dim"
-    used = width
+    line_width = width
     for entry, style in key.items():
-        used += 2 + cell_len(entry)
-        text.append(f"\n{'':{_MARGIN}}" if used > width else "  ").append(entry, style=style)
-        used = _MARGIN + cell_len(entry) if used > width else used
+        line_width += 2 + cell_len(entry)
+        text.append(f"\n{'':{_MARGIN}}" if line_width > width else "  ").append(entry, style=style)
+        line_width = _MARGIN + cell_len(entry) if line_width > width else line_width
     return text
 
 

@@ -115,14 +115,14 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
         scorer: scorer that the title names.
         agents: run id → name of the run, safe to show.
     """
-    marks, many = list[Mark](), len(frontier.points) > _CROWDED
+    marks, is_crowded = list[Mark](), len(frontier.points) > _CROWDED
     unit = _unit(frontier.measure)
     times = 100.0 if unit == "dollars" else 1.0
     for point in frontier.points:
         score, cost = point.score, point.cost
         if score.value is None or cost.value is None:
             continue
-        has_name = point.on_frontier or not many
+        has_name = point.on_frontier or not is_crowded
         x, x_low, x_high = (None if end is None else times * end for end in (cost.value, cost.low, cost.high))
         mark = Mark(name=agents[point.run], x=x, value=score.value, full=point.on_frontier, named=has_name)
         if has_name:

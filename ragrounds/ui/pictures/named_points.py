@@ -146,14 +146,14 @@ def _around(point: Spot, width: float, high: float, gap: Spot) -> Iterator[Box]:
     further.
     """
     x, y = point
-    beside, slid = (
+    next_to, shifted = (
         [x + gap[0], x - gap[0] - width],
         [x - share * (width - 1) for share in (0.0, 0.5, 1.0, 0.25, 0.75, 0.12, 0.88)],
     )
     for lefts, top in (
-        (beside, y - high / 2),
+        (next_to, y - high / 2),
         *(
-            ([*beside, *slid], top)
+            ([*next_to, *shifted], top)
             for down in (gap[1], gap[1] + high, gap[1] + 2 * high)
             for top in (y - down - high, y + down)
         ),

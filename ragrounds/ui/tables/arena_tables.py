@@ -95,9 +95,9 @@ def _doubts(report: ArenaReport) -> Iterator[str]:
     for system, count in report.empty:
         if count:
             yield f"{system}: {number_of(count, 'empty answer')}; such an answer loses to any other."
-    for how, count in report.decided_without_judge.items():
+    for kind, count in report.decided_without_judge.items():
         if count:
-            yield f"{number_of(count, 'match')} decided without a judge ({how} answers)."
+            yield f"{number_of(count, 'match')} decided without a judge ({kind} answers)."
     if report.left_out:
         yield f"{number_of(report.left_out, 'question')} left out: some system has not been asked them yet."
     if report.cut:

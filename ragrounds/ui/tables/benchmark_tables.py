@@ -22,15 +22,15 @@ def audit_lines(audited: Audit) -> Iterator[str]:
         total = sum(options.letters.values()) or 1
         shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in options.letters.items())
         yield f"{options.dataset}: right letters {shares}; the longest is right in {100 * options.longest:.0f} %"
-    amiss = defaultdict[str, list[ReadForm]](list)
+    misread = defaultdict[str, list[ReadForm]](list)
     for form in audited.replies:
         if form.read < form.of:
-            amiss[form.example].append(form)
-    for example, forms in amiss.items():
+            misread[form.example].append(form)
+    for example, forms in misread.items():
         read, reply_count = sum(form.read for form in forms), sum(form.of for form in forms)
-        where = ", ".join(form.dataset for form in forms)
-        yield f"of {reply_count:,} replies like {example!r} {read:,} are read as they are meant ({where})"
-    if audited.replies and not amiss:
+        datasets = ", ".join(form.dataset for form in forms)
+        yield f"of {reply_count:,} replies like {example!r} {read:,} are read as they are meant ({datasets})"
+    if audited.replies and not misread:
         yield f"all of {sum(form.of for form in audited.replies):,} made-up replies are read as they are meant"
     if audited.corpus is not None:
         corpus = audited.corpus

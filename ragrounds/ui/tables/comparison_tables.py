@@ -34,7 +34,7 @@ def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> li
     several runs. With `scorers`, only the tables of these are returned.
     """
     names, tables = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
-    tables_of_text = [score_table(table, names, beside) for table, beside in comparison.shown(scorers)]
+    tables_of_text = [score_table(table, names, next_to) for table, next_to in comparison.shown(scorers)]
     tables_of_text.append(outcome_table(comparison, scorers))
     tables_of_text += [pair_table(table, names) for table in tables if table.pairs]
     tables_of_text += [group_table(table, grouped, names) for table in tables for grouped in table.groups]
@@ -74,8 +74,8 @@ def print_comparison(
         if placed.frontier is not None:
             console.print()
             console.print(draw(frontier_picture(placed.frontier, placed.scorer, names), min(console.width, 100)))
-            if left := left_out(placed.frontier, names):
-                console.print(Text(left), soft_wrap=True)
+            if sentence := left_out(placed.frontier, names):
+                console.print(Text(sentence), soft_wrap=True)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
 
@@ -88,7 +88,9 @@ def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[S
     `beside` the headline.
     """
     unit, datasets, averaged = table.unit, list(table.lines[0].datasets), len(table.lines[0].datasets) > 1
-    values = {other.scorer: {line.run: line.overall.value for line in other.lines} for other in beside}
+    values = {
+        scorer_table.scorer: {line.run: line.overall.value for line in scorer_table.lines} for scorer_table in beside
+    }
 
     def dataset(name: str) -> Column:
         """Return the column of a dataset's figures."""

@@ -124,8 +124,8 @@ def _repeated(questions: Sequence[Question]) -> Iterator[str]:
         for question in questions
         if not question.cluster
     )
-    if same := [count for count in texts.values() if count > 1]:
+    if copies := [count for count in texts.values() if count > 1]:
         yield (
-            f"{sum(same):,} questions share their text and options with another ({number_of(len(same), 'text')}), and "
-            "the benchmark does not mark them as duplicates: intervals take them as independent."
+            f"{sum(copies):,} questions share their text and options with another ({number_of(len(copies), 'text')}), "
+            "and the benchmark does not mark them as duplicates: intervals take them as independent."
         )

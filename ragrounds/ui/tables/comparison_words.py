@@ -50,8 +50,8 @@ def judge_phrase(found: ScoreJudges, names: Mapping[str, str] | None = None) -> 
         found: the judges of the scores.
         names: judge → name; by default its short name.
     """
-    called = names or short_judges(found.judges)
-    judge_names = [called[judge] for judge in found.judges]
+    short_names = names or short_judges(found.judges)
+    judge_names = [short_names[judge] for judge in found.judges]
     if not found.known:
         several = f"a majority among {joined_words(judge_names)}" if found.panel else joined_words(judge_names, "or")
         return f"{several}: the store does not say"
@@ -66,11 +66,11 @@ def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapp
         judges: each set of judges, with the runs that they judged.
         names: run id → name.
     """
-    called = short_judges(judge for score_judges, _ in judges for judge in score_judges.judges)
+    short_names = short_judges(judge for score_judges, _ in judges for judge in score_judges.judges)
     if len(judges) == 1:
-        return judge_phrase(judges[0][0], called)
+        return judge_phrase(judges[0][0], short_names)
     return "; ".join(
-        f"{judge_phrase(score_judges, called)} ({joined_words([names[run] for run in runs])})"
+        f"{judge_phrase(score_judges, short_names)} ({joined_words([names[run] for run in runs])})"
         for score_judges, runs in judges
     )
 
@@ -117,10 +117,10 @@ def verdict_lines(
         if index and prices and scorer_finding is not None and scorer_finding.kind in ("alone", "none", "untested"):
             continue
         if scorer_finding is not None and scorer_finding.kind == "alone":
-            who = f"{_unfinished(comparison, table, {})}{names[scorer_finding.best.run]}"
+            subject = f"{_unfinished(comparison, table, {})}{names[scorer_finding.best.run]}"
             costs = f"; {price[scorer_finding.best.run]}" if scorer_finding.best.run in price and not index else ""
             yield (
-                f"{table.scorer}: {who} has {alone_words(scorer_finding.best, scorer_finding.unit)}{costs}"
+                f"{table.scorer}: {subject} has {alone_words(scorer_finding.best, scorer_finding.unit)}{costs}"
                 f"{_judges_suffix(scorer_finding, names)}."
             )
         elif scorer_finding is not None and len(scorer_finding.equal) == scorer_finding.runs - 1 > 0:
@@ -152,9 +152,11 @@ def unjudged(benchmark: str, shown: Sequence[str], runs: Sequence[str]) -> str:
     judge_scorer = next((name for name in candidates if name and described(name).needs_judge), "")
     if not judge_scorer or any(described(name).needs_judge for name in shown):
         return ""
-    other = f", not by {listed(list(shown))}" if shown else ""
+    not_by = f", not by {listed(list(shown))}" if shown else ""
     command = described(judge_scorer).command(runs)
-    return f"Whether answers are right is said by a judge ({judge_scorer}){other}, and none is judged yet: `{command}`."
+    return (
+        f"Whether answers are right is said by a judge ({judge_scorer}){not_by}, and none is judged yet: `{command}`."
+    )
 
 
 def _unfinished(comparison: Comparison, table: ScorerTable, names: Mapping[str, str]) -> str:
@@ -164,9 +166,9 @@ def _unfinished(comparison: Comparison, table: ScorerTable, names: Mapping[str, 
     unfinished, left_out = [], {row.run for row in comparison.rows if row.left_out}
     words = dict[str, None]()
     for line in table.lines:
-        if left := line.outcomes.get("not_run", 0):
+        if not_run := line.outcomes.get("not_run", 0):
             planned, verb = sum(line.outcomes.values()), "given" if line.run in left_out else "made"
-            unfinished.append((names.get(line.run, ""), f"({planned - left:,} of {planned:,} {verb})"))
+            unfinished.append((names.get(line.run, ""), f"({planned - not_run:,} of {planned:,} {verb})"))
             words[f"what is not {verb} {'is in no mean' if verb == 'given' else 'counts as not correct'}"] = None
     if not unfinished:
         return ""
@@ -297,7 +299,7 @@ def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool
         named: True if the nearest run is to be named.
     """
     nearest: Conclusion = found.ahead[0]
-    whom = f" on the nearest, {names[nearest.worse]}" if named else ""
+    nearest_name = f" on the nearest, {names[nearest.worse]}" if named else ""
     # If lower is better, the best run is below the others.
     distance, low, high = (
         (nearest.difference, nearest.low, nearest.high)
@@ -305,7 +307,7 @@ def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool
         else (-nearest.difference, -nearest.high, -nearest.low)
     )
     unit = "points" if found.unit == "percent" else found.unit
-    text = f"{difference_text(distance, found.unit)} {unit}{whom}"
+    text = f"{difference_text(distance, found.unit)} {unit}{nearest_name}"
     return f"{text} (95 %: {ends(low, high, found.unit, signed=True)})"
 
 
@@ -331,22 +333,24 @@ def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     """Return who answered what, with which models, and when."""
     systems, questions = abstract.systems, number_of(abstract.questions, "question")
     system_names = f" ({joined_words([names[system.run] for system in systems])})" if len(systems) <= _NAMED else ""
-    who = names[systems[0].run] if len(systems) == 1 else f"{number_of(len(systems), 'system')}{system_names}"
+    subject = names[systems[0].run] if len(systems) == 1 else f"{number_of(len(systems), 'system')}{system_names}"
     often = "" if abstract.epochs == 1 else f", each {abstract.epochs} times"
     datasets = [safe(name.rpartition("/")[2]) for name in abstract.datasets]
     parts = f" ({joined_words(datasets)})" if 1 < len(datasets) <= _NAMED else ""
     asked_models = list(dict.fromkeys(one_line(name, 80) for system in systems for name in system.models))
     model_names = asked_models if len(asked_models) <= _NAMED else [number_of(len(asked_models), "model")]
-    models, when = f"with {joined_words(model_names) or 'models that are not recorded'}", days(systems)
+    models, period = f"with {joined_words(model_names) or 'models that are not recorded'}", days(systems)
     elsewhere = sum(system.imported for system in systems)
     if elsewhere == len(systems):
-        origin = f"{often}; the answers were made elsewhere {models} and imported {when}"
+        origin = f"{often}; the answers were made elsewhere {models} and imported {period}"
     else:
-        origin = f"{often} {models} {when}"
+        origin = f"{often} {models} {period}"
         origin += f"; the answers of {elsewhere} of them were made elsewhere and imported" if elsewhere else ""
     is_partial = any(lack.kind in ("not_run", "not_given") for lack in abstract.lacks)
-    did = "answered" if not is_partial else "has answered a part of" if len(systems) == 1 else "have answered a part of"
-    return f"{who} {did} {questions} of {safe(abstract.benchmark)}{parts}{origin}."
+    verb = (
+        "answered" if not is_partial else "has answered a part of" if len(systems) == 1 else "have answered a part of"
+    )
+    return f"{subject} {verb} {questions} of {safe(abstract.benchmark)}{parts}{origin}."
 
 
 def days(systems: Sequence[AbstractSystem]) -> str:
@@ -371,9 +375,9 @@ def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
         verb = "" if kind == "failed" else " is" if total == 1 else " are"
         counted = number_of(total, "question" if scorer else "attempt")
         right = sum(lack.right for lack in same_kind)
-        but = f", but for {right:,} with a text that is read as right" if right else ""
+        counted_right = f", but for {right:,} with a text that is read as right" if right else ""
         by_run = "; ".join(f"{names[lack.run]}: {lack.count:,} of {lack.of:,}" for lack in same_kind)
-        lines.append(f"{counted}{under}{verb} {_WORDS[kind]}{but} ({by_run}).")
+        lines.append(f"{counted}{under}{verb} {_WORDS[kind]}{counted_right} ({by_run}).")
     return lines
 
 

@@ -46,9 +46,9 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
         for number, row in enumerate(table.rows)
     )
     # If the first column has no name, rows belong to the row above them and keep their order.
-    still = "" if not table.columns or table.columns[0].name else " data-still"
+    fixed_order = "" if not table.columns or table.columns[0].name else " data-still"
     return (
-        f'<figure class="sheet"{still}>'
+        f'<figure class="sheet"{fixed_order}>'
         f"<figcaption>{text(table.caption)}</figcaption>"
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>'
     )

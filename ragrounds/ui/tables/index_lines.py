@@ -26,9 +26,9 @@ def built_lines(found: IndexDetails, *, new: bool, retrievers: Sequence[str], wi
     for spec in retrievers:
         yield one_line(f"searchable with {safe(spec)}", 400)
     if new and (former := found.versions[:-1]):
-        taken = size(sum(version.bytes for version in former))
+        former_size = size(sum(version.bytes for version in former))
         name = quote(f"{found.name}@{former[0].version}")
-        yield f"earlier versions take {taken}: `ragrounds index rm {name}` removes one"
+        yield f"earlier versions take {former_size}: `ragrounds index rm {name}` removes one"
 
 
 def _version_text(version: Manifest | IndexVersion) -> str:

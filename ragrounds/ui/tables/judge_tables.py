@@ -41,15 +41,15 @@ def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
     if missing_reasons:
         reasons = safe(", ".join(f"{reason} ({count:,})" for reason, count in missing_reasons.most_common(3)))
         yield f"{missing_reasons.total():,} of {len(graded.verdicts):,} verdicts are missing: {reasons}."
-    used = graded.usage
-    tokened = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens not known"
-    before = broken = ""
+    usage = graded.usage
+    tokened = f"{tokens(usage.input)} tokens in, {tokens(usage.output)} out" if usage else "tokens not known"
+    from_earlier = earlier_cost = ""
     if graded.earlier:
-        before = f", {graded.earlier:,} of these paid for by an earlier judging that was interrupted"
-        broken = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
+        from_earlier = f", {graded.earlier:,} of these paid for by an earlier judging that was interrupted"
+        earlier_cost = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
     yield (
         f"{number_of(graded.calls, 'model call')}: {graded.calls - graded.reused:,} made now, "
-        f"{graded.reused:,} from the journal{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, "
+        f"{graded.reused:,} from the journal{from_earlier}; {tokened}; paid {dollars(graded.cost_paid)}{earlier_cost}, "
         f"full price {dollars(graded.cost_uncached)}."
     )
     yield from _constants(graded)
@@ -59,8 +59,8 @@ def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
     for text in graded.other_models:
         yield f"Note: the judge's calls were {safe(text)}."
     if graded.same_model:
-        who = safe(", ".join(graded.same_model)) if panel else "The judge"
-        yield f"Note: {who} is also the model that wrote these answers; it may favour itself."
+        subject = safe(", ".join(graded.same_model)) if panel else "The judge"
+        yield f"Note: {subject} is also the model that wrote these answers; it may favour itself."
     for judge in graded.inside:
         yield f"Note: {safe(judge)} is also the judge inside the agent: what it likes was chosen before."
 

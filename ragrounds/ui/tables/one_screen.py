@@ -152,7 +152,7 @@ def summary_table(
         short = dict(names)
     first = shown[0] if shown else None
     figures_by_scorer = {table.scorer: {line.run: line.overall for line in table.lines} for table in shown[1:]}
-    whom = _reference(first) if first and first.pairs else ""
+    reference = _reference(first) if first and first.pairs else ""
 
     def value(line: _Line) -> str:
         return in_scale(line.figures.overall.value, first.unit) if line.figures and first else ""
@@ -200,8 +200,8 @@ def summary_table(
         Column(_heading(first), value) if first else None,
         Column("95 %", interval) if first else None,
         *map(other, shown[1:]),
-        Column("diff.", difference) if whom else None,
-        Column("95 % ", difference_ends) if whom else None,
+        Column("diff.", difference) if reference else None,
+        Column("95 % ", difference_ends) if reference else None,
         Column("n", question_count) if first and not is_single and differs(question_count) else None,
         Column(f"$/{_HUNDRED}", price) if differs(price) else None,
         Column("tokens", used, spare=1) if differs(used) else None,
@@ -251,7 +251,7 @@ def _lines(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[_L
     first = tables[0] if tables else None
     figures = {line.run: line for line in first.lines} if first else {}
     costs = run_costs(comparison, tables)
-    whom = _reference(first) if first and first.pairs else ""
+    reference = _reference(first) if first and first.pairs else ""
     significant = conclusions(first) if first else ()
     down = first is not None and first.direction == "lower"
 
@@ -261,12 +261,12 @@ def _lines(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[_L
         return value is None, 0.0 if value is None else value if down else -value
 
     for row in sorted(comparison.rows, key=rank):
-        against = _against(first, whom, row.run) if first and row.run != whom else None
+        against = _against(first, reference, row.run) if first and row.run != reference else None
         better = next(
             (
                 conclusion.better
                 for conclusion in significant
-                if {conclusion.better, conclusion.worse} == {row.run, whom}
+                if {conclusion.better, conclusion.worse} == {row.run, reference}
             ),
             "",
         )
@@ -317,8 +317,8 @@ def run_costs(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str,
         per_question = averages.get(row.run)
         if per_question is None and row.made and row.cost_uncached is not None:
             per_question = row.cost_uncached / row.made
-        used = (row.usage.input + row.usage.output) / row.made if row.usage and row.made else None
-        costs[row.run] = RunCost(None if per_question is None else _HUNDRED * per_question, used)
+        tokens_per_question = (row.usage.input + row.usage.output) / row.made if row.usage and row.made else None
+        costs[row.run] = RunCost(None if per_question is None else _HUNDRED * per_question, tokens_per_question)
     return costs
 
 
@@ -355,15 +355,15 @@ def _no_model(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]
     """Yield a statement for each kind of run that used no language model."""
     runs_by_kind = kinds_of([(row.run, row.no_model) for row in comparison.rows])
     for kind, runs in runs_by_kind.items():
-        whose = "" if len(runs) == len(comparison.rows) else f" for {listed([names[run] for run in runs])}"
+        of_runs = "" if len(runs) == len(comparison.rows) else f" for {listed([names[run] for run in runs])}"
         substitute = "the built-in baseline" if kind == "extractive" else "the stand-in server"
-        yield f"No language model answered{whose}, but {substitute}."
+        yield f"No language model answered{of_runs}, but {substitute}."
 
 
 def _of_marks(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """Yield what the differences refer to, and which test decides that a difference is significant."""
     for table in tables:
-        if not table.pairs or not (whom := _reference(table)):
+        if not table.pairs or not (reference := _reference(table)):
             continue
         significant = conclusions(table)
         test_names = {"exact": "", "always-valid": ", always-valid test", "interval": ", by its interval"}
@@ -377,7 +377,7 @@ def _of_marks(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterat
             if alone <= {frozenset((conclusion.better, conclusion.worse)) for conclusion in significant}
             else ", each with its own interval"
         )
-        yield f"diff.: to {names[whom]}{separate_intervals}; {decides}"
+        yield f"diff.: to {names[reference]}{separate_intervals}; {decides}"
 
 
 def _doubts(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
@@ -386,8 +386,8 @@ def _doubts(comparison: Comparison, tables: Sequence[ScorerTable], names: Mappin
     figures = {line.run: line.overall for line in tables[0].lines} if tables else {}
     for row in comparison.rows:
         outcomes: Mapping[str, int] = counted.get(row.run, {})
-        left = [name for name in OUTCOMES if name != "answered" and outcomes.get(name)]
-        parts = [f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in left]
+        other_outcomes = [name for name in OUTCOMES if name != "answered" and outcomes.get(name)]
+        parts = [f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in other_outcomes]
         overall = figures.get(row.run)
         if parts and overall and overall.is_open:
             parts.append(f"at best {in_scale(overall.best, tables[0].unit)}")

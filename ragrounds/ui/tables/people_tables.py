@@ -62,34 +62,34 @@ def print_agreement(found: PeopleAgreement, raters: int) -> None:
 def _agreement_lines(agreement: PeopleAgreement, raters: int) -> Iterator[str]:
     judge, accuracy = agreement.judge, agreement.judge.accuracy
     chance = f"; chance taken off, Cohen's kappa {_number(judge.kappa)}" if judge.kappa is not None else ""
-    who = "The majority of the judges" if agreement.panel else "The judge"
-    who += f" ({judge_phrase(agreement.by).removeprefix('the majority of ')})" if agreement.by is not None else ""
+    rater = "The majority of the judges" if agreement.panel else "The judge"
+    rater += f" ({judge_phrase(agreement.by).removeprefix('the majority of ')})" if agreement.by is not None else ""
     split = ""
     if agreement.undecided_judges:
         split = f" ({agreement.undecided_judges:,} more, on which the judges have no majority, are left out)"
-    yield f"{who} says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{split}{chance}."
+    yield f"{rater} says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{split}{chance}."
     yield f"items with both labels: {judge.n:,}"
     yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
     interval = f" ({kappa_ends(judge)})" if judge.kappa is not None else ""
     yield f"Cohen's kappa: {_number(judge.kappa)}{interval}"
     for side, label in judge.constant.items():
-        who = "the judge" if side == "judge" else "the people"
-        yield f"{who} said {safe(label)!r} of every item: kappa is not defined, and nothing shows how far they agree"
+        rater = "the judge" if side == "judge" else "the people"
+        yield f"{rater} said {safe(label)!r} of every item: kappa is not defined, and nothing shows how far they agree"
     if raters > 1:
         yield (
             f"{raters} people among themselves: Fleiss' kappa {_number(agreement.human_kappa)}, "
             f"Krippendorff's alpha {_number(agreement.human_alpha)}"
         )
-    left = {
+    left_out = {
         "the judges have no majority": agreement.undecided_judges,
         "the judge gave no verdict": judge.missing - agreement.undecided_judges,
         "not judged": agreement.unmatched,
         "people without a majority": agreement.undecided,
     }
     if agreement.changed:
-        some = safe(", ".join(agreement.changed[:10])) + (", …" if len(agreement.changed) > 10 else "")
-        yield f"left out, the answer is another than people labelled: {len(agreement.changed):,} ({some})"
-    yield from (f"left out, {reason}: {count:,}" for reason, count in left.items() if count)
+        changed_items = safe(", ".join(agreement.changed[:10])) + (", …" if len(agreement.changed) > 10 else "")
+        yield f"left out, the answer is another than people labelled: {len(agreement.changed):,} ({changed_items})"
+    yield from (f"left out, {reason}: {count:,}" for reason, count in left_out.items() if count)
 
 
 def _kappa(agreement: Agreement | None) -> str:

@@ -64,14 +64,14 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
 
 def _searched(runs: Sequence[RunOverview]) -> dict[str, str]:
     """Return the corpora by run id, for runs that differ in nothing else."""
-    alike: dict[tuple[object, ...], list[Run]] = {}
+    same_except_corpus: dict[tuple[object, ...], list[Run]] = {}
     for overview in runs:
-        alike.setdefault((overview.name or overview.run.agent, overview.run.benchmark, overview.models), []).append(
-            overview.run
-        )
+        same_except_corpus.setdefault(
+            (overview.name or overview.run.agent, overview.run.benchmark, overview.models), []
+        ).append(overview.run)
     return {
         run.id: safe(corpora)
-        for members in alike.values()
+        for members in same_except_corpus.values()
         for run, corpora in zip(
             members, corpora_apart([str(run.identity.get("corpus") or "") for run in members]), strict=True
         )
@@ -169,8 +169,8 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
 
 
 def _figures(row: RunTotals) -> list[tuple[str, str]]:
-    least = f"at least, {number_of(row.unanswered, 'request')} got no answer: " if row.unanswered else ""
-    used = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
+    lower_bound = f"at least, {number_of(row.unanswered, 'request')} got no answer: " if row.unanswered else ""
+    usage = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
     return [
         *([("name", row.name)] if row.name else []),
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
@@ -178,9 +178,9 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
             "calls",
             made_words(row) + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
         ),
-        ("tokens", used),
-        ("paid", least + dollars(row.cost_paid)),
-        ("full price", least + dollars(row.cost_uncached)),
+        ("tokens", usage),
+        ("paid", lower_bound + dollars(row.cost_paid)),
+        ("full price", lower_bound + dollars(row.cost_uncached)),
         ("time a question", duration(row.seconds)),
     ]
 
@@ -261,8 +261,8 @@ def transfer_lines(moved: TransferResult) -> Iterator[str]:
 def garbage_lines(found: Garbage) -> Iterator[str]:
     """Yield what nothing refers to, and what was left."""
     volumes = ((found.calls, "recorded calls"), (found.texts, "texts"), (found.questions, "questions"))
-    some = [_volume(volume, noun) for volume, noun in volumes if volume.count]
-    yield f"Nothing refers to {', '.join(some)}." if some else "Nothing to remove."
+    unreferenced = [_volume(volume, noun) for volume, noun in volumes if volume.count]
+    yield f"Nothing refers to {', '.join(unreferenced)}." if unreferenced else "Nothing to remove."
     if found.recent.count:
         yield f"Left, as too young: {_volume(found.recent, 'recorded calls')} (--older-than DURATION)."
     if found.outside.count:

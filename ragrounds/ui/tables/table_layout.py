@@ -100,19 +100,19 @@ def _parts(text: str, width: int) -> Iterator[str]:
 
 def _fitting(table: TextTable, indexes: Sequence[int], width: int) -> Band | None:
     """Return these columns of the table, with words folded to the width; ``None`` if they are too wide."""
-    widths, least = [], []
+    widths, minimum = [], []
     for index in indexes:
         column = table.columns[index]
         cells = max((cell_len(line) for row in table.rows for line in row[index].split("\n")), default=0)
         # Headings are broken between their words.
         needed = max(cells, *(cell_len(word) for word in column.name.split() or [""]))
         widths.append(max(cells, cell_len(column.name)))
-        least.append(needed if column.right or column.whole else min(widths[-1], max(column.least, len(column.name))))
+        minimum.append(needed if column.right or column.whole else min(widths[-1], max(column.least, len(column.name))))
     room = width - GAP * (len(indexes) - 1)
-    if sum(least) > room:
+    if sum(minimum) > room:
         return None
     while sum(widths) > room:
-        widest = max((index for index in range(len(widths)) if widths[index] > least[index]), key=widths.__getitem__)
+        widest = max((index for index in range(len(widths)) if widths[index] > minimum[index]), key=widths.__getitem__)
         widths[widest] -= 1
     columns = tuple(table.columns[index] for index in indexes)
     rows = tuple(tuple(row[index] for index in indexes) for row in table.rows)
@@ -138,17 +138,17 @@ def _bands(table: TextTable, indexes: Sequence[int], width: int) -> tuple[Band, 
             groups[-1].append(index)
         else:
             groups.append([index])
-    bands, taken = list[Band](), list(keys)
+    bands, band_columns = list[Band](), list(keys)
     for group in groups:
-        wider = _fitting(table, [*taken, *group], width)
-        if wider is not None and len(taken) > len(keys):
+        wider = _fitting(table, [*band_columns, *group], width)
+        if wider is not None and len(band_columns) > len(keys):
             bands[-1] = wider
         elif (wider := _fitting(table, [*keys, *group], width)) is not None:
             bands.append(wider)
-            taken = list(keys)
+            band_columns = list(keys)
         else:
             return ()
-        taken += group
+        band_columns += group
     return tuple(bands) if keys else ()
 
 
