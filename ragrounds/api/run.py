@@ -445,7 +445,7 @@ def _are_texts(agents: object) -> bool:
 
 
 def _shared_order(request: RunArguments, planned_runs: Sequence[PlannedRun]) -> list[Stop]:
-    """Return a stop that orders questions with shared parts after each other: by default if vLLM serves a model."""
+    """Return the stop that asks questions with a shared source one after the other; by default only with vLLM."""
     served = any(model.spec.startswith(f"{VLLM}:") for planned in planned_runs for model in planned.all_models)
     return [SharedOrder(request.seed)] if (request.order or ("shared" if served else "given")) == "shared" else []
 

@@ -1,4 +1,4 @@
-"""The names of runs in tables and pictures: their agents, and what distinguishes those that are called alike."""
+"""The names of runs in tables and pictures: their agents, and the distinguishing facts of runs with the same agent."""
 
 from __future__ import annotations
 

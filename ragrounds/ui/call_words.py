@@ -1,4 +1,4 @@
-"""A model call in words, and a search in signs: what a line of a terminal and a row of a page show of them."""
+"""Model calls in words and searches in signs, for lines of a terminal and rows of a page."""
 
 from __future__ import annotations
 

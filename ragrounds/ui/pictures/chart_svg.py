@@ -251,7 +251,7 @@ class _Drawing:
     def _interval(self, mark: Mark, y: float) -> str:
         x, shape = self._x(self.values, mark.value or 0.0), ""
         if mark.best is not None and self._open(mark):
-            # Below the interval, since the open share may not extend beyond it.
+            # Below the interval, since the open share may lie completely inside it.
             best = self._x(self.values, mark.best)
             shape += _line("open", x, y + 7, best, y + 7) + _line("span", best, y + 4, best, y + 10)
         if mark.low is not None or mark.high is not None:

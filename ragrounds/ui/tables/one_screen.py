@@ -116,8 +116,9 @@ def table_remarks(comparison: Comparison, shown: Sequence[ScorerTable], names: M
 
 
 def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, str]:
-    """Return the price of 100 questions by run id: dollars at full price, or tokens if dollars are not known or
-    are 0.
+    """Return each run's price in words, by run id.
+
+    It is in dollars per 100 questions at full price, or in tokens per question if no run has known costs above 0.
     """
     costs = run_costs(comparison, shown)
     if any(cost.dollars for cost in costs.values()):
