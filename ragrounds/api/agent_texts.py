@@ -57,13 +57,13 @@ def asks_ours(agent: str) -> bool:
 def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[RunArguments, Mapping[str, NotReplayed]]:
     """Add the request's settings for users' systems to the agents' texts.
 
-    Returns:
-        The new request, and the agents that are missing from it, with the error of each: agents whose load-time calls
-        are missing from the journal in a replay.
-
     Args:
         request: what is to be run, and how.
         tell: function that gets a message on options that are ignored for some agents.
+
+    Returns:
+        The new request, and the agents that are missing from it, with the error of each: agents whose load-time calls
+        are missing from the journal in a replay.
 
     Raises:
         UserError: an option has no effect on any of the agents, or cannot be parsed; or an object of this process is to
