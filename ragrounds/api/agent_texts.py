@@ -18,7 +18,7 @@ from ragrounds.base.errors import NotReplayed, UserError
 from ragrounds.base.specs import parse
 
 T = TypeVar("T")
-_OF_MODELS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
+_MODEL_OPTIONS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
 """Options for the models of agents: they have no effect on a system that brings its own model."""
 
 
@@ -73,14 +73,14 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     if not request.agents or not any(
         ":" in text or text.endswith((".py", ".json")) or ".toml" in text for text in request.agents
     ):
-        if option := _of_own(request):
+        if option := _foreign_option(request):
             raise _option_without_effect(option, request.agents or ("direct",))
         return request, {}
     config, context = read_table(request.config, "--config"), read_table(request.context, "--context")
     missing_agents: dict[str, NotReplayed] = {}
     cards = _inspect_agents(request.agents, lambda text: read_card(parse(text).name), missing_agents)
     foreign = [text for text, card in cards.items() if is_foreign(card)]
-    if (option := _of_own(request)) and not foreign:
+    if (option := _foreign_option(request)) and not foreign:
         raise _option_without_effect(option, request.agents)
     local = [text for text in foreign if text.startswith(f"{HERE}:")]
     if request.python and foreign and all(map(reason_here, (cards[text] for text in foreign))):
@@ -104,7 +104,7 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     uses_our_models = _inspect_agents(cards, lambda text: asks_our_models(cards[text]), missing_agents)
     opened = {new_texts[text]: cards[text] for text in uses_our_models}
     foreign_texts = [new_texts[text] for text, ours in uses_our_models.items() if not ours]
-    set_ = [name for name in _OF_MODELS if getattr(request, name) not in (None, ())]
+    set_ = [name for name in _MODEL_OPTIONS if getattr(request, name) not in (None, ())]
     without_model_field = [text for text in foreign_texts if not opened[text].model_field]
     option_names = ", ".join(f"--{name.replace('_', '-')}" for name in set_)
     if set_ and without_model_field and len(foreign_texts) == len(opened):
@@ -145,7 +145,7 @@ def _inspect_agents(
     return results
 
 
-def _of_own(request: RunArguments) -> str:
+def _foreign_option(request: RunArguments) -> str:
     """Return an option that is set and applies only to users' systems; empty if none is set."""
     set_ = (name for name in ("config", "context", "python", "in_process") if getattr(request, name))
     return next((f"--{name.replace('_', '-')}" for name in set_), "")

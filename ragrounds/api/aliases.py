@@ -15,7 +15,7 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.run_names import LONGEST_NAME, keep_names, kept_names, one_name, run_among
 from ragrounds.evals.store.store import Store
 
-_AS = re.compile(r"""\s+as\s+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"\[\]]+?))\s*$""", re.DOTALL)
+_ALIAS = re.compile(r"""\s+as\s+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"\[\]]+?))\s*$""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -25,11 +25,11 @@ def split_alias(text: str) -> tuple[str, str | None]:
     Raises:
         UserError: the name is too long.
     """
-    match = _AS.search(text)
+    match = _ALIAS.search(text)
     if match is None:
         return text, None
     quoted = match["quoted"]
-    return text[: match.start()], _checked(match["plain"] if quoted is None else _ESCAPED.sub(r"\1", quoted))
+    return text[: match.start()], _check_name(match["plain"] if quoted is None else _ESCAPED.sub(r"\1", quoted))
 
 
 def parse_names(given: Iterable[str]) -> dict[str, str]:
@@ -40,7 +40,7 @@ def parse_names(given: Iterable[str]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for text in given:
-        run, equals, name = _divided(text)
+        run, equals, name = _split_at_equals(text)
         if not equals or not run.strip():
             raise UserError(f"--as {text!r}: expected RUN=NAME, such as 'direct=No search'.")
         if names.setdefault(run.strip(), name.strip()) != name.strip():
@@ -48,7 +48,7 @@ def parse_names(given: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _divided(text: str) -> tuple[str, str, str]:
+def _split_at_equals(text: str) -> tuple[str, str, str]:
     """Split a text at its first equals sign outside brackets and quotes."""
     depth, quoted = 0, False
     for index, letter in enumerate(text):
@@ -61,7 +61,7 @@ def _divided(text: str) -> tuple[str, str, str]:
     return text, "", ""
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if len(" ".join(name.split())) > LONGEST_NAME:
         raise UserError(f"The name {name[:40]!r}… has {len(name):,} characters; at most {LONGEST_NAME} are shown.")
     return one_name(name)
@@ -77,7 +77,7 @@ def check_names(names: Mapping[str, str], option: str = "--as") -> dict[str, str
     Raises:
         UserError: two systems have the same name, or a name is too long.
     """
-    checked = {system: _checked(name) for system, name in names.items()}
+    checked = {system: _check_name(name) for system, name in names.items()}
     owners: dict[str, str] = {}
     for system, name in checked.items():
         if name and owners.setdefault(name, system) != system:
@@ -127,14 +127,14 @@ def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], given: 
     """
     names = {}
     for planned, given_name in zip(planned_runs, given or [None] * len(planned_runs), strict=True):
-        name = _of_card(planned) if given_name is None else given_name
+        name = _card_name(planned) if given_name is None else given_name
         if name is not None:
             names[planned.run.id] = name
     if names:
         keep_names(store.engine, names)
 
 
-def _of_card(planned: PlannedRun) -> str | None:
+def _card_name(planned: PlannedRun) -> str | None:
     """Return the name in the agent's file, with the parameters that the agent's text changes."""
     name = planned.agent.card.alias
     if not name:

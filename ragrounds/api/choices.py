@@ -61,7 +61,7 @@ class RetrieverList(Struct, frozen=True, kw_only=True):
 
 def list_analyses() -> list[AnalysisDetails]:
     """Return the analyses by name, including those of installed packages."""
-    return [_analysis(analysis) for analysis in analyses().values()]
+    return [_describe_analysis(analysis) for analysis in analyses().values()]
 
 
 def describe_analysis(name: str) -> AnalysisDetails:
@@ -70,10 +70,10 @@ def describe_analysis(name: str) -> AnalysisDetails:
     Raises:
         UserError: the analysis is unknown; the message names the nearest.
     """
-    return _analysis(find_analysis(name))
+    return _describe_analysis(find_analysis(name))
 
 
-def _analysis(analysis: Analysis[AnalysisRecord]) -> AnalysisDetails:
+def _describe_analysis(analysis: Analysis[AnalysisRecord]) -> AnalysisDetails:
     return AnalysisDetails(
         name=analysis.name, summary=analysis.summary, needs=analysis.needs, package=ANALYSES.origin(analysis.name)
     )
@@ -81,7 +81,7 @@ def _analysis(analysis: Analysis[AnalysisRecord]) -> AnalysisDetails:
 
 def list_scorers() -> list[ScorerDetails]:
     """Return the scorers by name: built-in ones, and those of installed packages."""
-    return [_scorer(scorer) for scorer in all_scorers().values()]
+    return [_describe_scorer(scorer) for scorer in all_scorers().values()]
 
 
 def describe_scorer(name: str) -> ScorerDetails:
@@ -90,10 +90,10 @@ def describe_scorer(name: str) -> ScorerDetails:
     Raises:
         UserError: the scorer is unknown; the message names the nearest.
     """
-    return _scorer(SCORERS.named(name))
+    return _describe_scorer(SCORERS.named(name))
 
 
-def _scorer(scorer: ScorerRecord) -> ScorerDetails:
+def _describe_scorer(scorer: ScorerRecord) -> ScorerDetails:
     fields = {name: getattr(scorer, name) for name in ("name", "summary", "method", "unit", "direction", "needs")}
     return ScorerDetails(**fields, kinds=tuple(scorer.kinds), package=SCORERS.origin(scorer.name))
 

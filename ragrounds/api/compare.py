@@ -59,7 +59,7 @@ from ragrounds.ui.tables.text_tables import print_table
 
 MOST_SENT = 18_000_000
 """Size in bytes of a report that still fits into a mail of 25 MB, a third of which is its encoding."""
-_COSTS = {"full_price": "cost_uncached", "paid": "cost_paid"}
+_COST_MEASURES = {"full_price": "cost_uncached", "paid": "cost_paid"}
 
 
 Severity = Annotated[
@@ -228,7 +228,7 @@ def compare(given: CompareArguments) -> CompareResult:
     """
     scorers, settings = texts(given.scorers), chosen_settings(given.settings, given.home)
     frontier_measure(given.cost)  # an unknown measure is reported before the runs are searched
-    with opened_runs(_some(given.runs, given.baseline), settings) as (store, runs):
+    with opened_runs(_require_runs(given.runs, given.baseline), settings) as (store, runs):
         runs, comparison = _compared(store, runs, given)
         checked: list[ClaimVerdict] = []
         if claims := texts(given.claims):  # without claims, the scores need not be read again
@@ -267,7 +267,7 @@ def _compared(store: Store, runs: Sequence[Run], options: _Compared) -> tuple[li
     return compared, comparison
 
 
-def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
+def _require_runs(runs: RunsGiven, baseline: str | None) -> list[str]:
     """Return the names of runs, the baseline's last.
 
     Raises:
@@ -285,7 +285,7 @@ def frontier_measure(name: str) -> CostMeasure | None:
     Raises:
         UserError: the measure is unknown.
     """
-    return cost_measure(_COSTS.get(name, name))
+    return cost_measure(_COST_MEASURES.get(name, name))
 
 
 def ledger(
@@ -430,7 +430,7 @@ def report(given: ReportArguments) -> Path:
         raise UserError(
             f"{attempts_path} already exists, for the attempts of a large report. Give --force, or another name."
         )
-    settings, run_names_given = chosen_settings(given.settings, given.home), _some(given.runs, given.baseline)
+    settings, run_names_given = chosen_settings(given.settings, given.home), _require_runs(given.runs, given.baseline)
     with (
         opened_runs(run_names_given, settings) as (store, opened),
         made_beside(path, given.force) as page,

@@ -32,7 +32,7 @@ from ragrounds.models.providers import ServerCapabilities, probe
 from ragrounds.ui.text import number_of, safe
 from ragrounds.version import __version__
 
-_OURS = ("mutation", "test")
+_DEVELOPER_EXTRAS = ("mutation", "test")
 """Extras for developers of this package."""
 
 
@@ -128,13 +128,13 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     def lines(self) -> Iterator[str]:
         """Yield the verdict, the abilities of the model's server, and all other results, in words."""
         yield self.verdict
-        yield from _server(self.model)  # the requested part comes first
+        yield from _server_lines(self.model)  # the requested part comes first
         for name in ("ragrounds", "python", "home", "settings", "store"):
             yield f"{name:10} {getattr(self, name)}"
         installed = ", ".join(name for name, there in self.extras.items() if there) or "none"
         missing = ", ".join(name for name, there in self.extras.items() if not there) or "none"
         yield f"{'extras':10} installed: {installed}; not installed: {missing} (pip install 'ragrounds[NAME]')"
-        yield from _added(self.additions)
+        yield from _addition_lines(self.additions)
         if self.saved is not None:
             yield from self.saved.lines()
         if self.contents is not None:
@@ -146,7 +146,7 @@ class Diagnosis(Result, frozen=True, kw_only=True):
             console.print(Text(safe(line)), soft_wrap=True)
 
 
-def _added(additions: tuple[Addition, ...]) -> Iterator[str]:
+def _addition_lines(additions: tuple[Addition, ...]) -> Iterator[str]:
     broken = sum(bool(addition.fault) for addition in additions)
     yield f"{'additions':10} {len(additions)} from installed packages" + (f", {broken} broken" if broken else "")
     for addition in additions:
@@ -167,7 +167,7 @@ _CAPABILITIES = {
 }
 
 
-def _server(probed: ServerCapabilities | None) -> Iterator[str]:
+def _server_lines(probed: ServerCapabilities | None) -> Iterator[str]:
     if probed is None:
         return
     answers = {True: "yes", False: "no", None: "unknown"}
@@ -221,10 +221,10 @@ def doctor(
         raise UserError(f"There is no store to check: the folder {str(used_settings.home)!r} does not exist.")
     saved = None
     if save is not None:
-        saved = _save(used_settings, Path(save), progress)
+        saved = _save_contents(used_settings, Path(save), progress)
         used_settings = chosen_settings(used_settings, save)
     with open_store(used_settings) as opened:
-        contents = _look_through(opened, progress) if store or saved else None
+        contents = _check_store(opened, progress) if store or saved else None
         location = opened.place
         try:
             runs = number_of(opened.count_runs(), "run")
@@ -240,7 +240,7 @@ def doctor(
         home=str(used_settings.home),
         settings=str(settings_file()) + ("" if settings_file().is_file() else " (not there: defaults)"),
         store=f"{location}, {runs}",
-        extras=_extras(),
+        extras=_installed_extras(),
         additions=tuple(additions()),
         model=probed,
         contents=contents,
@@ -248,7 +248,7 @@ def doctor(
     )
 
 
-def _extras() -> dict[str, bool]:
+def _installed_extras() -> dict[str, bool]:
     """Return each extra of this package, with True if all its requirements are installed."""
     extras: dict[str, bool] = {}
     installed = {re.sub(r"[-_.]+", "-", distribution.name).lower() for distribution in metadata.distributions()}
@@ -259,10 +259,10 @@ def _extras() -> dict[str, bool]:
                 extras[extra[1]] = (
                     extras.get(extra[1], True) and re.sub(r"[-_.]+", "-", requirement).lower() in installed
                 )
-    return {name: extras[name] for name in sorted(extras) if name not in _OURS}
+    return {name: extras[name] for name in sorted(extras) if name not in _DEVELOPER_EXTRAS}
 
 
-def _save(settings: Settings, folder: Path, progress: Progress | bool | None) -> SavedStore:
+def _save_contents(settings: Settings, folder: Path, progress: Progress | bool | None) -> SavedStore:
     if settings.store is not None:
         raise UserError(
             "--save is for a store in a file. Save a store on a server with the server's own tools: pg_dump."
@@ -271,7 +271,7 @@ def _save(settings: Settings, folder: Path, progress: Progress | bool | None) ->
         return save_store(settings.home / "store.sqlite", folder, settings.home, tell)
 
 
-def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:
+def _check_store(store: Store, progress: Progress | bool | None) -> StoreCheck:
     findings = Findings()
     with counted(progress) as tell:
         walk = Verification(store.engine, findings, tell)

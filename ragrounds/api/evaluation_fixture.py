@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Undecided = Literal["fail", "skip", "pass"]
 """Effect on a test of a claim that cannot be decided on so few questions."""
-_SET_HERE = ("journal", "home", "settings", "listener", "progress")
+_FIXED_ARGUMENTS = ("journal", "home", "settings", "listener", "progress")
 """Arguments of :func:`ragrounds.run` that a test cannot set."""
 
 
@@ -142,10 +142,10 @@ class EvaluationFixture:
         except Interrupted as error:
             raise KeyboardInterrupt(str(error)) from None
         except UserError as error:
-            raise RunFailed(self._explained(error)) from None
+            raise RunFailed(self._explain_error(error)) from None
         self._results.append(result)
         if any(row.unrecorded for row in result.comparison.rows):
-            raise RunFailed(_unrecorded(result))
+            raise RunFailed(_unrecorded_text(result))
         return result
 
     def check(
@@ -216,7 +216,7 @@ class EvaluationFixture:
         except Interrupted as error:
             raise KeyboardInterrupt(str(error)) from None
         except UserError as error:
-            raise RunFailed(self._explained(error)) from None
+            raise RunFailed(self._explain_error(error)) from None
         if decided.run is not None:
             self._results.append(decided.run)
         if decided.verdict == "NO-GO" or (decided.verdict == "UNDECIDED" and undecided == "fail"):
@@ -281,7 +281,7 @@ class EvaluationFixture:
         if not test.record and not test.journal.is_file():
             raise UserError(f"There is no journal file {test.journal} yet.")
         if test.record:
-            self._exit_stack.enter_context(_alone(test.journal))
+            self._exit_stack.enter_context(_journal_lock(test.journal))
         read_marker = test.home / "journal-read"
         if test.journal.is_file() and (test.record or not read_marker.exists()):
             read_journal(test.journal, settings=self._settings)
@@ -291,7 +291,7 @@ class EvaluationFixture:
                 read_journal(other, settings=self._settings)
         self._opened = True
 
-    def _explained(self, error: UserError) -> str:
+    def _explain_error(self, error: UserError) -> str:
         """Return an error with advice on how to fix it."""
         if self.place.record or not ("not in the journal" in str(error) or "no journal file" in str(error)):
             return str(error)
@@ -318,7 +318,7 @@ def failure_text(found: CompareResult) -> str:
     return "\n\n".join(parts)
 
 
-def _unrecorded(result: RunResult) -> str:
+def _unrecorded_text(result: RunResult) -> str:
     """Return the failure text for a system whose calls cannot be recorded."""
     agents = ", ".join(row.agent for row in result.comparison.rows if row.unrecorded)
     notes = [note for note in result.comparison.notes if "not recorded" in note]
@@ -343,14 +343,14 @@ def _settings(test: PlaceOfTest) -> Settings:
 
 def _check_arguments(arguments: Mapping[str, object], parameters: Mapping[str, object]) -> None:
     for name in arguments:
-        if name in _SET_HERE:
+        if name in _FIXED_ARGUMENTS:
             raise UserError(f"{name} cannot be set in a test: the ragrounds plugin sets it (--ragrounds-record).")
         if name not in parameters:
             raise UserError(f"ragrounds.run() has no argument {name!r}.{nearest(name, parameters)}")
 
 
 @contextlib.contextmanager
-def _alone(journal: Path) -> Iterator[None]:
+def _journal_lock(journal: Path) -> Iterator[None]:
     """Lock a journal file against other processes that record into it; the system releases it when this process
     dies.
     """

@@ -22,9 +22,9 @@ from ragrounds.recorder.httpx_clients import OUR_LOOPS
 from ragrounds.recorder.wire import running_loop
 
 T = TypeVar("T")
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 """Seconds after which a waiting thread checks for a signal again: on Windows, waiting itself receives none."""
-_main: list[asyncio.Runner] = []
+_main_runner: list[asyncio.Runner] = []
 """Runner of the main thread; empty until the first call."""
 
 
@@ -42,13 +42,13 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
     if running_loop() is None:
         if threading.current_thread() is not threading.main_thread():
             return asyncio.run(work)
-        if not _main:
-            _main.append(asyncio.Runner(loop_factory=_new_loop))
-            atexit.register(_close, _main[0])
+        if not _main_runner:
+            _main_runner.append(asyncio.Runner(loop_factory=_new_loop))
+            atexit.register(_close_runner, _main_runner[0])
         # Without this, a runner would keep the context of its first call.
-        return _main[0].run(_alone(work), context=contextvars.copy_context())
+        return _main_runner[0].run(_run_and_clean_up(work), context=contextvars.copy_context())
     try:
-        thread = _idle.pop()
+        thread = _idle_threads.pop()
     except IndexError:
         thread = _LoopThread()
     job = _Job(work)
@@ -56,10 +56,10 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
     try:
         return job.result()
     finally:
-        _idle.append(thread)
+        _idle_threads.append(thread)
 
 
-def _close(runner: asyncio.Runner) -> None:
+def _close_runner(runner: asyncio.Runner) -> None:
     """Close a loop at the end of the process.
 
     Python 3.12 starts no thread then, and asyncio would need one to wait for its executor's threads. The loop is closed
@@ -75,7 +75,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-async def _alone(work: Coroutine[Any, Any, T]) -> T:
+async def _run_and_clean_up(work: Coroutine[Any, Any, T]) -> T:
     """Run the work, and leave no task on the loop."""
     try:
         return await work
@@ -104,10 +104,10 @@ class _LoopThread:
         runner = asyncio.Runner(loop_factory=_new_loop)
         while (job := self.jobs.get()) is not None:
             job.carry_out(runner)
-        _close(runner)
+        _close_runner(runner)
 
 
-_idle: list[_LoopThread] = []
+_idle_threads: list[_LoopThread] = []
 """Threads that wait for a job. There are several only if calls were made at the same time."""
 
 
@@ -125,7 +125,7 @@ class _Job(Generic[T]):
     def carry_out(self, runner: asyncio.Runner) -> None:
         """Run the coroutine, and keep its result or error."""
         try:
-            self._result.append(runner.run(self._cancellable(), context=self._context))
+            self._result.append(runner.run(self._run_cancellable(), context=self._context))
         except BaseException as error:
             self._error = error
         finally:
@@ -134,7 +134,7 @@ class _Job(Generic[T]):
     def result(self) -> T:
         """Wait, and return the result or raise the error. Every signal meanwhile asks the work to stop."""
         with self._stop_on_signal() as signals:
-            while not self._done.wait(_LOOK):
+            while not self._done.wait(_POLL_SECONDS):
                 pass
         if isinstance(self._error, asyncio.CancelledError) and signals:
             raise KeyboardInterrupt
@@ -142,7 +142,7 @@ class _Job(Generic[T]):
             raise self._error
         return self._result[0]
 
-    async def _cancellable(self) -> T:
+    async def _run_cancellable(self) -> T:
         task = asyncio.ensure_future(self._work)
 
         def cancel() -> None:
@@ -154,7 +154,7 @@ class _Job(Generic[T]):
             with self._requests.heard_by(cancel):
                 return await task
 
-        return await _alone(carry_out())
+        return await _run_and_clean_up(carry_out())
 
     @contextlib.contextmanager
     def _stop_on_signal(self) -> Iterator[list[int]]:

@@ -24,8 +24,8 @@ from ragrounds.evals.trace.traces import calls, searches_by
 Rows = Callable[[Store, Run], Iterator[Part]]
 QuestionAttempt = tuple[Question, Gold, int, Attempt | None]
 """Question of a run with its gold answer, its epoch and the attempt; ``None`` if the attempt was not made yet."""
-_PART = 2000
-_QUESTIONS = 400
+_ROWS_PER_PART = 2000
+_QUESTIONS_PER_PART = 400
 """Number of questions whose attempts are in memory together."""
 
 
@@ -48,7 +48,7 @@ def run_attempts(store: Store, run: Run) -> Iterator[list[QuestionAttempt]]:
     events.
     """
     questions, golds = store.questions(run)
-    for part in chunks(questions, _QUESTIONS):
+    for part in chunks(questions, _QUESTIONS_PER_PART):
         attempts = store.attempts(run, among=[question.id for question in part])
         by_key = {(attempt.question_id, attempt.epoch): attempt for attempt in attempts}
         yield [
@@ -136,7 +136,7 @@ def _call_row(call: Call, **cells: object) -> Row:
 
 def _score_rows(store: Store, run: Run) -> Iterator[Part]:
     scores = store.stream_scores(run)
-    while part := [frames.SCORES.cells(score, run=run.id, agent=run.agent) for score in islice(scores, _PART)]:
+    while part := [frames.SCORES.cells(score, run=run.id, agent=run.agent) for score in islice(scores, _ROWS_PER_PART)]:
         yield part
 
 

@@ -31,7 +31,7 @@ from ragrounds.ui.tables.claim_text import claimed_text, score_words
 from ragrounds.ui.tables.text_tables import markdown
 from ragrounds.ui.text import number_of, one_line
 
-_SET_HERE = (
+_GATE_ARGUMENTS = (
     "agents",
     "until",
     "max_questions",
@@ -44,7 +44,7 @@ _SET_HERE = (
     "confirmed",
 )
 """Arguments of a run that the gate sets."""
-_WHY = {"GO": "every critical rule holds", "UNDECIDED": "a critical rule is not decided"}
+_REASONS = {"GO": "every critical rule holds", "UNDECIDED": "a critical rule is not decided"}
 
 
 class GateResult(Result, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class GateResult(Result, frozen=True, kw_only=True):
     def why(self) -> str:
         """Return the verdict in a sentence."""
         failed = [f"{rule.tier} {rule.name!r}" for rule in self.rules if self._fails(rule)]
-        reason = _WHY.get(self.verdict) or f"{', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}"
+        reason = _REASONS.get(self.verdict) or f"{', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}"
         return (
             f"{self.verdict} after {self.questions:,} of {number_of(self.available, 'question')}: {one_line(reason)}."
         )
@@ -81,7 +81,7 @@ class GateResult(Result, frozen=True, kw_only=True):
         yield self.why
         for rule in self.rules:
             dataset = f" ({rule.dataset})" if rule.dataset else ""
-            yield f"  {rule.claim.decision:12}{rule.tier:11} {one_line(rule.name)}{dataset}: {_said(rule.claim)}"
+            yield f"  {rule.claim.decision:12}{rule.tier:11} {one_line(rule.name)}{dataset}: {_measured(rule.claim)}"
             if rule.needs is not None:
                 yield f"{'':26}about {rule.needs:,} questions in all decide it, if the others are like these"
             elif rule.claim.decision == "undecided":
@@ -111,7 +111,7 @@ class GateResult(Result, frozen=True, kw_only=True):
             words("tier", lambda row: row.tier),
             words("rule", lambda row: row.name),
             words("stands", lambda row: row.claim.decision),
-            words("measured", lambda row: _said(row.claim)),
+            words("measured", lambda row: _measured(row.claim)),
             Column("questions that decide it", lambda row: row.needs),
         )
         return markdown([table_of("gate", self.rules, columns, title=self.why)], [self.basis])
@@ -129,14 +129,16 @@ class GateResult(Result, frozen=True, kw_only=True):
                 kind = "error" if rule.tier == "critical" and self.verdict == "UNDECIDED" else "skipped"
             if kind:
                 counts[kind] += 1
-                ElementTree.SubElement(case, kind, message=one_line(f"{rule.claim.decision}: {_said(rule.claim)}", 400))
+                ElementTree.SubElement(
+                    case, kind, message=one_line(f"{rule.claim.decision}: {_measured(rule.claim)}", 400)
+                )
         suite.attrib.update({"tests": str(len(self.rules)), "failures": str(counts["failure"])})
         suite.attrib.update({"errors": str(counts["error"]), "skipped": str(counts["skipped"])})
         ElementTree.SubElement(suite, "system-out").text = f"{self.why} {self.basis}"
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _said(claim: ClaimVerdict) -> str:
+def _measured(claim: ClaimVerdict) -> str:
     return "; ".join(
         (
             one_line(f"{part.measured} {part.claimed}: no question was counted")
@@ -184,7 +186,7 @@ def gate(given: GateArguments) -> GateResult:
                 given.max_questions,
             )
             stop.read(store, failed=True)
-            return _result(path, stop, None)
+            return _gate_result(path, stop, None)
     if given.journal.endswith(".jsonl"):
         given = replace(given, journal=str(Path(given.journal).absolute()))
     stops: list[GateStop] = []
@@ -198,15 +200,15 @@ def gate(given: GateArguments) -> GateResult:
         return stop
 
     with contextlib.chdir(path.parent):
-        arguments = _arguments(policy, given, settings)
+        arguments = _policy_arguments(policy, given, settings)
         with begun_runs(arguments, watch=watch) as replay:
-            return _result(path, stops[0], replay.result(finish(replay.carry_out())))
+            return _gate_result(path, stops[0], replay.result(finish(replay.carry_out())))
 
 
-def _arguments(policy: Policy, gate_arguments: GateArguments, settings: Settings) -> RunArguments:
+def _policy_arguments(policy: Policy, gate_arguments: GateArguments, settings: Settings) -> RunArguments:
     """Return the arguments of the policy's run. A journal file is read into the store."""
     raw: Mapping[str, Any] = policy.run or {}
-    allowed = [name for name in RunArguments.__struct_fields__ if name not in _SET_HERE]
+    allowed = [name for name in RunArguments.__struct_fields__ if name not in _GATE_ARGUMENTS]
     for name in raw:
         if name not in allowed:
             raise UserError(f"[run] has no key {name!r}.{nearest(name, allowed)} Expected those of `ragrounds run`.")
@@ -233,7 +235,7 @@ def _arguments(policy: Policy, gate_arguments: GateArguments, settings: Settings
     return run_arguments
 
 
-def _result(path: Path, stop: GateStop, run: RunResult | None) -> GateResult:
+def _gate_result(path: Path, stop: GateStop, run: RunResult | None) -> GateResult:
     return GateResult(
         policy=path.name,
         verdict=stop.gate.verdict,

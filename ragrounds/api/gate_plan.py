@@ -23,7 +23,7 @@ from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables.text_tables import print_table
 
-_FEWEST = 20
+_MINIMUM_QUESTIONS = 20
 """Minimum number of questions of a pilot."""
 
 
@@ -79,9 +79,9 @@ def gate_plan(given: PlanArguments) -> GatePlan:
         for _, name, _, parts in (rule for rule in stop.gate.rules if rule[0] == "critical"):
             for condition in parts:
                 values = stop.pilot(condition)
-                if len(values) < _FEWEST:
+                if len(values) < _MINIMUM_QUESTIONS:
                     raise UserError(
-                        f"The pilot has {len(values)} questions for {name!r}, and {_FEWEST} are needed: "
+                        f"The pilot has {len(values)} questions for {name!r}, and {_MINIMUM_QUESTIONS} are needed: "
                         f"`ragrounds gate {path} --max-questions 50` asks more."
                     )
                 limit_share = condition.share_of(0.0)[0]

@@ -154,13 +154,13 @@ def build(given: IndexArguments) -> BuiltIndex:
         for spec in met_retrievers(retrievers or ["bm25"], settings, given.server_changed):
             opened[open_searcher(spec, corpus, settings.home, progress=tell).spec] = None
     passed_over = tuple(str(wrong) for wrong in bad or ())
-    return BuiltIndex(index=_described(root), retrievers=tuple(opened), passed_over=passed_over, new=new)
+    return BuiltIndex(index=_describe_index(root), retrievers=tuple(opened), passed_over=passed_over, new=new)
 
 
 def list_indexes(*, home: str | Path | None = None, settings: Settings | None = None) -> list[IndexDetails]:
     """Return all indexes by name, including half-built and damaged ones."""
     home_folder = chosen_settings(settings, home).home
-    return [_described(indexes(home_folder) / name) for name in collection_names(home_folder)]
+    return [_describe_index(indexes(home_folder) / name) for name in collection_names(home_folder)]
 
 
 def describe(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> IndexDetails:
@@ -171,7 +171,7 @@ def describe(name: str, *, home: str | Path | None = None, settings: Settings | 
     """
     used_settings = chosen_settings(settings, home)
     return msgspec.structs.replace(
-        _described(find_named(name, used_settings.home), _searched_by(used_settings)), name=name
+        _describe_index(find_named(name, used_settings.home), _runs_by_version(used_settings)), name=name
     )
 
 
@@ -188,7 +188,7 @@ def remove(name: str, *, home: str | Path | None = None, settings: Settings | No
         shutil.rmtree(folder)
 
 
-def _searched_by(settings: Settings) -> dict[str, list[str]]:
+def _runs_by_version(settings: Settings) -> dict[str, list[str]]:
     """Return the ids of the stored runs that searched each ``NAME@VERSION``."""
     runs_by_corpus: dict[str, list[str]] = {}
     if settings.store is None and not (settings.home / "store.sqlite").is_file():
@@ -200,7 +200,7 @@ def _searched_by(settings: Settings) -> dict[str, list[str]]:
     return runs_by_corpus
 
 
-def _described(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
+def _describe_index(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
     if wrong := collection_damage(root):
         return IndexDetails(name=root.name, manifest=None, engines=(), bytes=_size(root), damage=wrong)
     index_versions, engines, manifest = [], [], None

@@ -148,7 +148,7 @@ def _categories(
     return tuple(categories)
 
 
-class _Figures:
+class _JudgedFigures:
     """Judged figures of runs under people's labels, by the stored scores or by one judge's verdicts."""
 
     def __init__(
@@ -254,7 +254,7 @@ class _Figures:
         )
 
 
-def _by_all(store: Store, runs: Sequence[Run], method: LabelMethod) -> ScoreJudges | None:
+def _common_judges(store: Store, runs: Sequence[Run], method: LabelMethod) -> ScoreJudges | None:
     """Return the judges of all of these runs; ``None`` if they are not recorded, or not the same for all runs."""
     find = JudgeFinder(store)
     first, *other_judges = (find(run, method.scorers[-1].name) for run in runs)
@@ -308,8 +308,8 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
             }
             for run in runs
         }
-        panel, score_judges = any(by_panel(store, run, method) for run in runs), _by_all(store, runs, method)
-        figures = _Figures(store, runs, method, labels, chances, epoch, of_runs)
+        panel, score_judges = any(by_panel(store, run, method) for run in runs), _common_judges(store, runs, method)
+        figures = _JudgedFigures(store, runs, method, labels, chances, epoch, of_runs)
         corrections, prices = figures.corrections(given.width), figures.prices(recorded)
         categories = _categories(store, runs, of_runs, labels)
     pooled_verdicts = pooled(of_runs)

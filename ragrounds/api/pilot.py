@@ -73,11 +73,11 @@ class Pilot:
             return
         self._reported = True
         wall, processor = time.perf_counter() - self._wave[0], time.process_time() - self._wave[1]
-        self._projected(processor / wall if self._steady and self._alone else None)
+        self._report_projection(processor / wall if self._steady and self._alone else None)
 
     def tell(self) -> None:
         """Report the projection, if there are finished attempts to project from."""
-        self._projected()
+        self._report_projection()
 
     def settle(self) -> None:
         """Report the projection after the first questions, and ask for confirmation if it is above a threshold.
@@ -85,7 +85,7 @@ class Pilot:
         Raises:
             UserError: the projection is above a threshold, and the listener does not confirm.
         """
-        projected = self._projected()
+        projected = self._report_projection()
         if projected is None:
             return
         above = []
@@ -101,7 +101,7 @@ class Pilot:
                 f"{' or '.join(option for _, _, option in above)}; finished work is saved."
             )
 
-    def _projected(self, processor: float | None = None) -> Projection | None:
+    def _report_projection(self, processor: float | None = None) -> Projection | None:
         projected = projection(self._store, self._planned_runs, self._all, self._in_flight, processor)
         if projected is not None:
             self._listener.projected(projected)

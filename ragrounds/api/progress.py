@@ -28,7 +28,7 @@ from ragrounds.ui.text import number_of
 
 _SAID = 40
 """Number of recent lines that a screen shows again after it has covered them."""
-_EVERY = 0.5
+_REFRESH_SECONDS = 0.5
 """Seconds between two renderings in a notebook: each is a message to the browser."""
 
 
@@ -173,7 +173,7 @@ class NotebookCell:
         """
         from IPython.display import display
 
-        if not at_once and time.monotonic() - self._last < _EVERY:
+        if not at_once and time.monotonic() - self._last < _REFRESH_SECONDS:
             return
         self._last = time.monotonic()
 

@@ -56,7 +56,7 @@ class Result(Struct, frozen=True, kw_only=True):
         Raises:
             UserError: this result has no such frame, or pandas is not installed.
         """
-        selected_frame = self._frame(frame)
+        selected_frame = self._find_frame(frame)
         with self.parts(selected_frame) as parts:
             return pandas_frame(selected_frame, parts)
 
@@ -67,7 +67,7 @@ class Result(Struct, frozen=True, kw_only=True):
     @property
     def pictures(self) -> tuple[str, ...]:
         """Return the names of the pictures that :meth:`plot` can render, without pictures that have nothing to show."""
-        return tuple(name for name, maker in self.own_pictures().items() if _drawable(maker))
+        return tuple(name for name, maker in self.own_pictures().items() if _has_content(maker))
 
     def plot(self, picture: str = "", file: str | Path | None = None, *, theme: str = "light") -> Plot:
         """Return a picture of this result: a notebook shows it, ``print`` renders it with letters.
@@ -98,7 +98,7 @@ class Result(Struct, frozen=True, kw_only=True):
     def _repr_html_(self) -> str:
         return html_of(self.draw)
 
-    def _frame(self, name: str) -> Frame:
+    def _find_frame(self, name: str) -> Frame:
         by_name = {frame.name: frame for frame in self.own_frames()}
         if not by_name:
             raise UserError(f"{type(self).__name__} has no frames.")
@@ -109,7 +109,7 @@ class Result(Struct, frozen=True, kw_only=True):
         return by_name[name] if name else next(iter(by_name.values()))
 
 
-def _drawable(maker: PictureMaker) -> bool:
+def _has_content(maker: PictureMaker) -> bool:
     try:
         return maker.make() is not None
     except UserError:  # nothing is scored

@@ -22,7 +22,7 @@ from ragrounds.tools.corpora import corpora_of, is_source
 from ragrounds.tools.retriever import code_in
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-_KEPT = tuple(name for name, (_, argument) in described(RunArguments).items() if argument.kept)
+_STORED_ARGUMENTS = tuple(name for name, (_, argument) in described(RunArguments).items() if argument.kept)
 """Arguments that are stored with runs: those that define a run, and how its server is reached.
 
 Budgets, displays, places of workers and stopping rules are not stored: they belong to one call.
@@ -33,7 +33,7 @@ def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
     """Return a request without its agents, as options of `ragrounds run`. Texts that look like keys are removed."""
     server = recipe.defaults
     urls = str(server["base_url"]).split(",") if server["base_url"] else []
-    values = {name: getattr(request, name) for name in _KEPT}
+    values = {name: getattr(request, name) for name in _STORED_ARGUMENTS}
     if any(asks_ours(agent) for agent in recipe.agents):
         values |= {"model": recipe.model, "base_url": urls, "alias": server["alias"]}
     else:
@@ -91,10 +91,10 @@ def kept_options(
             f"The run {run.id} was started with {', '.join(map(repr, code))}, which is code, and a store never "
             f"starts code. {f'Resume it with its own command: {resume}' if named is None else f'Add {code_options}'}"
         )
-    return run, Asked(run.asked.folder, _same_corpus(run.asked.options, str(run.identity.get("corpus") or "")))
+    return run, Asked(run.asked.folder, _pin_corpus(run.asked.options, str(run.identity.get("corpus") or "")))
 
 
-def _same_corpus(options: tuple[str, ...], searched: str) -> tuple[str, ...]:
+def _pin_corpus(options: tuple[str, ...], searched: str) -> tuple[str, ...]:
     """Return options that name the searched version of an index, since the index may have a new one by now."""
     versions = {corpus.rpartition("@")[0]: corpus for corpus in searched.split("+")}
     resolved = list(options)

@@ -239,21 +239,28 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
         """Yield a part for each retriever and set."""
-        read = self._measures if frame is MEASURES else self._queries
+        read = self._measure_rows if frame is MEASURES else self._queries
         yield (list(read(entry)) for entry in self.entries)
 
-    def _measures(self, entry: Entry) -> Iterator[Row]:
+    def _measure_rows(self, entry: Entry) -> Iterator[Row]:
         search_figures = ("queries_without_results", "queries_per_second", "p95_seconds")
         for name in self.measures:
             count = entry.get("queries", entry.get("pairs"))
-            yield (entry["retriever"], name, entry.get(name), count, *map(entry.get, search_figures), self._set(entry))
+            yield (
+                entry["retriever"],
+                name,
+                entry.get(name),
+                count,
+                *map(entry.get, search_figures),
+                self._set_of(entry),
+            )
 
     def _queries(self, entry: Entry) -> Iterator[Row]:
         for name in self.measures:
             for query, value in entry["per_query"][name].items():
-                yield (entry["retriever"], name, query, value, self._set(entry))
+                yield (entry["retriever"], name, query, value, self._set_of(entry))
 
-    def _set(self, entry: Entry) -> str | None:
+    def _set_of(self, entry: Entry) -> str | None:
         return entry["set"] if self.means else None
 
 
@@ -273,7 +280,7 @@ def retrieve(given: RetrievalArguments) -> RetrievalResult:
     """
     settings, benchmarks = chosen_settings(given.settings, given.home), texts(given.benchmark or ())
     if benchmarks and benchmarks[0].startswith("sts:"):
-        return _similarity(given, Path(benchmarks[0].removeprefix("sts:")).expanduser())
+        return _score_similarity(given, Path(benchmarks[0].removeprefix("sts:")).expanduser())
     names = [_set_name(benchmark_name) for benchmark_name in benchmarks] or [""]
     _check(given, benchmarks, names)
     runs = _runs_by_set(given.trec_runs, names)
@@ -283,7 +290,7 @@ def retrieve(given: RetrievalArguments) -> RetrievalResult:
     entries, queries_by_set = list[Entry](), dict[str, Mapping[str, str]]()
     with counted(given.progress) as tell:
         for name, benchmark in zip(names, benchmarks or [None], strict=True):
-            report: Progress = partial(_of_set, tell, name) if len(names) > 1 else tell
+            report: Progress = partial(_report_for_set, tell, name) if len(names) > 1 else tell
             search = _SetSearch(given, benchmark, settings, measures, report)
             queries_by_set[name] = search.queries.queries if search.queries else {}
             if search.queries is not None and (given.retrievers or not runs):
@@ -294,7 +301,7 @@ def retrieve(given: RetrievalArguments) -> RetrievalResult:
     values: dict[str, dict[str, Mapping[str, float]]] = {}
     for entry in entries:
         values.setdefault(entry["retriever"], {})[entry.get("set", names[0])] = entry["per_query"][measures[0]]
-    means = [_mean_of(label, values[label], names, entries) for label in values]
+    means = [_mean_over_sets(label, values[label], names, entries) for label in values]
     ranked = sorted(
         (retriever_mean for retriever_mean in means if retriever_mean.mean is not None),
         key=lambda retriever_mean: -(retriever_mean.mean or 0.0),
@@ -314,7 +321,7 @@ _DIFFERING = 5
 """Number of queries that are shown on which the two best differ most."""
 
 
-def _of_set(tell: Progress, name: str, step: str, done: int) -> None:
+def _report_for_set(tell: Progress, name: str, step: str, done: int) -> None:
     tell(f"{name}: {step}", done)
 
 
@@ -350,7 +357,7 @@ def _runs_by_set(files: str | Path | Sequence[str | Path], names: Sequence[str])
     return runs
 
 
-def _mean_of(
+def _mean_over_sets(
     label: str, had: Mapping[str, Mapping[str, float]], names: Sequence[str], entries: Sequence[Entry]
 ) -> RetrieverMean:
     searched = [entry for entry in entries if entry["retriever"] == label and entry.get("queries_per_second")]
@@ -365,7 +372,7 @@ def _mean_of(
     )
 
 
-def _similarity(request: RetrievalArguments, pairs: Path) -> RetrievalResult:
+def _score_similarity(request: RetrievalArguments, pairs: Path) -> RetrievalResult:
     """Compare embedders' cosines with graded pairs of sentences.
 
     Raises:
@@ -431,7 +438,7 @@ class _SetSearch:
             self._judgements = read_judgements(Path(request.qrels)) if request.qrels else set_judgements
         self.entries: list[Entry] = []
 
-    def _add(self, label: str, scores: Any, facts: Entry) -> Entry:
+    def _add_entry(self, label: str, scores: Any, facts: Entry) -> Entry:
         """Score a search or a run, and return its entry."""
         candidate, number, labels = label, 2, {entry["retriever"] for entry in self.entries}
         while candidate in labels:
@@ -448,7 +455,7 @@ class _SetSearch:
             "unjudged_queries": len(scores.keys() - self._judgements.keys()),
             "queries_without_results": len(self._judgements.keys() - scores.keys()),
         }
-        self._add(label, scores, facts)
+        self._add_entry(label, scores, facts)
 
     def carry_out(self, folder: Path | None) -> None:
         """Search with each retriever, with and without written queries, with and without the guard.
@@ -469,7 +476,7 @@ class _SetSearch:
         retrievers = tuple(dict.fromkeys(texts(request.retrievers))) or ("bm25",)
         specs = met_retrievers(retrievers, settings, request.server_changed, request.journal)
         for spec, way, guard in product(specs, [None, *texts(request.query_generation)], guards):
-            generated = self._generated(way, spec, queries) if way else None
+            generated = self._generate_queries(way, spec, queries) if way else None
             retrieved = self._search(parse(spec), queries, guard, generated.queries if generated else {})
             facts: Entry = {
                 "corpus": retrieved.corpus,
@@ -491,7 +498,7 @@ class _SetSearch:
             if retrieved.used:
                 facts |= _search_bill(retrieved.used, settings)
             label = retrieved.retriever + (f" after {way}" if way else "") + (" guarded" if guard else "")
-            entry = self._add(label, retrieved.scores, facts)
+            entry = self._add_entry(label, retrieved.scores, facts)
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
                 file_names = [
@@ -529,7 +536,7 @@ class _SetSearch:
             return replace(retrieved, run=completed(retrieved.run, queries.pools), left_out=0)
         return replace(retrieved, unknown=len(unknown_documents(queries.judgements, searcher)))
 
-    def _generated(self, way: str, retriever: str, queries: QuerySet) -> GeneratedQueries:
+    def _generate_queries(self, way: str, retriever: str, queries: QuerySet) -> GeneratedQueries:
         """Let a model write the queries; its calls are recorded in the user's store.
 
         LameR and searching agents search with the retriever itself, over the benchmark's corpus, unless the way names

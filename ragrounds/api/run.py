@@ -171,7 +171,7 @@ def begun_runs(
         resources.enter_context(opening_recorded(store, request.journal, user_prices(settings), listener.message))
         request, missing_agents = with_settings(request, listener.message)  # it opens systems
         agents = [named_agent for named_agent in agents if named_agent[0] not in missing_agents]
-        replay = _Replay(store, loaded, request, listener, settings, pilot_only, watch or _watched, change)
+        replay = _Replay(store, loaded, request, listener, settings, pilot_only, watch or _claim_stop, change)
         for text, missing in missing_agents.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
         replay.plan(resources)
@@ -266,8 +266,8 @@ class _Replay:
         runs = self.all_runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.all_models}))
-            self._tell_of_code(planned)
-        self._tell_of_caps()
+            self._report_code_changes(planned)
+        self._report_caps()
         if self._request.profile is not None:
             paper = published(self._request.profile, recipe.model or "")
             profile_words, scorer = paper.words(), described(paper.scorer or "")
@@ -277,14 +277,14 @@ class _Replay:
             listener.message(words)
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):
             listener.message(words)
-        self._tell_of_absent_golds()
+        self._report_absent_golds()
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:
             refresh_scores(store, run)
         self._scorers.score(store, runs)
         try:
             if request.journal == "replay":
-                runs = self._replayable(earlier_ids)
+                runs = self._drop_not_replayable(earlier_ids)
             self.until = self._watch(store, runs, questions, request)
         except UserError:
             for run in runs:
@@ -303,7 +303,7 @@ class _Replay:
         self._listener.message(why)
         self.not_replayed += ((why, attempts),)
 
-    def _replayable(self, before: Collection[str]) -> list[Run]:
+    def _drop_not_replayable(self, before: Collection[str]) -> list[Run]:
         """Return the runs that can be replayed. The others are reported, and leave this command.
 
         Raises:
@@ -326,7 +326,7 @@ class _Replay:
         self.planned_runs = [planned for planned in self.planned_runs if planned.run in replayable]
         return replayable
 
-    def _tell_of_absent_golds(self) -> None:
+    def _report_absent_golds(self) -> None:
         """Report each searched corpus that lacks the gold documents of all questions."""
         golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
         for corpus in dict.fromkeys(planned.searcher.corpus for planned in self.planned_runs if planned.searcher):
@@ -347,7 +347,7 @@ class _Replay:
         )
         return structs.replace(recipe, served=probed.texts, servers=probed.facts)
 
-    def _tell_of_code(self, planned: PlannedRun) -> None:
+    def _report_code_changes(self, planned: PlannedRun) -> None:
         """Report the progress of a run that continues, if other code started it, or why a run is new against
         expectation.
         """
@@ -361,7 +361,7 @@ class _Replay:
                 costs += ", and unrecorded ones again"
             tell(f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)}; {costs}.")
 
-    def _tell_of_caps(self) -> None:
+    def _report_caps(self) -> None:
         """Report the caps of attempts of agents that ask a model, unless all of them are the agents' own."""
         capped: dict[Limits, list[str]] = {}
         for planned in self.planned_runs:
@@ -450,7 +450,7 @@ def _shared_order(request: RunArguments, planned_runs: Sequence[PlannedRun]) -> 
     return [SharedOrder(request.seed)] if (request.order or ("shared" if served else "given")) == "shared" else []
 
 
-def _watched(
+def _claim_stop(
     store: Store, runs: Sequence[Run], questions: Sequence[Question], request: RunArguments
 ) -> ClaimStop | None:
     """Return the claim that may end these runs, with their existing attempts counted; ``None`` without a claim.

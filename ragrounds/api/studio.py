@@ -38,7 +38,7 @@ from ragrounds.models.options import starts_server
 from ragrounds.models.providers import BASELINE
 from ragrounds.prompts.loader import PromptFolder
 
-_PART_OF = {"reason_in_documents": "search_o1"}
+_AGENT_OF_PART = {"reason_in_documents": "search_o1"}
 """Graphs that are no agent's → the agent whose parameters they use; their input is the question as a query."""
 
 
@@ -102,8 +102,8 @@ def studio_graph(name: str) -> Any:
             language=state.get("language") or "en",
         )
         gold = tuple(state.get("gold") or ())
-        inputs = {"query": question.text} if name in _PART_OF else {}
-        async with _opened(name, runtime.context or StudioChoices(), question, gold) as context:
+        inputs = {"query": question.text} if name in _AGENT_OF_PART else {}
+        async with _attempt_context(name, runtime.context or StudioChoices(), question, gold) as context:
             final_state = await inner.ainvoke(inputs, context=context)
             calls = {kind: count for kind, count in context.calls.items() if count}
         return {
@@ -121,12 +121,12 @@ def studio_graph(name: str) -> Any:
 
 
 @asynccontextmanager
-async def _opened(
+async def _attempt_context(
     name: str, chosen: StudioChoices, asked: Question, gold: tuple[str, ...]
 ) -> AsyncIterator[AttemptContext]:
     """Open the context of one attempt with its store, models and journal, until the block ends."""
     # In a thread, as the server forbids file access on its event loop.
-    store, opened = await asyncio.to_thread(_open, name, chosen)
+    store, opened = await asyncio.to_thread(_open_agent, name, chosen)
     agent, journal = opened.agent, await asyncio.to_thread(StoreJournal, store)
     try:
         async with closing(list(opened.models.values()), journal):
@@ -147,8 +147,8 @@ async def _opened(
         await asyncio.to_thread(store.close)
 
 
-def _open(name: str, choices: StudioChoices) -> tuple[Store, OpenedAgent]:
-    settings, agent = chosen_settings(), _PART_OF.get(name, name)
+def _open_agent(name: str, choices: StudioChoices) -> tuple[Store, OpenedAgent]:
+    settings, agent = chosen_settings(), _AGENT_OF_PART.get(name, name)
     if not _MODEL.fullmatch(choices.model) or starts_server(choices.model or BASELINE):
         raise UserError(f"The model {choices.model!r} is not PROVIDER:NAME; RAGROUNDS_BASE_URL says where it is asked.")
     if not _NAME.fullmatch(choices.corpus):

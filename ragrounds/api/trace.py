@@ -33,11 +33,11 @@ from ragrounds.evals.trace.traces import trace as read_trace
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
 
-_AT_ONCE = 100
+_BATCH_SIZE = 100
 """Number of attempts whose calls are read at a time."""
 
 
-_WHICH = "Which attempts, in which order"
+_SELECTION = "Which attempts, in which order"
 
 
 class AttemptQuery(Struct, frozen=True, kw_only=True):
@@ -48,22 +48,25 @@ class AttemptQuery(Struct, frozen=True, kw_only=True):
     ] = ()
     where: Annotated[
         str,
-        Arg("Only these: 'wrong and hops>3 and gold not seen'.", short="-w", metavar="FILTER", group=_WHICH),
+        Arg("Only these: 'wrong and hops>3 and gold not seen'.", short="-w", metavar="FILTER", group=_SELECTION),
     ] = ""
     sort: Annotated[
         str,
         Arg(
             "asked, cost, model_calls, time, tokens, score, newest, hops, gold_rank …; highest first.",
             metavar="BY",
-            group=_WHICH,
+            group=_SELECTION,
         ),
     ] = "asked"
-    ascending: Annotated[bool, Arg("Lowest first.", group=_WHICH)] = False
-    limit: Annotated[int | None, Arg("Only this many rows (printed).", 1, group=_WHICH)] = None
+    ascending: Annotated[bool, Arg("Lowest first.", group=_SELECTION)] = False
+    limit: Annotated[int | None, Arg("Only this many rows (printed).", 1, group=_SELECTION)] = None
     scorers: Annotated[
         Sequence[str],
         Arg(
-            "A scorer, by preference (repeatable). [default: the headline]", option="--scorer", many=True, group=_WHICH
+            "A scorer, by preference (repeatable). [default: the headline]",
+            option="--scorer",
+            many=True,
+            group=_SELECTION,
         ),
     ] = ()
 
@@ -139,8 +142,8 @@ def list_hops(
         pages.complete(used_query.where, progress, used_query.sort)
         summaries = pages.read(_listed(pages, used_query))
         reader = HopReader(pages)
-        for start in range(0, len(summaries), _AT_ONCE):
-            yield from reader.read(summaries[start : start + _AT_ONCE])
+        for start in range(0, len(summaries), _BATCH_SIZE):
+            yield from reader.read(summaries[start : start + _BATCH_SIZE])
 
 
 def _listed(pages: Pages, query: AttemptQuery) -> Sequence[int]:

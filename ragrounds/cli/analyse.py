@@ -47,7 +47,7 @@ def analyse_command(
 
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
-    sizes = _sizes(size or [])
+    sizes = _parse_sizes(size or [])
     with at_work(name):
         analysed = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), sizes=sizes)))
     if as_json:
@@ -57,7 +57,7 @@ def analyse_command(
     draw_picture(analysed, plot)
 
 
-def _sizes(texts: list[str]) -> dict[str, float]:
+def _parse_sizes(texts: list[str]) -> dict[str, float]:
     sizes = {}
     for text in texts:
         model, _, billions = text.rpartition("=")

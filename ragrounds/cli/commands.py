@@ -157,12 +157,12 @@ class Commands(Group):
         if cmd_name in self.commands:
             return self.commands[cmd_name]
         if cmd_name in command_files():
-            commands = _dressed(import_module(command_files()[cmd_name][0]).app)
+            commands = _commands_by_name(import_module(command_files()[cmd_name][0]).app)
         elif cmd_name in _installed_commands():
             from ragrounds.cli.installed import COMMANDS
 
             app = COMMANDS.find(cmd_name)
-            commands = {cmd_name: _dressed(app).get(cmd_name)}
+            commands = {cmd_name: _commands_by_name(app).get(cmd_name)}
             if commands[cmd_name] is None:
                 raise UserError(f"The package {COMMANDS.origin(cmd_name)} adds {cmd_name!r}, but has no such command.")
         else:
@@ -198,15 +198,15 @@ class Commands(Group):
         return [CompletionItem(name, help=about.get(name)) for name in names]
 
 
-def _dressed(app: Any) -> dict[str, Any]:
+def _commands_by_name(app: Any) -> dict[str, Any]:
     """Return the commands of an app by name, as Click has them."""
-    _dress(app)
+    _set_classes(app)
     part = typer.Typer(rich_markup_mode=None)
     part.registered_commands, part.registered_groups = app.registered_commands, app.registered_groups
     return dict(typer.main.get_group(part).commands)
 
 
-def _dress(app: typer.Typer) -> None:
+def _set_classes(app: typer.Typer) -> None:
     """Set the classes of commands and groups, so that their help looks alike."""
     for command in app.registered_commands:
         command.cls = Command
@@ -214,4 +214,4 @@ def _dress(app: typer.Typer) -> None:
         if isinstance(group.typer_instance, typer.Typer):
             info = group.typer_instance.info
             info.cls = info.cls if isinstance(info.cls, type) else Group
-            _dress(group.typer_instance)
+            _set_classes(group.typer_instance)

@@ -53,12 +53,12 @@ def compare_command(
     printed = form.chosen()
     with at_work("comparing"):
         compared = compare(**asdict(replace(given, runs=runs, names=parse_names(names or ()))))
-    _print(compared, compared.scorers, printed, full)
+    _print_comparison(compared, compared.scorers, printed, full)
     draw_picture(compared, plot)
-    _say_claims(compared, quiet=form.as_json)
+    _report_claims(compared, quiet=form.as_json)
 
 
-def _print(compared: CompareResult, scorers: Sequence[str], form: str, full: bool) -> None:
+def _print_comparison(compared: CompareResult, scorers: Sequence[str], form: str, full: bool) -> None:
     comparison = compared.comparison
     if form == "--json":
         harm = {"harm": compared.harm} if compared.harm else {}
@@ -82,7 +82,7 @@ def _print(compared: CompareResult, scorers: Sequence[str], form: str, full: boo
             say_next()
 
 
-def _say_claims(compared: CompareResult, quiet: bool) -> None:
+def _report_claims(compared: CompareResult, quiet: bool) -> None:
     """Print the decisions on the claims and the questions that speak against them, and exit with their code."""
     if not compared.claims:
         return
@@ -140,10 +140,10 @@ def ledger_command(
         say("These runs have made no calls." if runs else f"No calls yet in {view.place}.")
     else:
         view.draw(results_console())
-    _say_unfinished(view)
+    _report_unfinished(view)
 
 
-def _say_unfinished(view: LedgerView) -> None:
+def _report_unfinished(view: LedgerView) -> None:
     open_ = view.unfinished
     if open_.calls:
         usage = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"

@@ -19,7 +19,7 @@ from ragrounds.base.errors import Interrupted, UserError, options_named
 from ragrounds.cli.commands import Commands
 from ragrounds.version import __version__
 
-_GRACE = 2.0
+_GRACE_SECONDS = 2.0
 """Seconds to wait at the end for threads that still work."""
 
 
@@ -76,14 +76,14 @@ def main(*, own_process: bool = True) -> None:
             command_line()(prog_name="ragrounds")
         except UserError as error:
             _say(str(error))
-            code = _code(130 if isinstance(error, Interrupted) else 2, terminated)
+            code = _exit_code(130 if isinstance(error, Interrupted) else 2, terminated)
             if isinstance(error, Interrupted) and own_process:
                 _leave_threads(code)
             sys.exit(code)
         except KeyboardInterrupt:  # while commands are imported
-            sys.exit(_code(130, terminated))
+            sys.exit(_exit_code(130, terminated))
         except SystemExit as ended:
-            code = _code(ended.code, terminated)
+            code = _exit_code(ended.code, terminated)
             if own_process:
                 _leave_busy_threads(code)
             sys.exit(code)
@@ -92,7 +92,7 @@ def main(*, own_process: bool = True) -> None:
             sys.stderr.close()
             sys.exit(141)
         except Exception as error:
-            if not _of_the_database(error):
+            if not _is_database_error(error):
                 raise
             _say(
                 f"The store cannot be read: {getattr(error, 'orig', error)}. `ragrounds doctor --store` names what is "
@@ -111,7 +111,7 @@ def _leave_threads(code: str | int | None) -> None:
 
 def _leave_busy_threads(code: str | int | None) -> None:
     """End the process if threads still work after the grace period: a capped system may wait for ever."""
-    waited_for = time.monotonic() + _GRACE
+    waited_for = time.monotonic() + _GRACE_SECONDS
     while busy := _busy_threads():
         if time.monotonic() > waited_for:
             _say(f"Threads of a system are still running ({len(busy)}): not waited for.")
@@ -133,13 +133,13 @@ def _busy_threads() -> list[threading.Thread]:
     ]
 
 
-def _of_the_database(error: Exception) -> bool:
+def _is_database_error(error: Exception) -> bool:
     """Return True if the database raised this error, as it does if its file is damaged."""
     loaded = sys.modules.get("sqlalchemy.exc")
     return loaded is not None and isinstance(error, loaded.DBAPIError)
 
 
-def _code(code: str | int | None, terminated: list[int]) -> str | int | None:
+def _exit_code(code: str | int | None, terminated: list[int]) -> str | int | None:
     return 143 if code == 130 and terminated else code
 
 

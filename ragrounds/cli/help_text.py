@@ -52,13 +52,13 @@ def write_help(text: str, formatter: Any) -> None:
         formatter.write_paragraph()
         with formatter.indentation():
             if paragraph.strip().startswith("ragrounds "):
-                for line in _typed(" ".join(paragraph.split()), formatter.width - 6):
+                for line in _shell_lines(" ".join(paragraph.split()), formatter.width - 6):
                     formatter.write(f"    {line}\n")
             else:
                 formatter.write_text(paragraph)
 
 
-def _typed(command: str, width: int) -> Iterator[str]:
+def _shell_lines(command: str, width: int) -> Iterator[str]:
     """Yield a command in lines that a shell takes as one."""
     line = ""
     for part in re.split(r" (?=--\w)", command):

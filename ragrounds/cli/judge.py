@@ -77,7 +77,7 @@ def judge_command(
 
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
-    _say_even(len(given.judges))
+    _warn_if_even(len(given.judges))
     result = judge_runs(**asdict(given))
     judged_runs = result.judged.runs
     if as_json:
@@ -87,17 +87,17 @@ def judge_command(
         result.draw(results_console())
         if result.verifier is not None:
             print_agreement(cast("Any", result.verifier), raters=1)  # an agreement with people without corrections
-    _say_end(result)
+    _report_end(result)
 
 
-def _say_even(judges: int) -> None:
+def _warn_if_even(judges: int) -> None:
     """Warn before any call that an even number of judges may have no majority."""
     if judges and judges % 2 == 0:
         judge_count = "Two judges" if judges == 2 else f"{judges} judges"
         say(f"{judge_count} may have no majority when they differ: such scores are missing. Add one more --judge.")
 
 
-def _say_end(result: JudgeResult) -> None:
+def _report_end(result: JudgeResult) -> None:
     """Print the costs and the reason of the end, and exit with the matching code."""
     outcome = result.judged
     for line in (line for graded in outcome.runs for line in bill_lines(graded, written=not outcome.mute)):

@@ -46,18 +46,18 @@ def list_command(
 
       ragrounds list graphs search_o1
     """
-    if kind not in _LISTS:
-        raise unknown("kind", kind, _LISTS, "ragrounds list --help")
+    if kind not in _LIST_FUNCTIONS:
+        raise unknown("kind", kind, _LIST_FUNCTIONS, "ragrounds list --help")
     if name is None:
-        _LISTS[kind](as_json)
+        _LIST_FUNCTIONS[kind](as_json)
     elif kind == "agents":
         _agent(name, profile, model, as_json)
     elif kind == "graphs":
         _graph(name, only, as_json)
     elif kind == "prompts":
-        _prompt(name, language, as_json)
+        _show_prompt(name, language, as_json)
     else:
-        _SHOWN[kind](name, as_json)
+        _SHOW_FUNCTIONS[kind](name, as_json)
 
 
 @app.command("trust")
@@ -133,7 +133,7 @@ def _graph(name: str, only: str | None, as_json: bool) -> None:
         tell("\n".join(part.rstrip() + "\n" for key, part in parts.items() if only in (None, key)), nl=False)
 
 
-def _prompt(name: str, language: str, as_json: bool) -> None:
+def _show_prompt(name: str, language: str, as_json: bool) -> None:
     """Print a prompt's text, with its placeholders."""
     text, form = agents.prompt_text(name, language), agents.prompt_form(name)
     if as_json:
@@ -231,14 +231,14 @@ def _list_lines(kind: str, as_json: bool) -> None:
         tell("\n".join(safe(line) for line in lines))
 
 
-def _fields(record: object, as_json: bool) -> None:
+def _show_fields(record: object, as_json: bool) -> None:
     if as_json:
         print_json(record)
     else:
         print_fields(record)
 
 
-_LISTS: dict[str, Callable[[bool], None]] = {
+_LIST_FUNCTIONS: dict[str, Callable[[bool], None]] = {
     "agents": _list_agents,
     "graphs": partial(_list_lines, "graphs"),
     "profiles": lambda as_json: _profiles(None, as_json),
@@ -247,9 +247,9 @@ _LISTS: dict[str, Callable[[bool], None]] = {
     "scorers": _list_scorers,
     "analyses": partial(_list_lines, "analyses"),
 }
-_SHOWN: dict[str, Callable[[str, bool], None]] = {
+_SHOW_FUNCTIONS: dict[str, Callable[[str, bool], None]] = {
     "profiles": _profiles,
     "retrievers": _retriever,
-    "scorers": lambda name, as_json: _fields(choices.describe_scorer(name), as_json),
-    "analyses": lambda name, as_json: _fields(choices.describe_analysis(name), as_json),
+    "scorers": lambda name, as_json: _show_fields(choices.describe_scorer(name), as_json),
+    "analyses": lambda name, as_json: _show_fields(choices.describe_analysis(name), as_json),
 }

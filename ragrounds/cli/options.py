@@ -33,10 +33,10 @@ def duration(text: str | float) -> float:
     except ValueError:
         parts = _DURATION.findall(str(text))
         if not parts or "".join(number + unit for number, unit in parts) != text:
-            raise _no_duration(text) from None
+            raise _duration_error(text) from None
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
     if not 0 <= seconds < float("inf"):
-        raise _no_duration(text)
+        raise _duration_error(text)
     return seconds
 
 
@@ -54,7 +54,7 @@ def age(text: str | float) -> float:
     return seconds
 
 
-def _no_duration(text: object) -> UserError:
+def _duration_error(text: object) -> UserError:
     return UserError(f"{text!r} is no duration; expected such as 90s, 15m, 2h or 1h30m (a bare number is seconds).")
 
 
@@ -149,7 +149,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         records[parameter.name] = kind
         for field in msgspec.structs.fields(kind):
             default = inspect.Parameter.empty if field.required else None if field.default == () else field.default
-            if (hint := _option(kind, field.name)) is not None:
+            if (hint := _typer_option(kind, field.name)) is not None:
                 parameters.append(parameter.replace(name=field.name, default=default, annotation=hint))
     arguments = set(inspect.signature(command).parameters)
     keyword_parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
@@ -180,14 +180,14 @@ def _word_or_number(text: str | int) -> str | int:
 _WORD = re.compile(r"`(\w+)`")
 
 
-def _option(record: type[Struct], name: str) -> object:
+def _typer_option(record: type[Struct], name: str) -> object:
     """Return Typer's option for an argument of a public function; ``None`` if the argument is only for Python."""
     kind, argument = described(record)[name]
     if argument.option == "-":
         return None
     minimum = argument.least if isinstance(argument.least, int) else None
     if argument.option and not argument.option.startswith("-"):
-        return Annotated[_typed(kind), typer.Argument(help=argument.help)]
+        return Annotated[_option_type(kind), typer.Argument(help=argument.help)]
     option = typer.Option(
         *filter(None, (option_name(name, argument), argument.short)),
         help=_WORD.sub(lambda name_match: f"--{name_match[1].replace('_', '-')}", argument.help),
@@ -199,10 +199,10 @@ def _option(record: type[Struct], name: str) -> object:
         rich_help_panel=argument.group or None,
     )
     several: Any = list[int] if kind == Sequence[int] else list[str]
-    return Annotated[several | None if argument.many else _typed(kind), option]
+    return Annotated[several | None if argument.many else _option_type(kind), option]
 
 
-def _typed(kind: Any) -> Any:
+def _option_type(kind: Any) -> Any:
     """Return the type of an option's value: text if the argument is one of several words, or a word or a number."""
     parts = [part for part in get_args(kind) if part is not type(None)] if get_origin(kind) in _UNIONS else [kind]
     plain: Any = parts[0] if len(parts) == 1 and parts[0] in (bool, int, float, str, Path) else str

@@ -27,9 +27,9 @@ _FOLDER = "ragrounds_journal"
 """Folder of journal files, next to a test's file."""
 _PROPERTY = "ragrounds"
 """Property of a test's report: the summary of its runs and claims, as JSON."""
-_OF_CHECK = ("undecided", "scorer", "common")
+_CHECK_ARGUMENTS = ("undecided", "scorer", "common")
 """Arguments of a marker that are for the claims, not for the run."""
-_MOST = 30
+_MAX_SUMMARY_LINES = 30
 """Maximum number of tests in the terminal's summary."""
 
 
@@ -91,11 +91,11 @@ def _hooks(config: pytest.Config) -> ModuleType:
 
         if not isinstance(evaluation, EvaluationFixture):  # a project's own fixture of this name
             return (yield)
-        claims, arguments = _marked(pyfuncitem)
+        claims, arguments = _marker_arguments(pyfuncitem)
         if claims:
             failed = ""
             try:
-                evaluation.run_marked(claims, {name: arguments[name] for name in _OF_CHECK if name in arguments})
+                evaluation.run_marked(claims, {name: arguments[name] for name in _CHECK_ARGUMENTS if name in arguments})
             except AssertionError as error:
                 failed = str(error)
             if failed:
@@ -129,7 +129,9 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
         """Run agents on a benchmark, answered from a journal file, and check claims about them."""
         from ragrounds.api.evaluation_fixture import EvaluationFixture, PlaceOfTest
 
-        arguments = {name: value for name, value in _marked(request.node)[1].items() if name not in _OF_CHECK}
+        arguments = {
+            name: value for name, value in _marker_arguments(request.node)[1].items() if name not in _CHECK_ARGUMENTS
+        }
         folder = _journal_folder(request.node)
         journal, shared = _journal_file(request.node, folder, arguments.pop("journal", None))
         if journal not in homes:
@@ -140,7 +142,7 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
             journal=journal,
             shared=shared,
             home=homes[journal],
-            indexes=_indexes(config, homes[journal]),
+            indexes=_index_folder(config, homes[journal]),
             prices=folder / "prices.toml",
             record=bool(config.getoption("--ragrounds-record")),
             again=f"pytest --ragrounds-record '{request.node.nodeid}'",
@@ -176,7 +178,7 @@ def _report_hooks(config: pytest.Config) -> tuple[_Named, ...]:
     return pytest_runtest_logreport, pytest_terminal_summary
 
 
-def _marked(node: pytest.Item) -> tuple[list[str], dict[str, object]]:
+def _marker_arguments(node: pytest.Item) -> tuple[list[str], dict[str, object]]:
     """Return the claims of all markers of a test, its own last, and their arguments: the nearest marker counts."""
     claims, arguments = list[str](), dict[str, object]()
     for marker in reversed(list(node.iter_markers("ragrounds"))):
@@ -205,7 +207,7 @@ def _journal_file(node: pytest.Item, folder: Path, name_given: object) -> tuple[
     return folder / file.relative_to(above) / f"{name}.jsonl", False
 
 
-def _indexes(config: pytest.Config, home: Path) -> Path:
+def _index_folder(config: pytest.Config, home: Path) -> Path:
     """Return the folder of this process's indexes of corpora until the next session: not even workers share it."""
     cache = getattr(config, "cache", None)
     if cache is None:
@@ -218,11 +220,11 @@ def _summary_lines(reported: Mapping[str, Mapping[str, object]]) -> Iterator[str
     """Yield a line for each test that ran agents."""
     from ragrounds.ui.text import number_of
 
-    for nodeid, summary in list(reported.items())[:_MOST]:
+    for nodeid, summary in list(reported.items())[:_MAX_SUMMARY_LINES]:
         calls = f"{summary['reused']:,} model calls from {summary['journal']}"
         if "recorded" in summary:
             calls = f"{summary['made']:,} model calls made, {summary['reused']:,} from before"
             calls += f"; {summary['journal']} has {summary['recorded']}"
         yield f"{nodeid}: {summary['claims'] or 'no claim'}; {calls}"
-    if len(reported) > _MOST:
-        yield f"… and {number_of(len(reported) - _MOST, 'test')} more"
+    if len(reported) > _MAX_SUMMARY_LINES:
+        yield f"… and {number_of(len(reported) - _MAX_SUMMARY_LINES, 'test')} more"

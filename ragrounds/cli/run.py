@@ -63,7 +63,7 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
     """Print the result of a run, with its figures."""
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
-    _say_claim(result)
+    _report_claim(result)
     rest = "; model calls without a reply are not counted" if result.failures else ""
     if result.complete:
         there = number_of(sum(replayed_run.count * replayed_run.epochs for replayed_run in result.runs), "attempt")
@@ -75,7 +75,7 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
         print_json({**asdict(result.comparison), **stopping})
     else:
         result.draw(results_console(), full=full)
-        _say_next(result)
+        _report_next_commands(result)
     for reason, count in result.failures:
         say(f"{count:,} failed: {one_line(reason, 200)}")
     for reason, count in result.capped:
@@ -100,12 +100,12 @@ class RunDisplay(TerminalListener):
         return typer.confirm(f"The rest is projected to take {expected}. Continue?", abort=True, err=True)
 
 
-def _say_claim(result: RunResult) -> None:
+def _report_claim(result: RunResult) -> None:
     if result.stopping is not None:
         say(stop_text(result.stopping))
 
 
-def _say_next(result: RunResult) -> None:
+def _report_next_commands(result: RunResult) -> None:
     """Print possible next commands on standard error."""
     first = is_sample(result.benchmark) and any(row.no_model for row in result.comparison.rows)
     say_next(*(["--model openai:NAME (yours)"] if first else []))

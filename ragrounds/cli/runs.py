@@ -22,7 +22,7 @@ from ragrounds.ui.tables.run_tables import differences_table, garbage_lines, run
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import one_line
 
-_SHOWN = 40
+_DEFAULT_LIMIT = 40
 """Maximum number of runs that are listed by default."""
 app = typer.Typer()
 runs = typer.Typer(name="runs", cls=ListGroup, help="What the store holds: list, show, resume, remove.")
@@ -50,7 +50,7 @@ def list_command(
       ragrounds runs ls gpt-4o-mini --json
     """
     with at_work("looking at runs"):
-        listing = stored_runs(words or (), limit=limit or (None if as_json else _SHOWN))
+        listing = stored_runs(words or (), limit=limit or (None if as_json else _DEFAULT_LIMIT))
         overviews = listing.overviews()
     if as_json:
         print_json(overviews, "runs")

@@ -168,14 +168,14 @@ def show_answer(
         if as_json:
             print_json([attempt_trace, other_trace], "attempts")
         else:
-            _paged(lambda console: headless.print_pair((attempt_trace, other_trace), console, full))
+            _print_paged(lambda console: headless.print_pair((attempt_trace, other_trace), console, full))
     elif as_json:
         print_json(attempt_trace)
     else:
-        _paged(lambda console: headless.print_attempt(attempt_trace, console, full=full))
+        _print_paged(lambda console: headless.print_attempt(attempt_trace, console, full=full))
 
 
-def _paged(draw: Callable[[Console], None]) -> None:
+def _print_paged(draw: Callable[[Console], None]) -> None:
     """Print on standard output; a text longer than the terminal is shown in `PAGER`, by default in less, as in git."""
     console = SafeConsole()
     with console.capture() as capture:

@@ -9,7 +9,7 @@ from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.ui.text import safe
 
-_LEAST = 6
+_MIN_VERSION_LENGTH = 6
 """Minimum number of characters that are shown of a version."""
 _VERSION = re.compile(r"@([0-9a-f]{7,})$")
 
@@ -41,7 +41,7 @@ def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:
     roles = dict.fromkeys(role for row in rows for role in row.models)
     labels = list[list[str]]()
     for shorten in (lambda spec: spec.partition("[")[0], str):
-        facts = [[_model(row, role, shorten) for row in rows] for role in roles]
+        facts = [[_model_text(row, role, shorten) for row in rows] for role in roles]
         facts += [searched, [shorten(row.retriever) for row in rows]]
         differing = [values for values in facts if len(set(values)) > 1]
         labels.append([", ".join(values[index] for values in differing if values[index]) for index in range(len(rows))])
@@ -50,7 +50,7 @@ def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:
     return [", ".join(filter(None, (short, row.run))) for short, row in zip(labels[0], rows, strict=True)]
 
 
-def _model(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
+def _model_text(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
     return ("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-"))
 
 
@@ -67,13 +67,13 @@ def corpora_apart(searched: Sequence[str]) -> list[str]:
         return [""] * len(parts)
     shared = set(parts[0]).intersection(*parts)
     differing = {corpus for run in parts for corpus in run if corpus not in shared}
-    size = _LEAST
-    while len({_cut(corpus, size) for corpus in differing}) < len(differing):
+    size = _MIN_VERSION_LENGTH
+    while len({_cut_version(corpus, size) for corpus in differing}) < len(differing):
         size += 2
     distinct = [[corpus for corpus in run if corpus not in shared] or run for run in parts]
-    return ["+".join(_cut(corpus, size) for corpus in run) or "no corpus" for run in distinct]
+    return ["+".join(_cut_version(corpus, size) for corpus in run) or "no corpus" for run in distinct]
 
 
-def _cut(corpus: str, size: int) -> str:
+def _cut_version(corpus: str, size: int) -> str:
     version = _VERSION.search(corpus)
     return corpus if version is None else f"{corpus[: version.start(1)]}{version[1][:size]}"

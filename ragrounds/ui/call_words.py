@@ -62,7 +62,7 @@ def probability_of(reply: Reply) -> str:
 
 
 FATE_SIGNS: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○", "not known": "?"}
-_SHOWN_QUERY = 400
+_MAX_QUERY_LENGTH = 400
 """Maximum number of characters that are kept of a query."""
 
 
@@ -104,7 +104,7 @@ def hop_signs(hop: Hop) -> HopSigns:
     """Return the summary of a hop, without passages and prompts."""
     gold = [passage for passage in hop.found if passage.gold]
     return HopSigns(
-        query=hop.query[:_SHOWN_QUERY],
+        query=hop.query[:_MAX_QUERY_LENGTH],
         found=len(hop.found),
         gold_rank=gold[0].rank if gold else None,
         fate=min((passage.fate for passage in gold), key=FATES.index, default="not seen"),

@@ -13,11 +13,11 @@ def projection_text(found: Projection) -> str:
     seen = min(agent.seen for agent in found.agents)
     lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
     for agent in found.agents:
-        expected = _took(agent)
+        expected = _amounts_text(agent)
         lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {expected}")
     if len(found.agents) > 1:
-        lines.append(f"  together, if they share no call: {_took(found)}")
-    lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
+        lines.append(f"  together, if they share no call: {_amounts_text(found)}")
+    lines.append(f"  time: {_interval_text(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
     if found.processor_bound:
         lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, more workers do.")
     if found.cost is not None and found.cost.value:
@@ -27,23 +27,25 @@ def projection_text(found: Projection) -> str:
 
 def dollars_span(cost: ProjectedSum) -> str:
     """Return dollars with their interval."""
-    return _span(cost, dollars)
+    return _interval_text(cost, dollars)
 
 
 def duration_span(seconds: ProjectedSum) -> str:
     """Return a duration with its interval."""
-    return _span(seconds, duration)
+    return _interval_text(seconds, duration)
 
 
-def _took(projection: AgentProjection | Projection) -> str:
+def _amounts_text(projection: AgentProjection | Projection) -> str:
     parts = [f"{projection.model_calls.value:,.0f} model calls"]
     parts += [f"{projection.searches.value:,.0f} searches"] if projection.searches.value else []
-    parts.append("tokens not known" if projection.tokens is None else f"{_span(projection.tokens, tokens)} tokens")
-    parts.append("cost not known" if projection.cost is None else _span(projection.cost, dollars))
+    parts.append(
+        "tokens not known" if projection.tokens is None else f"{_interval_text(projection.tokens, tokens)} tokens"
+    )
+    parts.append("cost not known" if projection.cost is None else _interval_text(projection.cost, dollars))
     return ", ".join(parts)
 
 
-def _span(projected: ProjectedSum, write: Callable[[float], str]) -> str:
+def _interval_text(projected: ProjectedSum, write: Callable[[float], str]) -> str:
     if projected.low is None or projected.high is None:
         return write(projected.value)
     low, value, high = write(projected.low), write(projected.value), write(projected.high)

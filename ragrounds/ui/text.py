@@ -113,15 +113,15 @@ def tokens(value: float | None) -> str:
     """
     if value is None:
         return UNKNOWN
-    return _shortened(value, 1000, ("", "k", "M", "G"))
+    return _with_unit_prefix(value, 1000, ("", "k", "M", "G"))
 
 
 def size(count: float | None) -> str:
     """Return a number of bytes: ``831 B``, ``12.3 kB``, ``1.2 MB``, ``4.0 GB``."""
-    return UNKNOWN if count is None else _shortened(count, 1000, ("B", "kB", "MB", "GB"))
+    return UNKNOWN if count is None else _with_unit_prefix(count, 1000, ("B", "kB", "MB", "GB"))
 
 
-def _shortened(value: float, step: int, units: Sequence[str]) -> str:
+def _with_unit_prefix(value: float, step: int, units: Sequence[str]) -> str:
     power = 0
     # A value that would be rounded to 1000.0 of a unit is written as 1.0 of the next.
     while power < len(units) - 1 and value >= (step - 0.05 if power else step - 0.5):

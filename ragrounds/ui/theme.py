@@ -47,7 +47,7 @@ def series_name(index: int) -> str:
     return f"series-{index % SERIES + 1}"
 
 
-_MIDDLE = ("#4a82c9", "#c0711f", "#2f8f5e", "#a566c9", "#d8594f", "#1f8f99", "#8f7d2a", "#7b8794")
+_NOTEBOOK_SERIES = ("#4a82c9", "#c0711f", "#2f8f5e", "#a566c9", "#d8594f", "#1f8f99", "#8f7d2a", "#7b8794")
 
 
 def notebook_colours() -> Mapping[str, str]:
@@ -61,4 +61,4 @@ def notebook_colours() -> Mapping[str, str]:
         "back": ground, "ink": "currentColor", "dim": "currentColor",
         "line": "rgba(128,128,128,.35)", "edge": "rgba(128,128,128,.9)",
     }  # fmt: skip
-    return MappingProxyType(plain | {series_name(index): colour for index, colour in enumerate(_MIDDLE)})
+    return MappingProxyType(plain | {series_name(index): colour for index, colour in enumerate(_NOTEBOOK_SERIES)})

@@ -17,7 +17,7 @@ _AROUND, _BARS_FROM = 3, 14
 """Number of lines above and below the frame of the points; height from which their intervals are shown."""
 _MARGIN = 7
 """Number of columns to its left, for the vertical axis."""
-_NAME = 34
+_NAME_WIDTH = 34
 """Number of columns to the left of rows, for their names."""
 _STYLES = ("bold bright_blue", "bold yellow", "bold green", "bold magenta", "bold red", "bold cyan")
 _FULL, _PALE, _DOT = "▀▄", "⠛⣤", "·"
@@ -43,7 +43,7 @@ def draw(picture: Picture, width: int = 80, height: int = 20) -> PictureText:
         UserError: nothing in the picture has a value.
     """
     rendered = PictureText()
-    rendered.append_text(_points(picture, width, height) if picture.points else _rows(picture, width))
+    rendered.append_text(_render_points(picture, width, height) if picture.points else _render_rows(picture, width))
     rendered.picture = picture
     return rendered
 
@@ -87,21 +87,21 @@ def said_below(picture: Picture) -> list[str]:
     return [safe(words) for words in (f"error bars: {picture.spread}" if spread else "", picture.note) if words]
 
 
-def _rows(picture: Picture, width: int) -> Text:
+def _render_rows(picture: Picture, width: int) -> Text:
     """Render a line for each mark: its name, its interval and the mark on the strip, its figure."""
     axis, text, group = value_axis(picture), Text(), ""
     figures = [mark_text(picture, mark) for mark in picture.marks]
-    columns = max(10, min(60, width - _NAME - 3 - max(map(len, figures))))
+    columns = max(10, min(60, width - _NAME_WIDTH - 3 - max(map(len, figures))))
     for mark, figure in zip(picture.marks, figures, strict=True):
         if mark.group and mark.group != group:
             text.append(f"{one_line(mark.group, width)}\n", style="bold")
         group = mark.group
-        text.append(f"{one_line(mark.name, _NAME):<{_NAME}} ")
-        _append(text, _strip(picture, mark, axis, columns))
+        text.append(f"{one_line(mark.name, _NAME_WIDTH):<{_NAME_WIDTH}} ")
+        _append_cells(text, _strip(picture, mark, axis, columns))
         text.append(f"  {figure}\n")
     positions = [round(axis.place(tick) * (columns - 1)) for tick in axis.ticks]
-    text.append(f"{'':{_NAME}} {_tick_line(positions, tick_texts(picture, axis), columns)}\n", style="dim")
-    text.append(f"{'':{_NAME}} {_below(picture, safe(picture.words))}", style="dim")
+    text.append(f"{'':{_NAME_WIDTH}} {_tick_line(positions, tick_texts(picture, axis), columns)}\n", style="dim")
+    text.append(f"{'':{_NAME_WIDTH}} {_legend_text(picture, safe(picture.words))}", style="dim")
     return text
 
 
@@ -132,7 +132,7 @@ def _strip(picture: Picture, mark: Mark, axis: Axis, columns: int) -> list[Cell]
     return cells
 
 
-def _points(picture: Picture, width: int, height: int) -> Text:
+def _render_points(picture: Picture, width: int, height: int) -> Text:
     """Render points in a frame; full points have colours of their own.
 
     A line of dots joins the points of a group, or leads in steps along the full ones. A low frame shows no intervals,
@@ -157,7 +157,7 @@ def _points(picture: Picture, width: int, height: int) -> Text:
     points = named_points(
         picture,
         lambda _, x, value: (column(x) + 0.5, 2 * int(level(value)) + 1.0),
-        fit=lambda name: one_line(name, min(_NAME, columns // 2)),
+        fit=lambda name: one_line(name, min(_NAME_WIDTH, columns // 2)),
         wide=cell_len,
         high=2,
         gap=(1.5, 1),
@@ -171,7 +171,7 @@ def _points(picture: Picture, width: int, height: int) -> Text:
             for position in range(start, int(to) + 1) if x < to else ():
                 grid[top][position] = ("├" if position == start else "┤" if position == int(to) else "─", _style(point))
     if picture.steps:
-        _dotted(
+        _add_dotted_line(
             grid, steps([(point.at[0], level(point.mark.value or 0.0)) for point in points if point.mark.full], columns)
         )
     key = dict[str, str]()
@@ -182,9 +182,9 @@ def _points(picture: Picture, width: int, height: int) -> Text:
             level(point.mark.value or 0.0) % 1 >= 0.5,
         )
         if point.box:
-            _write(grid[int(point.box[1]) // 2], int(point.box[0]), name, _style(point))
+            _write_words(grid[int(point.box[1]) // 2], int(point.box[0]), name, _style(point))
         elif name:
-            key[f"{point.number or _DOT} {one_line(name, _NAME)}"] = _style(point)
+            key[f"{point.number or _DOT} {one_line(name, _NAME_WIDTH)}"] = _style(point)
         shape = (_FULL if point.mark.full else _PALE)[half] if point.box else point.number or _DOT
         grid[line][int(point.at[0])] = (shape, _style(point))
     scale = ", logarithmic" if across.logarithmic else ""
@@ -192,13 +192,13 @@ def _points(picture: Picture, width: int, height: int) -> Text:
     ticks = {int(level(tick)): label for tick, label in zip(up.ticks, tick_texts(picture, up), strict=True)}
     for position, letters in enumerate(grid):
         text.append(f"{ticks.get(position, ''):>{_MARGIN - 2}} {'┤' if position in ticks else '│'}", style="dim")
-        _append(text, letters)
+        _append_cells(text, letters)
         text.append("\n")
     positions = [column(tick) for tick in across.ticks]
     rule = "".join("┬" if position in positions else "─" for position in range(columns))
     words = _tick_line(positions, [in_unit(tick, picture.x_unit) for tick in across.ticks], columns)
     text.append(f"{'└':>{_MARGIN}}{rule}\n{'':{_MARGIN}}{words}", style="dim")
-    if below := _below(picture) if height >= _BARS_FROM else safe(picture.note):
+    if below := _legend_text(picture) if height >= _BARS_FROM else safe(picture.note):
         key[below] = "dim"
     line_width = width
     for entry, style in key.items():
@@ -212,7 +212,7 @@ def _style(point: NamedPoint) -> str:
     return "dim" if point.colour is None else _STYLES[point.colour % len(_STYLES)]
 
 
-def _dotted(grid: list[list[Cell]], corners: Sequence[Spot]) -> None:
+def _add_dotted_line(grid: list[list[Cell]], corners: Sequence[Spot]) -> None:
     """Add a line of braille dots, level or upright between corners in columns and lines."""
     dots = dict[tuple[int, int], int]()
     for (x, y), (to, end) in pairwise(corners):
@@ -224,7 +224,7 @@ def _dotted(grid: list[list[Cell]], corners: Sequence[Spot]) -> None:
         grid[line][position] = (chr(0x2800 + bits), "dim")
 
 
-def _write(line: list[Cell], position: int, words: str, style: str) -> None:
+def _write_words(line: list[Cell], position: int, words: str, style: str) -> None:
     """Write words over a line's letters.
 
     A wide letter takes two cells; a letter without a width joins the previous one.
@@ -236,12 +236,12 @@ def _write(line: list[Cell], position: int, words: str, style: str) -> None:
         position += wide
 
 
-def _append(text: Text, cells: Sequence[Cell]) -> None:
+def _append_cells(text: Text, cells: Sequence[Cell]) -> None:
     for letter, style in cells:
         text.append(letter, style=style)
 
 
-def _below(picture: Picture, axis: str = "") -> str:
+def _legend_text(picture: Picture, axis: str = "") -> str:
     marks = (_PALE[1], _FULL[1]) if picture.points else "○●"
     rows = [f"{marks[full]} {safe(words)}" for full, words in meanings(picture)]
     return "; ".join(words for words in (axis, *rows, *said_below(picture)) if words)

@@ -17,7 +17,7 @@ from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.pictures.frontier import frontier_picture, titled_by
 
-_MOST = 40
+_MAX_ROWS = 40
 """Maximum number of rows of intervals; the first rows are shown, and a note counts all."""
 
 
@@ -47,7 +47,9 @@ def score_picture(comparison: Comparison, scorer: str = "") -> Picture:
         UserError: these runs have no scores by it.
     """
     table, names = shown_table(comparison, scorer), agent_names(comparison)
-    return _figures(titled_by(table.scorer), table, [_row(names[line.run], line.overall) for line in table.lines])
+    return _figures_picture(
+        titled_by(table.scorer), table, [_figure_mark(names[line.run], line.overall) for line in table.lines]
+    )
 
 
 def dataset_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
@@ -60,12 +62,12 @@ def dataset_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
     if len(datasets) < 2:
         return None
     rows = [
-        _row(names[line.run], line.datasets[name], group=name.rpartition("/")[2])
+        _figure_mark(names[line.run], line.datasets[name], group=name.rpartition("/")[2])
         for name in datasets
         for line in table.lines
         if name in line.datasets
     ]
-    return _figures(f"{titled_by(table.scorer)}, by dataset", table, rows)
+    return _figures_picture(f"{titled_by(table.scorer)}, by dataset", table, rows)
 
 
 def difference_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
@@ -122,7 +124,9 @@ def pair_picture(
     Fields are those of :class:`Picture`.
     """
     order = {group: index for index, group in enumerate(dict.fromkeys(row.group for row in rows))}
-    shown_rows = sorted(rows, key=lambda row: (not row.full, -abs(row.value or 0.0)))[:_MOST] if rows[_MOST:] else rows
+    shown_rows = (
+        sorted(rows, key=lambda row: (not row.full, -abs(row.value or 0.0)))[:_MAX_ROWS] if rows[_MAX_ROWS:] else rows
+    )
     return Picture(
         title=title,
         words=words,
@@ -133,7 +137,7 @@ def pair_picture(
         full=full,
         hollow=hollow,
         spread=spread,
-        note=_left_out(rows, "pairs, significant differences and then the largest first"),
+        note=_left_out_note(rows, "pairs, significant differences and then the largest first"),
     )
 
 
@@ -185,7 +189,7 @@ COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
 """Pictures of a comparison by name, the default one first."""
 
 
-def _row(name: str, figure: Figure, group: str = "") -> Mark:
+def _figure_mark(name: str, figure: Figure, group: str = "") -> Mark:
     return Mark(
         name=name,
         value=figure.value,
@@ -197,16 +201,16 @@ def _row(name: str, figure: Figure, group: str = "") -> Mark:
     )
 
 
-def _figures(title: str, table: ScorerTable, rows: Sequence[Mark]) -> Picture:
+def _figures_picture(title: str, table: ScorerTable, rows: Sequence[Mark]) -> Picture:
     unit = "percent right" if figure_word(table.scorer) == "accuracy" else table.unit
     return Picture(
         title=title,
-        marks=tuple(rows[:_MOST]),
+        marks=tuple(rows[:_MAX_ROWS]),
         words=unit + (", lower is better" if table.direction == "lower" else ""),
         unit=table.unit,
-        note=_left_out(rows, "rows, in the order of the tables"),
+        note=_left_out_note(rows, "rows, in the order of the tables"),
     )
 
 
-def _left_out(rows: Sequence[Mark], description: str) -> str:
-    return f"{_MOST:,} of {len(rows):,} {description}." if len(rows) > _MOST else ""
+def _left_out_note(rows: Sequence[Mark], description: str) -> str:
+    return f"{_MAX_ROWS:,} of {len(rows):,} {description}." if len(rows) > _MAX_ROWS else ""

@@ -15,7 +15,7 @@ from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, in_unit, percent
 
-_CROWDED = 30
+_CROWDED_FROM = 30
 """Number of runs from which on a picture has no room for the number and the intervals of each."""
 UNITS: dict[CostMeasure, str] = {
     "cost_uncached": "dollars at full price",
@@ -64,11 +64,11 @@ def frontier_tables(frontier: Frontier, scorer: str, agents: Mapping[str, str]) 
             Column(figure, "score.value", percent),
             Column("95 %", lambda point: ends(point.score.low, point.score.high)),
             Column("cost", lambda point: amount(point.cost.value, measure)),
-            Column("95 %", lambda point: _between(point.cost, measure)),
+            Column("95 %", lambda point: _range_text(point.cost, measure)),
             *(
                 (
                     Column("per correct" if right else "per 100 %", price_of_correct),
-                    Column("95 %", lambda point: _between(point.per_correct, measure)),
+                    Column("95 %", lambda point: _range_text(point.per_correct, measure)),
                 )
                 if priced
                 else ()
@@ -89,7 +89,7 @@ def frontier_tables(frontier: Frontier, scorer: str, agents: Mapping[str, str]) 
         (
             words("from - to", lambda tradeoff: f"{agents[tradeoff.cheaper]} to {agents[tradeoff.dearer]}", text=str),
             Column("price", lambda tradeoff: amount(tradeoff.price.value, measure)),
-            Column("95 %", lambda tradeoff: _between(tradeoff.price, measure)),
+            Column("95 %", lambda tradeoff: _range_text(tradeoff.price, measure)),
         ),
         scorer=scorer,
         title=f"price of {'one more correct answer' if right else '100 % more'} under {scorer}, in {UNITS[measure]}",
@@ -115,7 +115,7 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
         scorer: scorer that the title names.
         agents: run id → name of the run, safe to show.
     """
-    marks, is_crowded = list[Mark](), len(frontier.points) > _CROWDED
+    marks, is_crowded = list[Mark](), len(frontier.points) > _CROWDED_FROM
     unit = _unit(frontier.measure)
     times = 100.0 if unit == "dollars" else 1.0
     for point in frontier.points:
@@ -149,7 +149,7 @@ def left_out(frontier: Frontier, names: Mapping[str, str]) -> str:
     return f"Not placed, because their cost is not known: {run_names}." if run_names else ""
 
 
-def _between(figure: Range | None, measure: CostMeasure) -> str:
+def _range_text(figure: Range | None, measure: CostMeasure) -> str:
     if figure is None or figure.value is None:
         return UNKNOWN
     if figure.few:

@@ -76,7 +76,7 @@ def named_points(
         (min(x, to) - gap[0] / 2, min(y, end) - gap[1] / 2, max(x, to) + gap[0] / 2, max(y, end) + gap[1] / 2)
         for (x, y), (to, end) in chain(pairwise(steps(full, frame[2])), *bars)
     ]
-    boxes = _boxes(points, [wide(name) for name in names], high, gap, frame, lines)
+    boxes = _place_boxes(points, [wide(name) for name in names], high, gap, frame, lines)
     colours, numbers, placed = series(picture), iter(NUMBERS), list[NamedPoint]()
     for (mark, *_), spot, spans, name, box in sorted(
         zip(valued, points, bars, names, boxes, strict=True), key=lambda parts: parts[0][0].full
@@ -112,14 +112,14 @@ def meet(one: Box, other: Box, apart: float = 0.0) -> bool:
     return one[0] - apart < other[2] and other[0] < one[2] + apart and one[1] < other[3] and other[1] < one[3]
 
 
-def _boxes(
+def _place_boxes(
     points: Sequence[Spot], widths: Sequence[float], high: float, gap: Spot, frame: Box, lines: Sequence[Box]
 ) -> list[Box | None]:
     """Return a box for each name, over none of the lines if possible."""
     free, taken = dict[int, list[Box]](), dict[int, Box]()
     for index, (point, width) in enumerate(zip(points, widths, strict=True)):
         candidates = []
-        for rank, box in enumerate(_around(point, width, high, gap) if width else ()):
+        for rank, box in enumerate(_boxes_around(point, width, high, gap) if width else ()):
             own_distance, other_distances = (
                 distance(box, point),
                 [distance(box, other) for other in points if other != point],
@@ -141,7 +141,7 @@ def _boxes(
     return [taken.get(index) for index in range(len(points))]
 
 
-def _around(point: Spot, width: float, high: float, gap: Spot) -> Iterator[Box]:
+def _boxes_around(point: Spot, width: float, high: float, gap: Spot) -> Iterator[Box]:
     """Yield positions at a point, the most readable first: next to it, above, below, and then one and two lines
     further.
     """

@@ -54,7 +54,7 @@ class Plot(Struct, frozen=True):
         Raises:
             UserError: nothing in the picture has a value, or vl-convert is not installed.
         """
-        image: bytes = _converter().svg_to_png(self.svg(), scale=scale)
+        image: bytes = _load_converter().svg_to_png(self.svg(), scale=scale)
         return image
 
     def pdf(self) -> bytes:
@@ -63,7 +63,7 @@ class Plot(Struct, frozen=True):
         Raises:
             UserError: nothing in the picture has a value, or vl-convert is not installed.
         """
-        document: bytes = _converter().svg_to_pdf(self.svg())
+        document: bytes = _load_converter().svg_to_pdf(self.svg())
         return document
 
     def save(self, file: str | Path) -> Path:
@@ -135,11 +135,11 @@ def check_plot_file(file: str | Path) -> Path:
     if path.suffix.lower() not in ENDINGS:
         raise UserError(f"{path} names no kind of picture; expected a file that ends in {', '.join(ENDINGS)}.")
     if path.suffix.lower() != ".svg":
-        _converter()
+        _load_converter()
     return path
 
 
-def _converter() -> Any:
+def _load_converter() -> Any:
     try:
         import vl_convert
     except ImportError as error:

@@ -20,7 +20,7 @@ def retrieval_means(entries: Sequence[Mapping[str, Any]], measures: Sequence[str
     """
     shares = [name for name in measures if all(entry[name] is None or 0 <= entry[name] <= 1 for entry in entries)]
     marks = [Mark(name=entry["retriever"], value=entry[name], group=name) for name in shares for entry in entries]
-    return _bars("Means over every judged query", "mean, times 100", marks)
+    return _bar_picture("Means over every judged query", "mean, times 100", marks)
 
 
 def set_means(
@@ -37,10 +37,10 @@ def set_means(
     marks += [Mark(name=row[0], value=row[2], group="mean over sets") for row in rows]
     if not all(0 <= mark.value <= 1 for mark in marks if mark.value is not None):
         return None
-    return _bars(f"{measure} of every set", f"mean {measure}, times 100", marks)
+    return _bar_picture(f"{measure} of every set", f"mean {measure}, times 100", marks)
 
 
-def _bars(title: str, words: str, marks: Sequence[Mark]) -> Picture | None:
+def _bar_picture(title: str, words: str, marks: Sequence[Mark]) -> Picture | None:
     has_values = any(mark.value is not None for mark in marks)
     return Picture(title=title, words=words, marks=tuple(marks), bars=True) if has_values else None
 

@@ -25,7 +25,7 @@ def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
         scorer=scorer,
         title=safe(table.title),
         columns=tuple(Column(safe(name), right=not word) for name, word in zip(table.columns, words, strict=True)),
-        rows=tuple(tuple(_cell(cell) for cell in row) for row in table.rows),
+        rows=tuple(tuple(_cell_text(cell) for cell in row) for row in table.rows),
     )
 
 
@@ -60,7 +60,7 @@ def print_analysis(result: AnalysisResult, console: Console | None = None) -> No
     console.print(draw(result.picture, width=min(console.width, 100)))
 
 
-def _cell(value: str | float | int | Figure | None) -> str:
+def _cell_text(value: str | float | int | Figure | None) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, Figure):

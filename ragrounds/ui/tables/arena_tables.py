@@ -16,7 +16,7 @@ from ragrounds.ui.tables.comparison_words import all_others, listed
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import UNKNOWN, dollars, ends, figure_text, number_of, one_line, percent, tokens
 
-_NOTES = 2
+_SHORT_NOTES = 2
 """Number of notes in the short form; further notes are counted."""
 
 
@@ -33,10 +33,10 @@ def print_report(report: ArenaReport, console: Console, *, full: bool = False) -
 
 def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
     """Yield the tables and remarks of a report: the leaders, each axis, the judges, the costs, the notes."""
-    yield _head(report)
+    yield _heading(report)
     yield from arena_verdict(report)
     for axis in report.axes:
-        yield from _axis(report, axis)
+        yield from _axis_parts(report, axis)
     yield table_of(
         "costs",
         report.costs,
@@ -51,25 +51,25 @@ def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
         title="what judging took",
         about="in, out: tokens; paid: really paid; full price: without cached calls",
     )
-    yield from _doubts(report)
+    yield from _doubt_lines(report)
     yield from (f"Note: {note}" for note in report.notes)
 
 
 def _summary(report: ArenaReport) -> Iterator[TextTable | str]:
     """Yield the leaders, the ratings, the wins on the first axis, and the doubts."""
-    yield _head(report)
+    yield _heading(report)
     yield from arena_verdict(report)
     first = report.axes[0]
     if rated := [axis for axis in report.axes if axis.ratings is not None and not axis.withheld]:
         yield _ratings_by_axis(report) if len(report.axes) > 1 else ratings_table(report, rated[0])
     yield wins_table(first)
-    yield from _doubts(report)
-    yield from (f"Note: {note}" for note in report.notes[:_NOTES])
-    if more := report.notes[_NOTES:]:
+    yield from _doubt_lines(report)
+    yield from (f"Note: {note}" for note in report.notes[:_SHORT_NOTES])
+    if more := report.notes[_SHORT_NOTES:]:
         yield f"{number_of(len(more), 'more note')}: --full"
 
 
-def _head(report: ArenaReport) -> str:
+def _heading(report: ArenaReport) -> str:
     arena = report.arena
     systems, questions = number_of(len(arena.systems), "system"), number_of(arena.count, "question")
     return f"{report.id}: {systems}, {questions} of {arena.benchmark}, judged by {', '.join(arena.judges)}"
@@ -78,7 +78,7 @@ def _head(report: ArenaReport) -> str:
 def _ratings_by_axis(report: ArenaReport) -> TextTable:
     def column(axis: AxisReport) -> Column:
         rows = axis.ratings.rows if axis.ratings and not axis.withheld else ()
-        rated = {row.system: f"{_rounded(row.rating)} ({_rank(row)})" for row in rows}
+        rated = {row.system: f"{_rounded(row.rating)} ({_rank_text(row)})" for row in rows}
         return Column(axis.axis, lambda name: rated.get(name, UNKNOWN))
 
     first = report.axes[0].ratings
@@ -88,7 +88,7 @@ def _ratings_by_axis(report: ArenaReport) -> TextTable:
     return table_of("axes", systems, (name_column, *map(column, report.axes)), **about)
 
 
-def _doubts(report: ArenaReport) -> Iterator[str]:
+def _doubt_lines(report: ArenaReport) -> Iterator[str]:
     """Yield a remark for each missing verdict and for each decision, omission or cut made without a judge."""
     for failure in report.failures:
         yield f"{failure.judge}: {number_of(failure.count, 'verdict')} missing: {failure.reason}"
@@ -114,24 +114,24 @@ def arena_verdict(report: ArenaReport) -> Iterator[str]:
         first = [row for row in rows if row.rank == 1]
         if len(first) == 1:
             rivals = all_others(len(rows) - 1)
-            yield f"{axis.axis}: {first[0].system} is significantly better than {rivals} (rating {_rated(first[0])})."
+            yield f"{axis.axis}: {first[0].system} is significantly better than {rivals} (rating {_rating(first[0])})."
         elif len(first) == len(rows):
-            highest = f"{rows[0].system} (rating {_rated(rows[0])})"
+            highest = f"{rows[0].system} (rating {_rating(rows[0])})"
             yield f"{axis.axis}: no system is significantly better than another; highest is {highest}."
         else:
             names = listed([row.system for row in first])
             yield f"{axis.axis}: {names} are not significantly different, and are ahead of some of the others."
 
 
-def _rank(row: RatedSystem) -> str:
+def _rank_text(row: RatedSystem) -> str:
     return f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}"
 
 
-def _rated(row: RatedSystem) -> str:
+def _rating(row: RatedSystem) -> str:
     return f"{row.rating:.0f}, {_rounded(row.low)} to {_rounded(row.high)}"
 
 
-def _axis(report: ArenaReport, axis: AxisReport) -> Iterator[TextTable | str]:
+def _axis_parts(report: ArenaReport, axis: AxisReport) -> Iterator[TextTable | str]:
     if axis.withheld or axis.ratings is None:
         yield axis_title(axis)
     else:
@@ -169,7 +169,7 @@ def ratings_table(report: ArenaReport, axis: AxisReport) -> TextTable:
         "ratings",
         axis.ratings.rows if axis.ratings else (),
         (
-            words("rank", _rank),
+            words("rank", _rank_text),
             words("system", text=one_line),
             Column("rating", text=_rounded),
             Column(f"{report.arena.confidence:.0%}", lambda row: f"{_rounded(row.low)} to {_rounded(row.high)}"),
@@ -227,10 +227,10 @@ def judges_table(axis: AxisReport) -> TextTable:
             words("judge", text=lambda name: one_line(name, 60)),
             Column("matches"),
             Column("missing"),
-            Column("ties", text=_share, heading="ties %"),
-            Column("inconsistent", text=_share, heading="orders differ %"),
-            Column("first", text=_share, heading="for the first %"),
-            Column("winner %", "informative.value", _share),
+            Column("ties", text=_share_text, heading="ties %"),
+            Column("inconsistent", text=_share_text, heading="orders differ %"),
+            Column("first", text=_share_text, heading="for the first %"),
+            Column("winner %", "informative.value", _share_text),
             Column("95 %", informative),
         ),
         title=f"{axis.axis}: judges",
@@ -238,7 +238,7 @@ def judges_table(axis: AxisReport) -> TextTable:
     )
 
 
-def _share(value: float | None) -> str:
+def _share_text(value: float | None) -> str:
     return percent(value, 1)
 
 

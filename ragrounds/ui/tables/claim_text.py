@@ -10,7 +10,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, p_value, safe
 
-_SHOWN = 8
+_MAX_NAMED = 8
 """Number of questions that are named for a condition."""
 
 
@@ -43,14 +43,14 @@ def claim_table(claims: Sequence[ClaimVerdict]) -> TextTable:
         words("claim", claimed_by),
         words("result", lambda row: row[1].decision),
         Column("measured", lambda row: row[1].value),
-        Column("interval", lambda row: _interval(row[1])),
+        Column("interval", lambda row: _interval_text(row[1])),
         Column("n", lambda row: row[1].questions),
         words("by", lambda row: score_words(row[0].scorer)),
     )
     return table_of("claims", claimed, columns, title="Claims")
 
 
-def _interval(condition: ConditionVerdict) -> str:
+def _interval_text(condition: ConditionVerdict) -> str:
     if (
         condition.low is None or condition.high is None or condition.level is None
     ):  # without a level the estimate decided
@@ -69,16 +69,16 @@ def against_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
             continue
         speaks = "speaks" if condition.against_count == 1 else "speak"
         yield f"{number_of(condition.against_count, 'question')} {speaks} against {claimed}:"
-        yield f"  {', '.join(map(one_line, condition.against[:_SHOWN]))}"
-        if condition.against_count > _SHOWN:
-            yield f"  … and {condition.against_count - _SHOWN:,} more"
+        yield f"  {', '.join(map(one_line, condition.against[:_MAX_NAMED]))}"
+        if condition.against_count > _MAX_NAMED:
+            yield f"  … and {condition.against_count - _MAX_NAMED:,} more"
         if condition.alike:
             yield f"  {condition.alike:,} without a difference"
 
 
 def live_claim_text(state: ClaimVerdict) -> str:
     """Return the current state of a claim that may end a run early, in a line."""
-    conditions = "; ".join(_condition(condition) for condition in state.conditions)
+    conditions = "; ".join(_condition_text(condition) for condition in state.conditions)
     return f"{one_line(state.claim)}: {state.decision}, {conditions} after {state.questions:,} questions"
 
 
@@ -89,13 +89,13 @@ def stop_text(record: StopRecord) -> str:
     for condition in state.conditions:
         left_out = f", {condition.missing:,} without a score left out" if condition.missing else ""
         p = "" if condition.p is None else f", p = {p_value(condition.p)}".replace("= <", "< ")
-        lines.append(f"  {_condition(condition)} (always valid){p}, n = {condition.rounds:,}{left_out}")
+        lines.append(f"  {_condition_text(condition)} (always valid){p}, n = {condition.rounds:,}{left_out}")
     counted = f"  {state.questions:,} questions, in the order drawn by --seed {record.seed}"
     lines.append(f"{counted}; {safe(record.reason)}" if record.reason else counted)
     return "\n".join(lines)
 
 
-def _condition(condition: ConditionVerdict) -> str:
+def _condition_text(condition: ConditionVerdict) -> str:
     if condition.value is None or condition.low is None or condition.high is None or condition.level is None:
         return "nothing counted yet"
     return claimed_text(

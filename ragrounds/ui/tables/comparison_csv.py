@@ -37,21 +37,21 @@ def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
     for table in comparison.tables:
         if scorers and table.scorer not in scorers:
             continue
-        for row in _rows(table):
+        for row in _table_rows(table):
             run = str(row["run"])
             rows.append({**row, "scorer": table.scorer, "agent": agents[run], "name": names[run]})
-    rows += [{**row, "name": names[str(row["run"])]} for row in _totals(comparison)]
+    rows += [{**row, "name": names[str(row["run"])]} for row in _total_rows(comparison)]
     return csv_text([COLUMNS, *([row.get(name) for name in COLUMNS] for row in rows)])
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
     """Return rows as CSV. ``None`` is empty. A text that a spreadsheet would take for a formula gets an apostrophe."""
     out = io.StringIO(newline="")
-    csv.writer(out, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+    csv.writer(out, lineterminator="\n").writerows(map(_csv_cell, row) for row in rows)
     return out.getvalue()
 
 
-def _cell(value: object) -> object:
+def _csv_cell(value: object) -> object:
     if isinstance(value, float):
         return value + 0.0  # -0.0 is 0.0
     if isinstance(value, list):
@@ -59,32 +59,32 @@ def _cell(value: object) -> object:
     return "" if value is None else guarded(safe(value)) if isinstance(value, str) else value
 
 
-def _rows(table: ScorerTable) -> Iterator[Row]:
+def _table_rows(table: ScorerTable) -> Iterator[Row]:
     for line in table.lines:
         for dataset, figure in line.datasets.items():
-            yield _figure(line.run, dataset, figure)
-        yield _figure(line.run, "", line.overall)
+            yield _figure_row(line.run, dataset, figure)
+        yield _figure_row(line.run, "", line.overall)
     for pair in table.pairs:
-        yield _difference(pair.second, pair.first, "", pair.tests, pair.p_holm)
+        yield _difference_row(pair.second, pair.first, "", pair.tests, pair.p_holm)
     for grouped in table.groups:
         for group in grouped.groups:
             part = f"{grouped.by}={group.name}"
             for run, figure in group.figures.items():
-                yield _figure(run, part, figure)
+                yield _figure_row(run, part, figure)
             for inside in group.pairs:
-                yield _difference(inside.second, inside.first, part, inside.tests, inside.p_holm)
+                yield _difference_row(inside.second, inside.first, part, inside.tests, inside.p_holm)
 
 
-def _figure(run: str, part: str, figure: Figure) -> Row:
+def _figure_row(run: str, part: str, figure: Figure) -> Row:
     return {"figure": "score", "run": run, "part": part, **asdict(figure)}
 
 
-def _difference(run: str, against: str, part: str, tests: PairedFigure, p_holm: float | None) -> Row:
+def _difference_row(run: str, against: str, part: str, tests: PairedFigure, p_holm: float | None) -> Row:
     about = {"figure": "difference", "run": run, "against": against, "part": part}
     return {**asdict(tests), **about, "value": tests.difference, "p_holm": p_holm}
 
 
-def _totals(comparison: Comparison) -> Iterator[Row]:
+def _total_rows(comparison: Comparison) -> Iterator[Row]:
     for row in comparison.rows:
         for column in TOTALS:
             if column.csv and (not column.where or getattr(row, column.where)):

@@ -163,11 +163,11 @@ def pair_table(table: ScorerTable, names: Mapping[str, str]) -> TextTable:
         Column("only 1st right", "tests.first_only"),
         Column("exact p", "tests.p_mcnemar", p_value),
         Column("Holm p", "p_holm", p_value) if len(table.pairs) > 1 else None,
-        Column("MDE", lambda pair: TOO_FEW if _undetectable(pair.tests) else percent(pair.tests.mde, 1)),
+        Column("MDE", lambda pair: TOO_FEW if _is_undetectable(pair.tests) else percent(pair.tests.mde, 1)),
     )
     sequential = Column("always-valid p", "tests.p_always", p_value), Column("draws", "tests.draws")
     about = ["with an always-valid p, 95 % is a confidence sequence"] if watched else []
-    if any(_undetectable(pair.tests) for pair in table.pairs):
+    if any(_is_undetectable(pair.tests) for pair in table.pairs):
         about.append(f"MDE {TOO_FEW}: too few questions differ to show any difference reliably")
     return table_of(
         "pairs",
@@ -185,7 +185,7 @@ def pair_table(table: ScorerTable, names: Mapping[str, str]) -> TextTable:
     )
 
 
-def _undetectable(tests: PairedFigure) -> bool:
+def _is_undetectable(tests: PairedFigure) -> bool:
     """Return True if a test was made that could not show any difference, however the differing questions had gone."""
     return tests.mde is None and tests.p_mcnemar is not None
 

@@ -80,7 +80,7 @@ def limitation_sentences(
             f"The figures are of {comparison.questions:,} questions drawn from {min(totals):,}; they represent the "
             "others as far as the draw does."
         )
-    yield from _repeated(common_questions(store, runs, True)[0])
+    yield from _repeated_question_sentences(common_questions(store, runs, True)[0])
     if comparison.epochs == 1:
         yield "Each question was asked once: how much the answers of one system vary was not measured."
     models = {model.partition("[")[0] for row in rows for model in row.models.values()}
@@ -111,7 +111,7 @@ def limitation_sentences(
         )
 
 
-def _repeated(questions: Sequence[Question]) -> Iterator[str]:
+def _repeated_question_sentences(questions: Sequence[Question]) -> Iterator[str]:
     """Yield how many questions are not independent of others, whether the benchmark marks them or not."""
     sizes = Counter(f"{question.benchmark} {question.cluster}" for question in questions if question.cluster)
     if groups := [count for count in sizes.values() if count > 1]:

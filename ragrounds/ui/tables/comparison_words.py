@@ -30,7 +30,7 @@ from ragrounds.ui.text import (
     safe,
 )
 
-_LONGEST = 60
+_MAX_NAME_LENGTH = 60
 
 
 def short_judges(specs: Iterable[str]) -> dict[str, str]:
@@ -40,7 +40,10 @@ def short_judges(specs: Iterable[str]) -> dict[str, str]:
     """
     distinct = list(dict.fromkeys(specs))
     heads = Counter(spec.partition("[")[0] for spec in distinct)
-    return {spec: one_line(head if heads[head := spec.partition("[")[0]] == 1 else spec, _LONGEST) for spec in distinct}
+    return {
+        spec: one_line(head if heads[head := spec.partition("[")[0]] == 1 else spec, _MAX_NAME_LENGTH)
+        for spec in distinct
+    }
 
 
 def judge_phrase(found: ScoreJudges, names: Mapping[str, str] | None = None) -> str:
@@ -90,7 +93,7 @@ def kappa_ends(found: Agreement, digits: int = 3) -> str:
     return "no interval: too few answers are labelled differently"
 
 
-_LISTED = 5
+_MAX_LISTED = 5
 """Number of runs that are named; further runs are counted."""
 
 
@@ -117,7 +120,7 @@ def verdict_lines(
         if index and prices and scorer_finding is not None and scorer_finding.kind in ("alone", "none", "untested"):
             continue
         if scorer_finding is not None and scorer_finding.kind == "alone":
-            subject = f"{_unfinished(comparison, table, {})}{names[scorer_finding.best.run]}"
+            subject = f"{_unfinished_prefix(comparison, table, {})}{names[scorer_finding.best.run]}"
             costs = f"; {price[scorer_finding.best.run]}" if scorer_finding.best.run in price and not index else ""
             yield (
                 f"{table.scorer}: {subject} has {alone_words(scorer_finding.best, scorer_finding.unit)}{costs}"
@@ -125,11 +128,11 @@ def verdict_lines(
             )
         elif scorer_finding is not None and len(scorer_finding.equal) == scorer_finding.runs - 1 > 0:
             yield (
-                f"{table.scorer}: {_unfinished(comparison, table, names)}{equal_runs(scorer_finding)}"
+                f"{table.scorer}: {_unfinished_prefix(comparison, table, names)}{equal_runs(scorer_finding)}"
                 f"{_judges_suffix(scorer_finding, names)}."
             )
         elif scorer_finding is not None:
-            run, unfinished = scorer_finding.best.run, _unfinished(comparison, table, names)
+            run, unfinished = scorer_finding.best.run, _unfinished_prefix(comparison, table, names)
             costs = f" for {price[run]}" if run in price and not index else ""
             rest = f"{unscored_words(scorer_finding.best, 'of its questions ')}{_judges_suffix(scorer_finding, names)}"
             yield f"{table.scorer}: {unfinished}{names[run]} {verdict(scorer_finding, names, price=costs)}{rest}."
@@ -159,7 +162,7 @@ def unjudged(benchmark: str, shown: Sequence[str], runs: Sequence[str]) -> str:
     )
 
 
-def _unfinished(comparison: Comparison, table: ScorerTable, names: Mapping[str, str]) -> str:
+def _unfinished_prefix(comparison: Comparison, table: ScorerTable, names: Mapping[str, str]) -> str:
     """Return a remark on the runs that are not finished, to be written before the verdict; empty if all are
     finished.
     """
@@ -246,8 +249,8 @@ def equal_runs(found: ScorerFinding) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Join the first names of a list, and the number of further names."""
-    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+    more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more
 
 
 def alone_words(line: RunFigures, unit: str) -> str:
@@ -316,9 +319,9 @@ def all_others(count: int) -> str:
     return {1: "the other", 2: "both others"}.get(count, f"all {count} others")
 
 
-_NAMED = 8
+_MAX_NAMED = 8
 """Maximum number of systems that a sentence names."""
-_WORDS = {
+_LACK_MEANINGS = {
     "not_run": "not made yet; they count as not correct",
     "not_given": "not among what was imported; no mean counts them",
     "failed": "failed; they count as not correct",
@@ -332,13 +335,13 @@ _WORDS = {
 def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     """Return who answered what, with which models, and when."""
     systems, questions = abstract.systems, number_of(abstract.questions, "question")
-    system_names = f" ({joined_words([names[system.run] for system in systems])})" if len(systems) <= _NAMED else ""
+    system_names = f" ({joined_words([names[system.run] for system in systems])})" if len(systems) <= _MAX_NAMED else ""
     subject = names[systems[0].run] if len(systems) == 1 else f"{number_of(len(systems), 'system')}{system_names}"
     often = "" if abstract.epochs == 1 else f", each {abstract.epochs} times"
     datasets = [safe(name.rpartition("/")[2]) for name in abstract.datasets]
-    parts = f" ({joined_words(datasets)})" if 1 < len(datasets) <= _NAMED else ""
+    parts = f" ({joined_words(datasets)})" if 1 < len(datasets) <= _MAX_NAMED else ""
     asked_models = list(dict.fromkeys(one_line(name, 80) for system in systems for name in system.models))
-    model_names = asked_models if len(asked_models) <= _NAMED else [number_of(len(asked_models), "model")]
+    model_names = asked_models if len(asked_models) <= _MAX_NAMED else [number_of(len(asked_models), "model")]
     models, period = f"with {joined_words(model_names) or 'models that are not recorded'}", days(systems)
     elsewhere = sum(system.imported for system in systems)
     if elsewhere == len(systems):
@@ -367,7 +370,7 @@ def span_of_days(moments: Sequence[float]) -> str:
 def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
     """Return a line for each kind of missing result, with the runs concerned."""
     lines = []
-    lacks = sorted(abstract.lacks, key=lambda lack: (list(_WORDS).index(lack.kind), lack.scorer))
+    lacks = sorted(abstract.lacks, key=lambda lack: (list(_LACK_MEANINGS).index(lack.kind), lack.scorer))
     for (kind, scorer), group in groupby(lacks, key=lambda lack: (lack.kind, lack.scorer)):
         same_kind = list(group)
         total = sum(lack.count for lack in same_kind)
@@ -377,7 +380,7 @@ def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
         right = sum(lack.right for lack in same_kind)
         counted_right = f", but for {right:,} with a text that is read as right" if right else ""
         by_run = "; ".join(f"{names[lack.run]}: {lack.count:,} of {lack.of:,}" for lack in same_kind)
-        lines.append(f"{counted}{under}{verb} {_WORDS[kind]}{counted_right} ({by_run}).")
+        lines.append(f"{counted}{under}{verb} {_LACK_MEANINGS[kind]}{counted_right} ({by_run}).")
     return lines
 
 

@@ -39,7 +39,7 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
     rows = "".join(
         f"<tr{_UNDER if row and row[0].startswith('  ') else ''}>"
         + "".join(
-            _cell(column, cell, index, (links or {}).get(number, "") if not index else "")
+            _html_cell(column, cell, index, (links or {}).get(number, "") if not index else "")
             for index, (column, cell) in enumerate(zip(table.columns, row, strict=True))
         )
         + "</tr>"
@@ -59,7 +59,7 @@ def breakable(name: str) -> str:
     return _BREAKS.sub(r"\g<0><wbr>", text(name))
 
 
-def _cell(column: Column, cell: str, index: int, href: str) -> str:
+def _html_cell(column: Column, cell: str, index: int, href: str) -> str:
     """Return a cell; the first cell of a row is its heading if it contains words."""
     if column.right:
         return f"<td{_RIGHT}>{text(cell)}</td>"

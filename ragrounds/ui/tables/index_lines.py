@@ -12,7 +12,7 @@ from ragrounds.tools.index.index_details import IndexDetails, IndexVersion
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import number_of, one_line, safe, size
 
-_LABEL = 13
+_LABEL_WIDTH = 13
 
 
 def built_lines(found: IndexDetails, *, new: bool, retrievers: Sequence[str], width: int = 100) -> Iterator[str]:
@@ -61,21 +61,21 @@ def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:
         found: the index.
         width: columns of the terminal.
     """
-    for label, text in _details(found):
-        yield from _wrapped(label, text, width)
+    for label, text in _labelled_details(found):
+        yield from _wrap_labelled(label, text, width)
     if found.report is not None:
-        for number, line in enumerate(found.report.lines(width - _LABEL)):
-            yield f"{'' if number else 'files':{_LABEL}}{line}"
+        for number, line in enumerate(found.report.lines(width - _LABEL_WIDTH)):
+            yield f"{'' if number else 'files':{_LABEL_WIDTH}}{line}"
     for engine in found.engines:
-        yield from _wrapped("engine", f"{engine.index}  {size(engine.bytes)}", width)
+        yield from _wrap_labelled("engine", f"{engine.index}  {size(engine.bytes)}", width)
     for version in reversed(found.versions):
         runs = f", searched by {number_of(len(version.runs), 'stored run')}" if version.runs else ""
-        yield from _wrapped(
-            "kept", f"{_moment(version.built)}  {_version_text(version)}, {size(version.bytes)}{runs}", width
+        yield from _wrap_labelled(
+            "kept", f"{_moment_text(version.built)}  {_version_text(version)}, {size(version.bytes)}{runs}", width
         )
 
 
-def _details(index: IndexDetails) -> Iterator[tuple[str, str]]:
+def _labelled_details(index: IndexDetails) -> Iterator[tuple[str, str]]:
     manifest = index.manifest
     yield "name", index.name
     if index.damage:
@@ -89,15 +89,15 @@ def _details(index: IndexDetails) -> Iterator[tuple[str, str]]:
         yield "source", manifest.source
         if manifest.skipped and index.report is None:  # the report also counts files that were not even opened
             yield "skipped", f"{manifest.skipped:,}"
-        yield "built", _moment(manifest.built)
+        yield "built", _moment_text(manifest.built)
     yield "size", size(index.bytes)
 
 
-def _moment(seconds: float) -> str:
+def _moment_text(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _wrapped(label: str, text: str, width: int, indent: int = _LABEL) -> list[str]:
+def _wrap_labelled(label: str, text: str, width: int, indent: int = _LABEL_WIDTH) -> list[str]:
     """Return a label with its text, folded to the width; further lines are indented below the text."""
     line = f"{label:{indent}}{safe(text)}"
     return fold(line, max(width, 2 * indent), " " * indent) or [line]

@@ -52,7 +52,7 @@ def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
         f"{graded.reused:,} from the journal{from_earlier}; {tokened}; paid {dollars(graded.cost_paid)}{earlier_cost}, "
         f"full price {dollars(graded.cost_uncached)}."
     )
-    yield from _constants(graded)
+    yield from _constant_judge_lines(graded)
     if graded.unprobed:
         yield f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads."
     yield from (safe(line) for gate in graded.gates for line in gate.words)
@@ -65,14 +65,14 @@ def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
         yield f"Note: {safe(judge)} is also the judge inside the agent: what it likes was chosen before."
 
 
-_SHOWN = 120
+_EXCERPT_LENGTH = 120
 """Number of characters that are shown of a reply that could not be read."""
 
 
 def unreadable_lines(judged: JudgedRuns) -> Iterator[str]:
     """Yield which format was expected of judges whose replies could not be read, and an example of a reply."""
     for reply in judged.unreadable:
-        excerpt = repr(one_line(reply.text, _SHOWN)) if reply.text.strip() else "nothing"
+        excerpt = repr(one_line(reply.text, _EXCERPT_LENGTH)) if reply.text.strip() else "nothing"
         yield f"{safe(reply.judge)} was asked to end with {reply.asked}. It said: {excerpt}"
     if judged.silent:
         yield (
@@ -81,17 +81,17 @@ def unreadable_lines(judged: JudgedRuns) -> Iterator[str]:
         )
 
 
-_ENOUGH = 6
+_MIN_VERDICTS = 6
 """Minimum number of verdicts for the remark that a judge always says the same; of two answers it means nothing."""
 
 
-def _constants(graded: JudgedRun) -> Iterator[str]:
+def _constant_judge_lines(graded: JudgedRun) -> Iterator[str]:
     panel, verdicts_by_judge = (
         graded.panel is not None,
         Counter(verdict.judge for verdict in graded.verdicts if verdict.outcome),
     )
     for judge, label in graded.constant.items():
-        if verdicts_by_judge[judge] >= _ENOUGH or panel:
+        if verdicts_by_judge[judge] >= _MIN_VERDICTS or panel:
             agreement = "No agreement with it is defined. " if panel else ""
             yield (
                 f"Note: {safe(judge)} said {label!r} of all {verdicts_by_judge[judge]:,} things it judged. {agreement}"

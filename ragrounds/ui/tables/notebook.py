@@ -25,9 +25,9 @@ from ragrounds.ui.theme import notebook_colours
 
 Draw = Callable[[Console], None]
 """Function that prints something on a console."""
-_WIDE = 160
+_TEXT_WIDTH = 160
 """Width in columns of a text that no terminal limits."""
-_FOLDED = 300
+_FOLD_FROM = 300
 """Number of characters of prose from which on a notebook folds it."""
 _STYLE = """<style>
 .ragrounds{color:inherit;font-size:.92em;line-height:1.45}
@@ -60,7 +60,7 @@ def in_notebook() -> bool:
 def text_of(draw: Draw) -> str:
     """Return console output as plain text, as wide as the terminal; 160 columns if there is no terminal."""
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = SafeConsole().width if terminal else _WIDE
+    width = SafeConsole().width if terminal else _TEXT_WIDTH
     file = io.StringIO()
     draw(SafeConsole(file=file, width=width, color_system=None, highlight=False))
     return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").split("\n"))
@@ -96,7 +96,7 @@ class _HtmlConsole(SafeConsole):
         """Keep the printed objects as HTML."""
         for printed in objects:
             if isinstance(printed, Table):
-                self.parts.append(_table(printed))
+                self.parts.append(_table_html(printed))
             elif isinstance(printed, Rule):
                 self.parts.append(f'<p class="bold">{html_text(printed.title)}</p>')
             elif isinstance(printed, PictureText):
@@ -104,9 +104,9 @@ class _HtmlConsole(SafeConsole):
 
                 self.parts.append(page_picture(printed.picture))
             elif isinstance(printed, Prose) and printed.plain.strip():
-                self.parts.append(_prose(printed.plain))
+                self.parts.append(_prose_html(printed.plain))
             elif isinstance(printed, Text) and printed.plain.strip():
-                self.parts.append(_text(printed))
+                self.parts.append(_text_html(printed))
             elif isinstance(printed, str) and printed.strip():
                 self.parts.append(f"<p>{html_text(printed)}</p>")
 
@@ -116,25 +116,25 @@ def html_text(text: object) -> str:
     return escape(safe(str(text)))
 
 
-def _prose(text: str) -> str:
+def _prose_html(text: str) -> str:
     """Return Markdown as HTML. Tags, addresses and pictures are shown as they were written."""
     from markdown_it import MarkdownIt  # rich's own parser; imported here, so that only printed prose waits for it
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     html: str = parser.disable(["link", "image", "autolink", "reference", "entity", "escape"]).render(safe(text))
-    if len(text) <= _FOLDED:
+    if len(text) <= _FOLD_FROM:
         return html
     return f"<details><summary>{html_text(one_line(text))}</summary>{html}</details>"
 
 
-def _text(text: Text) -> str:
+def _text_html(text: Text) -> str:
     plain = text.plain.strip("\n")
     if "\n" in plain:
         return f"<pre>{html_text(plain)}</pre>"
     return f'<p class="bold">{html_text(plain)}</p>' if "bold" in str(text.style) else f"<p>{html_text(plain)}</p>"
 
 
-def _table(table: Table) -> str:
+def _table_html(table: Table) -> str:
     columns = table.columns
     rows = zip(*([_cell(cell) for cell in column.cells] for column in columns), strict=True)
     names = [_cell(column.header) for column in columns]

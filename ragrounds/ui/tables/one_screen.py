@@ -39,13 +39,13 @@ from ragrounds.ui.text import (
     tokens,
 )
 
-_PICTURE = 80, 7
+_PICTURE_SIZE = 80, 7
 """Width and height of the frontier in columns and lines."""
-_NAME = 30
+_NAME_WIDTH = 30
 """Maximum width of a run's name in the table, in columns."""
-_NOTES = 2
+_MAX_NOTES = 2
 """Number of notes that are printed; further notes are counted."""
-_HUNDRED = 100
+_PRICED_QUESTIONS = 100
 """Number of questions that a price refers to."""
 
 
@@ -93,11 +93,11 @@ def print_one_screen(
     frontier = tables[0].frontier if tables and len(comparison.rows) > 2 else None
     if frontier is not None and len(frontier.points) > 1:
         picture = frontier_picture(frontier, tables[0].scorer, names)
-        console.print(draw(picture, min(console.width, _PICTURE[0]), _PICTURE[1]))
-    for note in comparison.notes[:_NOTES]:
+        console.print(draw(picture, min(console.width, _PICTURE_SIZE[0]), _PICTURE_SIZE[1]))
+    for note in comparison.notes[:_MAX_NOTES]:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
-    if comparison.notes[_NOTES:]:
-        console.print(Text(f"{number_of(len(comparison.notes[_NOTES:]), 'more note')}: --full", style="yellow"))
+    if comparison.notes[_MAX_NOTES:]:
+        console.print(Text(f"{number_of(len(comparison.notes[_MAX_NOTES:]), 'more note')}: --full", style="yellow"))
 
 
 def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> list[str]:
@@ -106,13 +106,20 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
     nothing = [] if tables else ["No answer has a score yet."]
     first, *other_verdicts = [*nothing, *verdict_lines(comparison, scorers, names, prices(comparison, tables)), ""]
     return [
-        line for line in (first, *_trade(tables[:1], names), *other_verdicts, *_no_model(comparison, names)) if line
+        line
+        for line in (
+            first,
+            *_trade_off_sentences(tables[:1], names),
+            *other_verdicts,
+            *_no_model_sentences(comparison, names),
+        )
+        if line
     ]
 
 
 def table_remarks(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> list[str]:
     """Return the lines below :func:`summary_table`: the meaning of its marks, and the doubts."""
-    return [*_of_marks(shown[:1], names), *_doubts(comparison, shown, names)]
+    return [*_mark_sentences(shown[:1], names), *_doubt_sentences(comparison, shown, names)]
 
 
 def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, str]:
@@ -123,7 +130,9 @@ def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, st
     costs = run_costs(comparison, shown)
     if any(cost.dollars for cost in costs.values()):
         return {
-            run: f"{dollars(cost.dollars)} per {_HUNDRED} questions" if cost.dollars is not None else "an unknown price"
+            run: f"{dollars(cost.dollars)} per {_PRICED_QUESTIONS} questions"
+            if cost.dollars is not None
+            else "an unknown price"
             for run, cost in costs.items()
         }
     return {run: f"{tokens(cost.tokens)} tokens a question" for run, cost in costs.items() if cost.tokens is not None}
@@ -146,14 +155,14 @@ def summary_table(
         names: run id → name of the run.
         printed: run id → figure that a paper printed for the same run; it has a line below the run's.
     """
-    lines = list(_lines(comparison, shown))
+    lines = list(_run_lines(comparison, shown))
     is_single = len(lines) == 1
-    short = {run: one_line(name, _NAME) for run, name in names.items()}
+    short = {run: one_line(name, _NAME_WIDTH) for run, name in names.items()}
     if len(set(short.values())) < len(short):  # the names differ only after the cut
         short = dict(names)
     first = shown[0] if shown else None
     figures_by_scorer = {table.scorer: {line.run: line.overall for line in table.lines} for table in shown[1:]}
-    reference = _reference(first) if first and first.pairs else ""
+    reference = _reference_run(first) if first and first.pairs else ""
 
     def value(line: _Line) -> str:
         return in_scale(line.figures.overall.value, first.unit) if line.figures and first else ""
@@ -204,7 +213,7 @@ def summary_table(
         Column("diff.", difference) if reference else None,
         Column("95 % ", difference_ends) if reference else None,
         Column("n", question_count) if first and not is_single and differs(question_count) else None,
-        Column(f"$/{_HUNDRED}", price) if differs(price) else None,
+        Column(f"$/{_PRICED_QUESTIONS}", price) if differs(price) else None,
         Column("tokens", used, spare=1) if differs(used) else None,
         Column("time", time, spare=2) if differs(time) else None,
     )
@@ -247,12 +256,12 @@ def _heading(table: ScorerTable) -> str:
     return f"{heading} ↓" if table.direction == "lower" else heading
 
 
-def _lines(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[_Line]:
+def _run_lines(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[_Line]:
     """Yield the runs, the best first."""
     first = tables[0] if tables else None
     figures = {line.run: line for line in first.lines} if first else {}
     costs = run_costs(comparison, tables)
-    reference = _reference(first) if first and first.pairs else ""
+    reference = _reference_run(first) if first and first.pairs else ""
     significant = conclusions(first) if first else ()
     down = first is not None and first.direction == "lower"
 
@@ -262,7 +271,7 @@ def _lines(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[_L
         return value is None, 0.0 if value is None else value if down else -value
 
     for row in sorted(comparison.rows, key=rank):
-        against = _against(first, reference, row.run) if first and row.run != reference else None
+        against = _difference_to(first, reference, row.run) if first and row.run != reference else None
         better = next(
             (
                 conclusion.better
@@ -275,7 +284,7 @@ def _lines(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[_L
         yield _Line(row, figures.get(row.run), costs[row.run], against, mark)
 
 
-def _reference(table: ScorerTable) -> str:
+def _reference_run(table: ScorerTable) -> str:
     """Return the run that the others are compared with: the baseline if every pair has it, else the best run.
 
     Empty if no run has a figure.
@@ -287,15 +296,15 @@ def _reference(table: ScorerTable) -> str:
     return scorer_finding.best.run if scorer_finding else ""
 
 
-def _against(table: ScorerTable, whom: str, run: str) -> PairedFigure | None:
+def _difference_to(table: ScorerTable, whom: str, run: str) -> PairedFigure | None:
     for pair in table.pairs:
         if {pair.first, pair.second} == {run, whom}:
             tests = pair.tests
-            return tests if pair.second == run else _turned(tests)
+            return tests if pair.second == run else _swap_sides(tests)
     return None
 
 
-def _turned(tests: PairedFigure) -> PairedFigure:
+def _swap_sides(tests: PairedFigure) -> PairedFigure:
     """Return a difference from the other side."""
 
     def minus(value: float | None) -> float | None:
@@ -319,11 +328,13 @@ def run_costs(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str,
         if per_question is None and row.made and row.cost_uncached is not None:
             per_question = row.cost_uncached / row.made
         tokens_per_question = (row.usage.input + row.usage.output) / row.made if row.usage and row.made else None
-        costs[row.run] = RunCost(None if per_question is None else _HUNDRED * per_question, tokens_per_question)
+        costs[row.run] = RunCost(
+            None if per_question is None else _PRICED_QUESTIONS * per_question, tokens_per_question
+        )
     return costs
 
 
-def _trade(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
+def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """Yield the cost of the best run compared with a cheaper one.
 
     The cheaper run is one that is not significantly different, else the next run on the frontier.
@@ -352,7 +363,7 @@ def _trade(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[
                 yield f"One more right answer costs {price} with it, against {names[tradeoff.cheaper]}."
 
 
-def _no_model(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+def _no_model_sentences(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Yield a statement for each kind of run that used no language model."""
     runs_by_kind = kinds_of([(row.run, row.no_model) for row in comparison.rows])
     for kind, runs in runs_by_kind.items():
@@ -361,10 +372,10 @@ def _no_model(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]
         yield f"No language model answered{of_runs}, but {substitute}."
 
 
-def _of_marks(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
+def _mark_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """Yield what the differences refer to, and which test decides that a difference is significant."""
     for table in tables:
-        if not table.pairs or not (reference := _reference(table)):
+        if not table.pairs or not (reference := _reference_run(table)):
             continue
         significant = conclusions(table)
         test_names = {"exact": "", "always-valid": ", always-valid test", "interval": ", by its interval"}
@@ -381,7 +392,7 @@ def _of_marks(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterat
         yield f"diff.: to {names[reference]}{separate_intervals}; {decides}"
 
 
-def _doubts(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
+def _doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """Yield what was not answered, what was not recorded, and costs that are lower bounds."""
     counted, remarks = comparison.outcomes(), []
     figures = {line.run: line.overall for line in tables[0].lines} if tables else {}

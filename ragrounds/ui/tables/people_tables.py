@@ -41,14 +41,14 @@ def print_agreement(found: PeopleAgreement, raters: int) -> None:
     for line in _agreement_lines(found, raters):
         console.print(Text(line), soft_wrap=True)
     if len(found.judges) > 1:
-        print_table(_each_judge(found), console)
+        print_table(_judge_table(found), console)
     columns = [words("people", lambda row: row[0])]
     columns += [Column(safe(name), lambda row, name=name: row[1][name]) for name in confusion]  # type: ignore[misc]
     judged_by = "the majority" if found.panel else "the judge"
     title = f"what people said (lines) and what {judged_by} said (columns)"
     print_table(table_of("confusion", confusion.items(), columns, title=title), console)
     if found.categories:
-        print_table(_by_category(found), console)
+        print_table(_category_table(found), console)
     for corrections in found.corrections:
         if any(figure.corrected for figure in corrections.figures):
             _print_corrections(corrections, console)
@@ -56,12 +56,12 @@ def print_agreement(found: PeopleAgreement, raters: int) -> None:
     for line in dict.fromkeys(line for corrections in found.corrections for line in _correction_lines(corrections)):
         console.print(Text(line), soft_wrap=True)
     if found.prices:
-        print_table(_prices(found), console)
+        print_table(_price_table(found), console)
 
 
 def _agreement_lines(agreement: PeopleAgreement, raters: int) -> Iterator[str]:
     judge, accuracy = agreement.judge, agreement.judge.accuracy
-    chance = f"; chance taken off, Cohen's kappa {_number(judge.kappa)}" if judge.kappa is not None else ""
+    chance = f"; chance taken off, Cohen's kappa {_number_text(judge.kappa)}" if judge.kappa is not None else ""
     rater = "The majority of the judges" if agreement.panel else "The judge"
     rater += f" ({judge_phrase(agreement.by).removeprefix('the majority of ')})" if agreement.by is not None else ""
     split = ""
@@ -71,14 +71,14 @@ def _agreement_lines(agreement: PeopleAgreement, raters: int) -> Iterator[str]:
     yield f"items with both labels: {judge.n:,}"
     yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
     interval = f" ({kappa_ends(judge)})" if judge.kappa is not None else ""
-    yield f"Cohen's kappa: {_number(judge.kappa)}{interval}"
+    yield f"Cohen's kappa: {_number_text(judge.kappa)}{interval}"
     for side, label in judge.constant.items():
         rater = "the judge" if side == "judge" else "the people"
         yield f"{rater} said {safe(label)!r} of every item: kappa is not defined, and nothing shows how far they agree"
     if raters > 1:
         yield (
-            f"{raters} people among themselves: Fleiss' kappa {_number(agreement.human_kappa)}, "
-            f"Krippendorff's alpha {_number(agreement.human_alpha)}"
+            f"{raters} people among themselves: Fleiss' kappa {_number_text(agreement.human_kappa)}, "
+            f"Krippendorff's alpha {_number_text(agreement.human_alpha)}"
         )
     left_out = {
         "the judges have no majority": agreement.undecided_judges,
@@ -92,16 +92,18 @@ def _agreement_lines(agreement: PeopleAgreement, raters: int) -> Iterator[str]:
     yield from (f"left out, {reason}: {count:,}" for reason, count in left_out.items() if count)
 
 
-def _kappa(agreement: Agreement | None) -> str:
+def _kappa_interval(agreement: Agreement | None) -> str:
     """Return the interval of kappa."""
     if agreement is None:
         return UNKNOWN
     return (
-        TOO_FEW if agreement.kappa_low is None else f"{_number(agreement.kappa_low)} to {_number(agreement.kappa_high)}"
+        TOO_FEW
+        if agreement.kappa_low is None
+        else f"{_number_text(agreement.kappa_low)} to {_number_text(agreement.kappa_high)}"
     )
 
 
-def _by_category(agreement: PeopleAgreement) -> TextTable:
+def _category_table(agreement: PeopleAgreement) -> TextTable:
     return table_of(
         "categories",
         agreement.categories,
@@ -111,7 +113,7 @@ def _by_category(agreement: PeopleAgreement) -> TextTable:
             Column("items", "agreement.n"),
             Column("same %", "agreement.accuracy", lambda accuracy: percent(accuracy.value, 1)),
             Column("95 %", "agreement.accuracy", lambda accuracy: ends(accuracy.low, accuracy.high)),
-            Column("kappa", "agreement.kappa", _number),
+            Column("kappa", "agreement.kappa", _number_text),
         ),
         title="the judge and people by category",
     )
@@ -174,7 +176,7 @@ def _correction_lines(corrections: Corrections) -> Iterator[str]:
         yield "The labels say nothing of how their answers were chosen: corrected figures hold if chance drew them."
 
 
-def _prices(agreement: PeopleAgreement) -> TextTable:
+def _price_table(agreement: PeopleAgreement) -> TextTable:
     unit = described(agreement.corrections[0].figures[0].scorer).unit
     first = agreement.corrections[0].figures[0]
     return table_of(
@@ -191,7 +193,7 @@ def _prices(agreement: PeopleAgreement) -> TextTable:
     )
 
 
-def _each_judge(agreement: PeopleAgreement) -> TextTable:
+def _judge_table(agreement: PeopleAgreement) -> TextTable:
     return table_of(
         "each judge",
         agreement.judges,
@@ -199,13 +201,13 @@ def _each_judge(agreement: PeopleAgreement) -> TextTable:
             words("judge"),
             Column("items", lambda judge: judge.agreement.n if judge.agreement else 0),
             Column("same %", "agreement.accuracy.value", lambda value: percent(value, 1)),
-            Column("kappa", "agreement.kappa", _number),
-            Column("95 %", "agreement", _kappa),
+            Column("kappa", "agreement.kappa", _number_text),
+            Column("95 %", "agreement", _kappa_interval),
         ),
         title="each judge by itself, on all items that it gave a verdict on",
         about="Cohen's kappa with people: 1 perfect, 0 as by chance",
     )
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "-" if value is None else figure_text(value, ".3f")

@@ -35,18 +35,18 @@ def print_retrieval(
     which the two best differ the most.
     """
     first = names[0]
-    means = (Column(name, text=_figure) for name in names)
+    means = (Column(name, text=_figure_text) for name in names)
     about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
     facts = (column for column in _FACTS if any(column.of(entry) is not None for entry in entries))
-    tables = [table_of("means", entries, (_WHO, *means), **about)]
-    tables.append(table_of("queries", entries, (_WHO, *facts), title="queries, speed and size"))
+    tables = [table_of("means", entries, (_RETRIEVER_COLUMN, *means), **about)]
+    tables.append(table_of("queries", entries, (_RETRIEVER_COLUMN, *facts), title="queries, speed and size"))
     if comparisons:
         title = f"{first}, 1st minus 2nd, {number_of(comparisons[0].queries, 'query')}"
         tables.append(pair_table(comparisons, title))
     ranked = sorted(
         ((entry["retriever"], entry[first]) for entry in entries), key=lambda retriever_mean: -retriever_mean[1]
     )
-    _print(ranked, first, comparisons, tables, differences, first, console or results_console())
+    _print_tables(ranked, first, comparisons, tables, differences, first, console or results_console())
 
 
 def print_sets(
@@ -67,10 +67,10 @@ def print_sets(
 
     def of_set(name: str) -> Column:
         """Return the column of a set's means."""
-        return Column(one_line(name, 40), lambda row: row.values.get(name), _figure)
+        return Column(one_line(name, 40), lambda row: row.values.get(name), _figure_text)
 
-    speed = Column("queries_per_second", text=_speed, heading="queries a second")
-    columns = (_WHO, *map(of_set, sets), Column("mean", text=_figure), speed)
+    speed = Column("queries_per_second", text=_speed_text, heading="queries a second")
+    columns = (_RETRIEVER_COLUMN, *map(of_set, sets), Column("mean", text=_figure_text), speed)
     about = {"title": f"{measure} by set", "about": "as trec_eval -c gives it; mean: of the sets"}
     tables = [table_of("sets", rows, columns, **about)]
     if comparisons:
@@ -80,10 +80,10 @@ def print_sets(
         key=lambda retriever_mean: -retriever_mean[1],
     )
     ranked_measure = f"mean {measure} over {number_of(len(sets), 'set')}"
-    _print(ranked, ranked_measure, comparisons, tables, differences, measure, console)
+    _print_tables(ranked, ranked_measure, comparisons, tables, differences, measure, console)
 
 
-def _print(
+def _print_tables(
     ranked: Sequence[tuple[str, float]],
     ranked_measure: str,
     comparisons: Sequence[RetrievalComparison],
@@ -93,13 +93,17 @@ def _print(
     console: Console,
 ) -> None:
     console.print(
-        Text(_ahead(ranked, ranked_measure, comparisons) if ranked else f"{ranked_measure}: no retriever has them all.")
+        Text(
+            _leader_sentence(ranked, ranked_measure, comparisons)
+            if ranked
+            else f"{ranked_measure}: no retriever has them all."
+        )
     )
     for table in tables:
         print_table(table, console)
     if differences:
         names = (one_line(name, 40) for name, _ in ranked[:2])
-        print_table(_differing_queries(differences, measure, *names), console)
+        print_table(_query_table(differences, measure, *names), console)
 
 
 def print_similarity(
@@ -108,15 +112,15 @@ def print_similarity(
     """Print the correlations of each model with their intervals, and the differences between models."""
     console, columns = console or results_console(), [words("model", "retriever", text=_short_name)]
     for name in MEASURES:
-        columns.append(Column(name, text=_figure))
-        columns.append(Column("95 %", lambda entry, name=name: _ends(*entry[f"{name}_interval"])))  # type: ignore[misc]
+        columns.append(Column(name, text=_figure_text))
+        columns.append(Column("95 %", lambda entry, name=name: _interval_text(*entry[f"{name}_interval"])))  # type: ignore[misc]
     title = f"cosines against {entries[0]['pairs']:,} graded pairs"
     print_table(table_of("similarity", entries, columns, title=title), console)
     columns = [
         words("pair", lambda difference: f"{_short_name(difference.first)} - {_short_name(difference.second)}"),
         words("measure"),
-        Column("difference", text=_figure),
-        Column("95 %", lambda difference: _ends(difference.low, difference.high)),
+        Column("difference", text=_figure_text),
+        Column("95 %", lambda difference: _interval_text(difference.low, difference.high)),
     ]
     if differences:
         print_table(table_of("differences", differences, columns, title="paired differences"), console)
@@ -126,18 +130,18 @@ def _short_name(retriever: str) -> str:
     return one_line(retriever, 200)
 
 
-_WHO = words("retriever", text=_short_name)
+_RETRIEVER_COLUMN = words("retriever", text=_short_name)
 
 
-def _figure(value: float | None) -> str:
+def _figure_text(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.4f}"
 
 
-def _speed(value: float | None) -> str:
+def _speed_text(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.1f}"
 
 
-def _ends(low: float | None, high: float | None) -> str:
+def _interval_text(low: float | None, high: float | None) -> str:
     return UNKNOWN if low is None or high is None else f"{low:.4f} to {high:.4f}"
 
 
@@ -147,13 +151,13 @@ _FACTS = (
     Column("unjudged_queries", heading="not judged"),
     Column("left_out", heading="left out"),
     Column("unknown_documents", heading="not in the corpus"),
-    Column("queries_per_second", text=_speed, heading="queries a second"),
+    Column("queries_per_second", text=_speed_text, heading="queries a second"),
     Column("p95_seconds", text=duration, heading="slowest 5 %"),
     Column("index_bytes", text=size, heading="index"),
 )
 
 
-def _ahead(ranked: Sequence[tuple[str, float]], measure: str, pairs: Sequence[RetrievalComparison]) -> str:
+def _leader_sentence(ranked: Sequence[tuple[str, float]], measure: str, pairs: Sequence[RetrievalComparison]) -> str:
     """Return which retriever has the best figure, and from which others it differs significantly."""
     best, value = ranked[0]
     if len(ranked) == 1:
@@ -183,8 +187,8 @@ def pair_table(pairs: Sequence[RetrievalComparison], title: str, *, several: boo
         words("1st - 2nd", lambda pair: f"{_short_name(pair.first)} - {_short_name(pair.second)}"),
         Column("difference", text=lambda value: figure_text(value, "+.4f")),
         Column(f"{100 * pairs[0].level:g} %", ends),
-        Column("p", text=_figure),
-        Column("holm", text=_figure, heading="Holm p"),
+        Column("p", text=_figure_text),
+        Column("holm", text=_figure_text, heading="Holm p"),
         *counts,
     )
     interval_method = "queries drawn within sets" if several else "interval of paired differences"
@@ -192,7 +196,7 @@ def pair_table(pairs: Sequence[RetrievalComparison], title: str, *, several: boo
     return table_of("pairs", pairs, columns, title=title, about=about)
 
 
-def _differing_queries(differences: Sequence[QueryDifference], measure: str, first: str, second: str) -> TextTable:
+def _query_table(differences: Sequence[QueryDifference], measure: str, first: str, second: str) -> TextTable:
     """Return the queries on which two retrievers differ the most; `first` and `second` are their headings."""
     return table_of(
         "differing",
@@ -200,8 +204,8 @@ def _differing_queries(differences: Sequence[QueryDifference], measure: str, fir
         (
             words("set", where="set", text=lambda value: one_line(value, 40)),
             words("query", text=lambda value: one_line(value, 40)),
-            Column("first", text=_figure, heading=first),
-            Column("second", text=_figure, heading=second),
+            Column("first", text=_figure_text, heading=first),
+            Column("second", text=_figure_text, heading=second),
             words("text", text=lambda value: one_line(value, 60)),
         ),
         title=f"queries that {first} and {second} differ on most",

@@ -36,11 +36,11 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
     unit = next((overview.unit for overview in runs if overview.scorer), "percent")
     scored = f"{next(iter(scorers))} {'%' if unit == 'percent' else unit}" if len(scorers) == 1 else "score"
     models, benchmarks = ({overview.models for overview in runs}, {overview.run.benchmark for overview in runs})
-    searched = _searched(runs)
+    searched = _searched_corpora(runs)
 
     def score(overview: RunOverview) -> str:
         """Return the headline figure, with its scorer if there are several."""
-        return _score(overview) + (f" {safe(overview.scorer)}" if len(scorers) > 1 and overview.scorer else "")
+        return _score_text(overview) + (f" {safe(overview.scorer)}" if len(scorers) > 1 and overview.scorer else "")
 
     return table_of(
         "runs",
@@ -52,7 +52,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
             words("benchmark", "run.benchmark", least=9, spare=2 if len(benchmarks) > 1 else 4),
             words("model", lambda overview: ", ".join(overview.models), spare=1 if len(models) > 1 else 6),
             Column(safe(scored), score),
-            Column("done", _done),
+            Column("done", _progress_text),
             Column("failed", spare=0 if any(overview.failed for overview in runs) else 5),
             Column("paid", "cost_paid", dollars, spare=3),
             Column("full price", "cost_uncached", dollars, spare=8),
@@ -62,7 +62,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
     )
 
 
-def _searched(runs: Sequence[RunOverview]) -> dict[str, str]:
+def _searched_corpora(runs: Sequence[RunOverview]) -> dict[str, str]:
     """Return the corpora by run id, for runs that differ in nothing else."""
     same_except_corpus: dict[tuple[object, ...], list[Run]] = {}
     for overview in runs:
@@ -79,12 +79,12 @@ def _searched(runs: Sequence[RunOverview]) -> dict[str, str]:
     }
 
 
-def _score(overview: RunOverview) -> str:
+def _score_text(overview: RunOverview) -> str:
     so_far = " so far" if overview.so_far and overview.score is not None else ""
     return f"{in_scale(overview.score, overview.unit)}{so_far}"
 
 
-def _done(overview: RunOverview) -> str:
+def _progress_text(overview: RunOverview) -> str:
     planned = overview.run.count * overview.run.epochs
     return f"{planned:,}" if overview.made == planned else f"{overview.made:,}/{planned:,}"
 
@@ -105,10 +105,10 @@ def print_run(
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    rows = list(_about(run, at_work))
+    rows = list(_run_facts(run, at_work))
     if comparison is not None:
-        rows += _figures(comparison.rows[0])
-        rows += _answered_by(comparison.rows[0])
+        rows += _figure_facts(comparison.rows[0])
+        rows += _answering_models(comparison.rows[0])
         rows += [
             (
                 f"score ({table.scorer})",
@@ -126,8 +126,8 @@ def print_run(
             counts = scorer_table.lines[0].outcomes
             outcomes = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if counts.get(name))
             rows.append((f"outcomes ({scorer_table.scorer})", outcomes))
-    rows += [("server reported", f"{server}: {_plain(facts)}") for server, facts in run.servers.items()]
-    rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
+    rows += [("server reported", f"{server}: {_plain_text(facts)}") for server, facts in run.servers.items()]
+    rows += [(f"identity: {name}", _plain_text(value)) for name, value in run.identity.items()]
     rows += [(f"read: {read.kind}", " ".join(filter(None, (read.name, read.value)))) for read in reads]
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
@@ -150,7 +150,7 @@ def differences_table(found: Sequence[RunDifference], first: str, second: str) -
     )
 
 
-def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
+def _run_facts(run: Run, at_work: str) -> list[tuple[str, str]]:
     command = shlex.join(run.asked.options) if run.asked else "not known"
     return [
         ("run", run.id),
@@ -168,7 +168,7 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
     ]
 
 
-def _figures(row: RunTotals) -> list[tuple[str, str]]:
+def _figure_facts(row: RunTotals) -> list[tuple[str, str]]:
     lower_bound = f"at least, {number_of(row.unanswered, 'request')} got no answer: " if row.unanswered else ""
     usage = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
     return [
@@ -185,7 +185,7 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
     ]
 
 
-def _answered_by(row: RunTotals) -> list[tuple[str, str]]:
+def _answering_models(row: RunTotals) -> list[tuple[str, str]]:
     """Return the models that the replies name."""
     counted = [
         ", ".join(f"{name} in {number_of(count, 'call')}" for name, count in names.items())
@@ -194,9 +194,9 @@ def _answered_by(row: RunTotals) -> list[tuple[str, str]]:
     return [("answered by", models) for models in counted]
 
 
-def _plain(value: object) -> str:
+def _plain_text(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_plain(item)}" for name, item in value.items()) or "-"
+        return ", ".join(f"{name}={_plain_text(item)}" for name, item in value.items()) or "-"
     return "-" if value is None else str(value)
 
 
@@ -215,7 +215,9 @@ def ledger_table(ledger: Ledger) -> TextTable:
         return words(key, cell, whole=key == "run")
 
     optional = {"reused", "failed", "cached", "reasoning"}  # shown if any line has a value
-    columns = [column for column in _LEDGER if column.name not in optional or any(column.of(line) for line in lines)]
+    columns = [
+        column for column in _LEDGER_COLUMNS if column.name not in optional or any(column.of(line) for line in lines)
+    ]
     return table_of(
         "ledger",
         lines,
@@ -225,12 +227,12 @@ def ledger_table(ledger: Ledger) -> TextTable:
     )
 
 
-def _full_price(line: LedgerLine) -> str:
+def _full_price_text(line: LedgerLine) -> str:
     at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
     return dollars(line.cost_uncached) + at_least
 
 
-_LEDGER = (
+_LEDGER_COLUMNS = (
     Column("model calls", "model_calls"),
     Column("reused"),
     Column("failed"),
@@ -241,7 +243,7 @@ _LEDGER = (
     Column("out", "usage.output", tokens),
     Column("reasoning", "usage.reasoning", tokens),
     Column("paid", "cost_paid", dollars, least_where="unanswered"),
-    Column("full price", _full_price, least_where="unanswered"),
+    Column("full price", _full_price_text, least_where="unanswered"),
 )
 
 

@@ -42,7 +42,7 @@ def laid_out(table: TextTable, width: int) -> tuple[tuple[Band, ...], list[str]]
         width: columns of the terminal.
     """
     remaining, spared = list(range(len(table.columns))), list[int]()
-    while (band := _fitting(table, remaining, width)) is None and any(
+    while (band := _fit_columns(table, remaining, width)) is None and any(
         table.columns[index].spare for index in remaining
     ):
         spared.append(max(remaining, key=lambda index: table.columns[index].spare))
@@ -53,7 +53,7 @@ def laid_out(table: TextTable, width: int) -> tuple[tuple[Band, ...], list[str]]
         (below if len(cells) == 1 else varying).append(f"{name}: {cells.pop()}" if len(cells) == 1 else name)
     below += [f"left out at this width: {', '.join(varying)}"] if varying else []
     remarks = ["; ".join(below)] if below else []
-    return ((band,) if band is not None else _bands(table, remaining, width)), remarks
+    return ((band,) if band is not None else _split_into_bands(table, remaining, width)), remarks
 
 
 def stacked(table: TextTable, width: int) -> Iterator[str]:
@@ -61,12 +61,12 @@ def stacked(table: TextTable, width: int) -> Iterator[str]:
 
     Lines are broken only between cells.
     """
-    words = len(_keys(table, range(len(table.columns))))
+    words = len(_name_columns(table, range(len(table.columns))))
     for row in table.rows:
         cells = [" ".join(cell.split()) for cell in row]
         figures = zip(table.columns[words:], cells[words:], strict=True)
-        yield from _filled([cell for cell in cells[:words] if cell], width, "")
-        yield from _filled([f"{column.name}: {cell}" for column, cell in figures if cell], width, "  ")
+        yield from _fill_lines([cell for cell in cells[:words] if cell], width, "")
+        yield from _fill_lines([f"{column.name}: {cell}" for column, cell in figures if cell], width, "  ")
 
 
 def folded(text: str, width: int) -> list[str]:
@@ -78,7 +78,7 @@ def folded(text: str, width: int) -> list[str]:
     lines: list[str] = []
     for paragraph in text.split("\n"):
         line = ""
-        for part in _parts(paragraph, width):
+        for part in _break_text(paragraph, width):
             if cell_len(line) + cell_len(part.rstrip()) <= width:
                 line += part
                 continue
@@ -92,13 +92,13 @@ def folded(text: str, width: int) -> list[str]:
     return lines
 
 
-def _parts(text: str, width: int) -> Iterator[str]:
+def _break_text(text: str, width: int) -> Iterator[str]:
     """Yield the parts of a text that are kept together as long as possible."""
     for part in _BREAKS[0].split(text):
         yield from [part] if cell_len(part.rstrip()) <= width else _BREAKS[1].split(part)
 
 
-def _fitting(table: TextTable, indexes: Sequence[int], width: int) -> Band | None:
+def _fit_columns(table: TextTable, indexes: Sequence[int], width: int) -> Band | None:
     """Return these columns of the table, with words folded to the width; ``None`` if they are too wide."""
     widths, minimum = [], []
     for index in indexes:
@@ -119,7 +119,7 @@ def _fitting(table: TextTable, indexes: Sequence[int], width: int) -> Band | Non
     return Band(replace(table, columns=columns, rows=rows), tuple(widths))
 
 
-def _keys(table: TextTable, indexes: Sequence[int]) -> list[int]:
+def _name_columns(table: TextTable, indexes: Sequence[int]) -> list[int]:
     """Return the columns from the left that name a row."""
     figures = (
         position
@@ -129,9 +129,9 @@ def _keys(table: TextTable, indexes: Sequence[int]) -> list[int]:
     return list(indexes[: next(figures, len(indexes))])
 
 
-def _bands(table: TextTable, indexes: Sequence[int], width: int) -> tuple[Band, ...]:
+def _split_into_bands(table: TextTable, indexes: Sequence[int], width: int) -> tuple[Band, ...]:
     """Return the columns in bands, each with the names of the rows; empty if that does not fit."""
-    keys = _keys(table, indexes)
+    keys = _name_columns(table, indexes)
     groups = list[list[int]]()
     for index in indexes[len(keys) :]:
         if groups and _INTERVAL.fullmatch(table.columns[index].name):
@@ -140,10 +140,10 @@ def _bands(table: TextTable, indexes: Sequence[int], width: int) -> tuple[Band, 
             groups.append([index])
     bands, band_columns = list[Band](), list(keys)
     for group in groups:
-        wider = _fitting(table, [*band_columns, *group], width)
+        wider = _fit_columns(table, [*band_columns, *group], width)
         if wider is not None and len(band_columns) > len(keys):
             bands[-1] = wider
-        elif (wider := _fitting(table, [*keys, *group], width)) is not None:
+        elif (wider := _fit_columns(table, [*keys, *group], width)) is not None:
             bands.append(wider)
             band_columns = list(keys)
         else:
@@ -152,7 +152,7 @@ def _bands(table: TextTable, indexes: Sequence[int], width: int) -> tuple[Band, 
     return tuple(bands) if keys else ()
 
 
-def _filled(parts: Sequence[str], width: int, indent: str) -> Iterator[str]:
+def _fill_lines(parts: Sequence[str], width: int, indent: str) -> Iterator[str]:
     line = ""
     for part in parts:
         longer = f"{line}{' ' * GAP}{part}" if line else indent + part

@@ -92,7 +92,7 @@ def drawn_band(band: Band) -> Table:
 
 def markdown(tables: Sequence[TextTable], notes: Sequence[str] = ()) -> str:
     """Return tables of GitHub's Markdown, each under its title in bold, and notes on them."""
-    return "\n\n".join([*map(_markdown, tables), *(f"Note: {_md(note)}" for note in notes)]) + "\n"
+    return "\n\n".join([*map(_markdown_table, tables), *(f"Note: {_escape_markdown(note)}" for note in notes)]) + "\n"
 
 
 def latex(tables: Sequence[TextTable], notes: Sequence[str] = (), *, narrow: bool = False) -> str:
@@ -101,36 +101,36 @@ def latex(tables: Sequence[TextTable], notes: Sequence[str] = (), *, narrow: boo
     With `narrow`, tables are small, for one column of a two-column page.
     """
     size = "\\footnotesize\\setlength{\\tabcolsep}{3pt}" if narrow else ""
-    note_lines = "".join(f"\n\\noindent Note: {_tex(note)}\\par\n" for note in notes)
-    return "% Needs \\usepackage{booktabs}\n" + "\n".join(_latex(table, size) for table in tables) + note_lines
+    note_lines = "".join(f"\n\\noindent Note: {_escape_latex(note)}\\par\n" for note in notes)
+    return "% Needs \\usepackage{booktabs}\n" + "\n".join(_latex_table(table, size) for table in tables) + note_lines
 
 
-def _markdown(table: TextTable) -> str:
-    lines = [[_md(column.name) for column in table.columns]]
+def _markdown_table(table: TextTable) -> str:
+    lines = [[_escape_markdown(column.name) for column in table.columns]]
     lines.append(["---:" if column.right else ":---" for column in table.columns])
-    lines += [[_md(cell) for cell in row] for row in table.rows]
-    return f"**{_md(table.caption)}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines += [[_escape_markdown(cell) for cell in row] for row in table.rows]
+    return f"**{_escape_markdown(table.caption)}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _md(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     # Entities for what HTML would take, backslashes for what Markdown would.
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\n", " ")
     return re.sub(r"([\\`*_{}\[\]|#~!])", r"\\\1", plain)
 
 
-def _latex(table: TextTable, size: str = "") -> str:
+def _latex_table(table: TextTable, size: str = "") -> str:
     layout = "".join("r" if column.right else "l" for column in table.columns)
-    rows = " \\\\\n".join("    " + " & ".join(_tex(cell) for cell in row) for row in table.rows)
-    heads = " & ".join(_tex(column.name) for column in table.columns)
+    rows = " \\\\\n".join("    " + " & ".join(_escape_latex(cell) for cell in row) for row in table.rows)
+    heads = " & ".join(_escape_latex(column.name) for column in table.columns)
     label = re.sub(r"[^a-z0-9-]", "-", "-".join(filter(None, (table.key, table.scorer))))
     return (
         f"\\begin{{table}}[htbp]\n  \\centering{size}\n"
-        f"  \\caption{{{_tex(table.caption)}}}\n  \\label{{tab:{label}}}\n"
+        f"  \\caption{{{_escape_latex(table.caption)}}}\n  \\label{{tab:{label}}}\n"
         f"  \\begin{{tabular}}{{{layout}}}\n    \\toprule\n    {heads} \\\\\n    \\midrule\n{rows} \\\\\n"
         "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     )
 
 
-def _tex(text: str) -> str:
+def _escape_latex(text: str) -> str:
     dashed = _MINUS.sub("\0", _RANGE.sub(r"\1--\2", text))
     return "".join(_LATEX.get(letter, letter) for letter in dashed).replace("\0", "$-$")
