@@ -243,17 +243,10 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
         yield (list(read(entry)) for entry in self.entries)
 
     def _measure_rows(self, entry: Entry) -> Iterator[Row]:
-        search_figures = ("queries_without_results", "queries_per_second", "p95_seconds")
+        keys = ("queries_without_results", "queries_per_second", "p95_seconds")
         for name in self.measures:
             count = entry.get("queries", entry.get("pairs"))
-            yield (
-                entry["retriever"],
-                name,
-                entry.get(name),
-                count,
-                *map(entry.get, search_figures),
-                self._set_of(entry),
-            )
+            yield (entry["retriever"], name, entry.get(name), count, *map(entry.get, keys), self._set_of(entry))
 
     def _queries(self, entry: Entry) -> Iterator[Row]:
         for name in self.measures:
@@ -302,11 +295,8 @@ def retrieve(given: RetrievalArguments) -> RetrievalResult:
     for entry in entries:
         values.setdefault(entry["retriever"], {})[entry.get("set", names[0])] = entry["per_query"][measures[0]]
     means = [_mean_over_sets(label, values[label], names, entries) for label in values]
-    ranked = sorted(
-        (retriever_mean for retriever_mean in means if retriever_mean.mean is not None),
-        key=lambda retriever_mean: -(retriever_mean.mean or 0.0),
-    )[:2]
-    best = [values[retriever_mean.retriever] for retriever_mean in ranked]
+    ranked = sorted((row for row in means if row.mean is not None), key=lambda row: -(row.mean or 0.0))[:2]
+    best = [values[row.retriever] for row in ranked]
     return RetrievalResult(
         entries=tuple(entries),
         comparisons=tuple(compare(values, measures[0], resamples=given.resamples, seed=given.seed)),
@@ -501,9 +491,7 @@ class _SetSearch:
             entry = self._add_entry(label, retrieved.scores, facts)
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-                file_names = [
-                    Path(earlier_entry["run"]).name for earlier_entry in self.entries if "run" in earlier_entry
-                ]
+                file_names = [Path(scored["run"]).name for scored in self.entries if "run" in scored]
                 path = folder / file_name_among(entry["retriever"], ".run", file_names)
                 write_run(path, retrieved.run, entry["retriever"])
                 entry["run"] = str(path)
@@ -557,11 +545,8 @@ class _SetSearch:
             )
             model, journal = open_model(opened, prices), StoreJournal(store, self._request.journal)
             parameters = dict(parse(way).parameters)
-            read_retriever, read_corpus = (
-                str(parameters.pop("retriever", retriever)),
-                str(parameters.pop("corpus", queries.corpus)),
-            )
-            searcher = open_searcher(read_retriever, read_corpus, self._settings.home, progress=self._progress)
+            spec, corpus = str(parameters.pop("retriever", retriever)), str(parameters.pop("corpus", queries.corpus))
+            searcher = open_searcher(spec, corpus, self._settings.home, progress=self._progress)
             folder = parameters.pop("prompts", None)
             generator = QueryGenerator(
                 Spec(parse(way).name, parameters),
